@@ -1,0 +1,44 @@
+package io.ppmr.fuse;
+
+/** Error numbers of Linux that the filesystems answer, from errno(3). */
+public enum Errno {
+    EPERM(1),
+    ENOENT(2),
+    EINTR(4),
+    EIO(5),
+    EBADF(9),
+    EAGAIN(11),
+    ENOMEM(12),
+    EACCES(13),
+    EBUSY(16),
+    EEXIST(17),
+    EXDEV(18),
+    ENOTDIR(20),
+    EISDIR(21),
+    EINVAL(22),
+    EFBIG(27),
+    ENOSPC(28),
+    ESPIPE(29),
+    EROFS(30),
+    ENAMETOOLONG(36),
+    ENOSYS(38),
+    ENOTEMPTY(39),
+    ENOTSUP(95),
+    ETIMEDOUT(110),
+    ESTALE(116);
+
+    private final int number;
+
+    Errno(int number) {
+        this.number = number;
+    }
+
+    public int number() {
+        return number;
+    }
+
+    /** What a hot-path call returns to report this error. */
+    public int negated() {
+        return -number;
+    }
+}
