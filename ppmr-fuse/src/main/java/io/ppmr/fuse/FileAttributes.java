@@ -11,5 +11,4 @@ package io.ppmr.fuse;
  * @param sizeBytes size known so far
  * @param modifiedEpochNs last modification, nanoseconds since the epoch
  */
-public record FileAttributes(
-        long inode, int mode, int links, int uid, int gid, long sizeBytes, long modifiedEpochNs) {}
+public record FileAttributes(long inode, int mode, int links, int uid, int gid, long sizeBytes, long modifiedEpochNs) {}

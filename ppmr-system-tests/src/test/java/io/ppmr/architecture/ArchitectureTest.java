@@ -1,0 +1,110 @@
+package io.ppmr.architecture;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.core.importer.ImportOption;
+import com.tngtech.archunit.lang.ArchRule;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+class ArchitectureTest {
+    private static final String ROOT = "io.ppmr";
+    private static final String VIOLATING = "io.ppmr.architecture.violating";
+    private static final String[] JNR = {"ru.serce.jnrfuse..", "jnr..", "com.kenai.."};
+
+    private static JavaClasses product;
+    private static JavaClasses violating;
+
+    @BeforeAll
+    static void importClasses() {
+        product = new ClassFileImporter()
+                .withImportOption(new ImportOption.DoNotIncludeTests())
+                .importPackages(ROOT);
+        violating = new ClassFileImporter().importPackages(VIOLATING);
+    }
+
+    @Test
+    void shouldSeeEveryModuleThatHasClasses() throws IOException {
+        Path home = Path.of(System.getProperty("ppmr.home"));
+        Set<String> withSources = new TreeSet<>();
+        for (String module : ArchitectureRules.MAY_USE.keySet()) {
+            // The benchmarks stand beside the product; nothing here depends on them.
+            if (!module.equals("bench") && hasClasses(home.resolve("ppmr-" + module + "/target/classes"))) {
+                withSources.add(module);
+            }
+        }
+        Set<String> seen = product.stream()
+                .map(type -> type.getPackageName().substring(ROOT.length() + 1).replaceFirst("\\..*", ""))
+                .collect(Collectors.toCollection(TreeSet::new));
+        assertEquals(withSources, seen, "modules with classes, and packages seen here; is a dependency missing?");
+    }
+
+    @Test
+    void shouldPointOneWayWhenModulesUseEachOther() {
+        ArchitectureRules.modulesPointOneWay(ROOT).check(product);
+    }
+
+    @Test
+    void shouldKeepSourceAndTargetApart() {
+        ArchitectureRules.neverTouches(ROOT, "source", "target").check(product);
+        ArchitectureRules.neverTouches(ROOT, "target", "source").check(product);
+    }
+
+    @Test
+    void shouldKeepJnrFuseInItsModule() {
+        ArchitectureRules.onlyIn(ROOT, "fuse", JNR).check(product);
+    }
+
+    @Test
+    void shouldKeepDisniInItsPackage() {
+        ArchitectureRules.onlyIn(ROOT, "transport.rdma", "com.ibm.disni..").check(product);
+    }
+
+    @Test
+    void shouldNeedOnlyTheJdkAndLoggingWhenCheckpointing() {
+        ArchitectureRules.needsOnly(ROOT, "checkpoint", "java..", "org.slf4j..").check(product);
+    }
+
+    @Test
+    void shouldFailWhenSourceAndTargetTouch() {
+        requireViolation(ArchitectureRules.neverTouches(VIOLATING, "source", "target"), "SourceUsingTarget");
+        requireViolation(ArchitectureRules.neverTouches(VIOLATING, "target", "source"), "TargetUsingSource");
+        requireViolation(ArchitectureRules.modulesPointOneWay(VIOLATING), "SourceUsingTarget");
+    }
+
+    @Test
+    void shouldFailWhenALowerModuleUsesAHigherOne() {
+        requireViolation(ArchitectureRules.modulesPointOneWay(VIOLATING), "FuseUsingTransport");
+    }
+
+    @Test
+    void shouldFailWhenALibraryIsSeenOutsideItsOwner() {
+        // java.util.zip stands for the library: the real ones cannot even be compiled against here.
+        requireViolation(ArchitectureRules.onlyIn(VIOLATING, "fuse", "java.util.zip.."), "TransportUsingLibrary");
+        requireViolation(ArchitectureRules.needsOnly(VIOLATING, "transport", "java.lang.."), "TransportUsingLibrary");
+    }
+
+    private static void requireViolation(ArchRule rule, String culprit) {
+        String report = rule.evaluate(violating).getFailureReport().toString();
+        assertTrue(report.contains(culprit), () -> "a rule that finds nothing in a tree made to break it: " + report);
+    }
+
+    private static boolean hasClasses(Path folder) throws IOException {
+        if (!Files.isDirectory(folder)) {
+            return false;
+        }
+        try (Stream<Path> files = Files.walk(folder)) {
+            return files.anyMatch(file -> file.toString().endsWith(".class"));
+        }
+    }
+}

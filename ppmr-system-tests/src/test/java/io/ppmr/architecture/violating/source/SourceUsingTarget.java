@@ -1,0 +1,8 @@
+package io.ppmr.architecture.violating.source;
+
+import io.ppmr.architecture.violating.target.TargetUsingSource;
+
+/** Breaks a rule on purpose: a source that knows the target. */
+public interface SourceUsingTarget {
+    TargetUsingSource target();
+}
