@@ -82,7 +82,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
     public void close() {
         inner.close();
         timer.cancel();
-        for (Long pullId : delayed) {
+        for (Long pullId : Set.copyOf(delayed)) {
             if (delayed.remove(pullId)) {
                 listener.pullFailed(pullId, "the transport was closed while the pull was delayed");
             }
