@@ -8,8 +8,8 @@ jdk25=
 
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
-build_packages=(ca-certificates maven)
-run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" gcc make libc6-dev util-linux iproute2 procps)
+build_packages=(ca-certificates gcc make libc6-dev)
+run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
@@ -73,28 +73,29 @@ install_packages() {
     return 1
 }
 
-# Maven and JDK 17, without which nothing can be built.
+# Maven, JDK 17 and a C compiler, without which nothing can be built. Where they did not come as packages they do
+# as well, so what counts in the end is that they are here.
 require_build_tools() {
-    local wanted=("${build_packages[@]}")
+    local wanted=("${build_packages[@]}") tool
+    command -v mvn >/dev/null || wanted+=(maven)
     find_jdk 17 >/dev/null || wanted+=(openjdk-17-jdk-headless)
-    # A Maven that did not come as a package does as well.
-    if ! command -v mvn >/dev/null || ! find_jdk 17 >/dev/null; then
-        install_packages "${wanted[@]}" || true
-    fi
+    if command -v dpkg-query >/dev/null; then install_packages "${wanted[@]}" || true; fi
     jdk17=$(find_jdk 17) || fail "no JDK 17: install openjdk-17-jdk-headless, or set PPMR_JDK17 to its folder"
-    command -v mvn >/dev/null || fail "Maven (3.8 or later) is missing: install the package maven"
+    for tool in mvn gcc make; do
+        command -v "$tool" >/dev/null || fail "$tool is missing: install the packages ${build_packages[*]} maven"
+    done
 }
 
 # CRIU works on today's kernels from 4.1.1 on, which is newer than Debian 12's.
 set_up_criu() {
     local installer=$PPMR_HOME/ppmr-checkpoint/src/main/sh/install-criu.sh
-    [ -z "${PPMR_CRIU:-}" ] || return 0
+    if [ -n "${PPMR_CRIU:-}" ]; then return; fi
     if [ ! -x "$installer" ]; then
         leave_out "CRIU, because this tree has no installer for it ($installer)"
         return 0
     fi
     mkdir -p "$cache"
-    if ! PPMR_CRIU=$("$installer" "$cache/criu" 2>"$cache/criu.log" | tail -n 1) || [ -z "$PPMR_CRIU" ]; then
+    if ! PPMR_CRIU=$("$installer" "$cache/criu" 2>"$cache/criu.log") || [ -z "$PPMR_CRIU" ]; then
         PPMR_CRIU=
         leave_out "CRIU, because it could not be installed: $(tail -n 1 "$cache/criu.log") (see $cache/criu.log)"
     fi
