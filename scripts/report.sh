@@ -12,9 +12,9 @@ show_progress() {
         true
 }
 
-# collect_report NAME STATUS: counts what the reports of the run hold; 1 unless all that should run ran and passed.
+# collect_report NAME STATUS LOG: counts what the reports of the run hold; 1 unless all that should run ran and passed.
 collect_report() {
-    local name=$1 status=$2 counts tests failures errors skips line
+    local name=$1 status=$2 log=$3 counts tests failures errors skips line
     counts=$(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null |
         awk '
             function number(key) {
@@ -29,16 +29,17 @@ collect_report() {
     while IFS= read -r line; do
         skipped+=("$name: $line")
     done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_skipped)
-    if [ "$tests" -eq 0 ]; then
-        summaries+=("$name: no test ran")
-        return 1
-    fi
     local outcome=passed
     if [ "$((failures + errors))" -gt 0 ]; then
         outcome=FAILED
         status=1
     elif [ "$status" -ne 0 ]; then
-        outcome="FAILED in the build, not in a test (see the lines marked ERROR)"
+        outcome="FAILED in the build, not in a test"
+        printf '%s: the build failed; the end of its output before Maven'\''s summary:\n' "$name"
+        sed '/Reactor Summary/,$d' "$log" | grep -vE 'Download(ing|ed) from' | tail -n 40
+    elif [ "$tests" -eq 0 ]; then
+        outcome="FAILED, for no test ran"
+        status=1
     fi
     summaries+=("$name: $outcome: $tests tests, $failures failed, $errors in error, $skips skipped")
     return "$status"
