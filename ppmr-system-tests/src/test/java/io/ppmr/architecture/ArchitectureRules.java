@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The rules about who may know whom. Each takes the root package it speaks of, so that a test can turn it on a small tree
- * that breaks it and see that it does fail.
+ * The rules about who may know whom. Each takes the root package it speaks of, so that a test can turn it on a small
+ * tree that breaks it and see that it does fail.
  */
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */

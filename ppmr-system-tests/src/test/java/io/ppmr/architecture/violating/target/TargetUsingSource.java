@@ -1,0 +1,8 @@
+package io.ppmr.architecture.violating.target;
+
+import io.ppmr.architecture.violating.source.SourceUsingTarget;
+
+/** Breaks a rule on purpose: a target that knows the source. */
+public interface TargetUsingSource {
+    SourceUsingTarget source();
+}

@@ -1,0 +1,70 @@
+# What the tests said: progress while they run, one summary at the end. Sourced by the launcher.
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # the launcher gives PPMR_HOME and left_out
+
+summaries=()
+skipped=()
+
+# The lines of Maven's output that tell how the tests stand; the rest is in the log.
+show_progress() {
+    grep --line-buffered -E \
+        'Running io\.ppmr|Tests run:|Results:|BUILD (SUCCESS|FAILURE)|^\[ERROR\]|^ppmr .*: |Reactor Summary|(SUCCESS|FAILURE|SKIPPED) *(\[|$)' ||
+        true
+}
+
+# collect_report NAME STATUS LOG: counts what the reports of the run hold; 1 unless all that should run ran and passed.
+collect_report() {
+    local name=$1 status=$2 log=$3 counts tests failures errors skips line
+    counts=$(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null |
+        awk '
+            function number(key) {
+                return match($0, " " key "=\"[0-9]+\"") ? substr($0, RSTART + length(key) + 3) + 0 : 0
+            }
+            /^[ \t]*<testsuite / {
+                tests += number("tests"); failures += number("failures")
+                errors += number("errors"); skips += number("skipped")
+            }
+            END { print tests + 0, failures + 0, errors + 0, skips + 0 }')
+    read -r tests failures errors skips <<<"$counts"
+    while IFS= read -r line; do
+        skipped+=("$name: $line")
+    done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_skipped)
+    local outcome=passed
+    if [ "$((failures + errors))" -gt 0 ]; then
+        outcome=FAILED
+        status=1
+    elif [ "$status" -ne 0 ]; then
+        outcome="FAILED in the build, not in a test"
+        printf '%s: the build failed; the end of its output before Maven'\''s summary:\n' "$name"
+        sed '/Reactor Summary/,$d' "$log" | grep -vE 'Download(ing|ed) from' | tail -n 40
+    elif [ "$tests" -eq 0 ]; then
+        outcome="FAILED, for no test ran"
+        status=1
+    fi
+    summaries+=("$name: $outcome: $tests tests, $failures failed, $errors in error, $skips skipped")
+    return "$status"
+}
+
+# Prints "Class.method: reason" of each skipped test in the reports given on standard input.
+list_skipped() {
+    awk '
+        function value(key) {
+            return match($0, " " key "=\"[^\"]*\"") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 4) : ""
+        }
+        /<testcase / { test = value("classname") "." value("name") }
+        /<skipped/ {
+            reason = value("message")
+            gsub(/&quot;/, "\"", reason); gsub(/&apos;/, "\x27", reason); gsub(/&lt;/, "<", reason)
+            gsub(/&gt;/, ">", reason); gsub(/&amp;/, "\\&", reason)
+            print test ": " (reason == "" ? "no reason given" : reason)
+        }'
+}
+
+# print_summary FAILED SECONDS
+print_summary() {
+    local line
+    printf '\nppmr test: %s after %d min %d s\n' "$([ "$1" -eq 0 ] && echo PASSED || echo FAILED)" "$(($2 / 60))" "$(($2 % 60))"
+    for line in "${summaries[@]}"; do printf '  %s\n' "$line"; done
+    for line in "${skipped[@]}"; do printf '  skipped  %s\n' "$line"; done
+    for line in "${left_out[@]}"; do printf '  left out %s\n' "$line"; done
+}

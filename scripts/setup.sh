@@ -1,0 +1,163 @@
+# What ppmr needs around it, fetched where it is missing. Sourced by the launcher, which gives say, fail,
+# leave_out, PPMR_HOME and cache. Sets jdk17, jdk25 and PPMR_CRIU. Quick when nothing is missing.
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the launcher gives cache and reads jdk17 and jdk25
+
+jdk17=
+jdk25=
+
+# Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
+# package stands in for fuse (asking for fuse would remove it).
+build_packages=(ca-certificates gcc make libc6-dev)
+run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
+
+# find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
+find_jdk() {
+    local wanted=$1 chosen="PPMR_JDK$1" folder version
+    for folder in "${!chosen:-}" "${JAVA_HOME:-}" /usr/lib/jvm/* "$cache/jdk-$wanted"/usr/lib/jvm/*; do
+        if [ ! -x "$folder/bin/java" ] || [ ! -r "$folder/release" ]; then continue; fi
+        [ "$wanted" != 17 ] || [ -x "$folder/bin/javac" ] || continue
+        version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$folder/release")
+        if [ "$version" = "$wanted" ]; then
+            printf '%s\n' "$folder"
+            return
+        fi
+    done
+    return 1
+}
+
+package_installed() {
+    command -v dpkg-query >/dev/null || return 1
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# missing_packages NAME|NAME...: prints the first name of each that is not installed under any.
+missing_packages() {
+    local choice name names
+    for choice in "$@"; do
+        IFS='|' read -r -a names <<<"$choice"
+        for name in "${names[@]}"; do
+            package_installed "$name" && continue 2
+        done
+        printf '%s\n' "${names[0]}"
+    done
+}
+
+apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
+
+# install_packages NAME|NAME...: installs what is missing. Says which could not be had, and returns 1.
+install_packages() {
+    local missing package log
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null; then
+        leave_out "these packages, because apt-get is not here to install them: ${missing[*]}"
+        return 1
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        leave_out "these packages, because only root can install them: ${missing[*]} (as root: apt-get install ${missing[*]})"
+        return 1
+    fi
+    mkdir -p "$cache"
+    log=$cache/apt.log
+    say "installing: ${missing[*]}"
+    apt-get update -q >"$log" 2>&1 || say "apt-get update complains (see $log); going on"
+    apt_install "${missing[@]}" >>"$log" 2>&1 && return 0
+    # One that cannot be had must not keep the others away.
+    local lost=()
+    for package in "${missing[@]}"; do
+        apt_install "$package" >>"$log" 2>&1 || lost+=("$package")
+    done
+    [ ${#lost[@]} -eq 0 ] && return 0
+    leave_out "these packages, because apt-get cannot install them: ${lost[*]} (see $log)"
+    return 1
+}
+
+# Maven, JDK 17 and a C compiler, without which nothing can be built. Where they did not come as packages they do
+# as well, so what counts in the end is that they are here.
+require_build_tools() {
+    local wanted=("${build_packages[@]}") tool
+    command -v mvn >/dev/null || wanted+=(maven)
+    find_jdk 17 >/dev/null || wanted+=(openjdk-17-jdk-headless)
+    if command -v dpkg-query >/dev/null; then install_packages "${wanted[@]}" || true; fi
+    jdk17=$(find_jdk 17) || fail "no JDK 17: install openjdk-17-jdk-headless, or set PPMR_JDK17 to its folder"
+    for tool in mvn gcc make; do
+        command -v "$tool" >/dev/null || fail "$tool is missing: install the packages ${build_packages[*]} maven"
+    done
+}
+
+# CRIU works on today's kernels from 4.1.1 on, which is newer than Debian 12's.
+set_up_criu() {
+    local installer=$PPMR_HOME/ppmr-checkpoint/src/main/sh/install-criu.sh
+    if [ -n "${PPMR_CRIU:-}" ]; then return; fi
+    if [ ! -x "$installer" ]; then
+        leave_out "CRIU, because this tree has no installer for it ($installer)"
+        return 0
+    fi
+    mkdir -p "$cache"
+    if ! PPMR_CRIU=$("$installer" "$cache/criu" 2>"$cache/criu.log") || [ -z "$PPMR_CRIU" ]; then
+        PPMR_CRIU=
+        leave_out "CRIU, because it could not be installed: $(tail -n 1 "$cache/criu.log") (see $cache/criu.log)"
+    fi
+}
+
+# JDK 25: an installed one, else Debian 13's in a private folder, bound to its own C library.
+set_up_jdk25() {
+    jdk25=$(find_jdk 25) && return
+    local root=$cache/jdk-25
+    say "fetching JDK 25 from Debian 13 into $root"
+    if ! install_packages patchelf; then
+        leave_out "JDK 25, because patchelf is missing (or set PPMR_JDK25 to a JDK's folder)"
+    elif ! "$PPMR_HOME/scripts/unpack-debian.sh" trixie "$root.new" openjdk-25-jre-headless ||
+        ! bind_to_own_libraries "$root.new" "$root"; then
+        rm -rf "$root.new"
+        leave_out "JDK 25, because it could not be unpacked from Debian 13 (or set PPMR_JDK25 to a JDK's folder)"
+    else
+        mv "$root.new" "$root"
+        jdk25=$(find_jdk 25) || true
+        if ! "$jdk25/bin/java" -version >/dev/null 2>&1; then
+            jdk25=
+            leave_out "JDK 25, because the one unpacked into $root does not run here"
+        fi
+    fi
+}
+
+# bind_to_own_libraries ROOT FINAL: lets the JDK unpacked in ROOT, which will stand in FINAL, start with the
+# dynamic loader and libraries that were unpacked with it. By path in the files and not by environment, which
+# would reach the system's programs that it starts.
+bind_to_own_libraries() {
+    local root=$1 final=$2 loader libraries file link to
+    loader=$(find "$root/usr/lib" -path '*/*-linux-gnu*/ld-linux-*.so.*' -type f | head -n 1)
+    [ -n "$loader" ] || return 1
+    loader=$final${loader#"$root"}
+    libraries=${loader%/*}
+    while IFS= read -r -d '' file; do
+        if patchelf --print-interpreter "$file" >/dev/null 2>&1; then
+            patchelf --set-interpreter "$loader" "$file" || return 1
+        fi
+        if patchelf --print-rpath "$file" >/dev/null 2>&1; then
+            # shellcheck disable=SC2016 # the dynamic loader expands $ORIGIN
+            patchelf --force-rpath --set-rpath '$ORIGIN:$ORIGIN/..:$ORIGIN/../lib:'"$libraries" "$file" || return 1
+        fi
+    done < <(find "$root"/usr/lib/jvm/*/bin "$root"/usr/lib/jvm/*/lib -type f -print0)
+    # Configuration is linked by absolute path into /etc.
+    while IFS= read -r -d '' link; do
+        to=$(readlink "$link")
+        if [ -e "$root$to" ]; then ln -sfn "$final$to" "$link"; fi
+    done < <(find "$root/usr/lib/jvm" -type l -lname '/*' -print0)
+}
+
+# What a run on this machine needs: set_up_run.
+set_up_run() {
+    require_build_tools
+    install_packages "${run_packages[@]}" || true
+    set_up_criu
+    [ "$(id -u)" -eq 0 ] || leave_out "what only root may do here: namespaces for two nodes, mounts for other users, CRIU"
+    [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
+}
+
+# set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
+set_up_tests() {
+    set_up_run
+    if $1; then set_up_jdk25; fi
+}
