@@ -139,8 +139,8 @@ public final class BufferPool {
 
     private void step(int chunk, ChunkState from, ChunkState to) {
         if (!STATE.compareAndSet(states, chunk, from, to)) {
-            throw new IllegalStateException("chunk " + chunk + " is " + state(chunk) + ", so it cannot go from "
-                    + from + " to " + to + ": it was released twice or belongs to somebody else");
+            throw new IllegalStateException("chunk " + chunk + " is " + state(chunk) + ", so it cannot go from " + from
+                    + " to " + to + ": it was released twice or belongs to somebody else");
         }
     }
 }

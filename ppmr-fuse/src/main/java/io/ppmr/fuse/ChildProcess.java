@@ -54,8 +54,8 @@ final class ChildProcess {
             return new Result(command, -1, "");
         }
         try (InputStream in = process.getInputStream()) {
-            return new Result(command, process.exitValue(),
-                    new String(in.readAllBytes(), StandardCharsets.UTF_8).strip());
+            return new Result(
+                    command, process.exitValue(), new String(in.readAllBytes(), StandardCharsets.UTF_8).strip());
         }
     }
 }

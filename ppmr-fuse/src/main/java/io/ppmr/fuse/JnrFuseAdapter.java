@@ -23,8 +23,7 @@ import ru.serce.jnrfuse.struct.Statvfs;
  */
 final class JnrFuseAdapter {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
-    private static final FuseFileInfo FILE_INFO =
-            FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
+    private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
     private static final long HANDLE_OFFSET = FILE_INFO.fh.offset();
     private static final long FLAGS_OFFSET = FILE_INFO.flags.offset();
     private static final int PERMISSION_BITS = 07777;
@@ -35,6 +34,7 @@ final class JnrFuseAdapter {
     private static final long NS_PER_S = 1_000_000_000L;
     /** utimensat(2): the time of the second timespec is the modification time. */
     private static final int MODIFIED_SECONDS_OFFSET = 16;
+
     private static final int MODIFIED_NS_OFFSET = 24;
     private static final long UTIME_NOW = (1L << 30) - 1;
     private static final long UTIME_OMIT = (1L << 30) - 2;
@@ -67,8 +67,10 @@ final class JnrFuseAdapter {
         try {
             // jnr replaces bytes that the JVM's charset cannot show: two names would silently become one.
             if (subject != null && subject.indexOf('\uFFFD') >= 0) {
-                throw new ErrnoException(Errno.EINVAL, "the name cannot be shown in this JVM's charset; use UTF-8"
-                        + " names and start the JVM with -Dfile.encoding=UTF-8");
+                throw new ErrnoException(
+                        Errno.EINVAL,
+                        "the name cannot be shown in this JVM's charset; use UTF-8"
+                                + " names and start the JVM with -Dfile.encoding=UTF-8");
             }
             call.run();
             return 0;
@@ -157,8 +159,8 @@ final class JnrFuseAdapter {
     int makeNode(String path, long mode, long device) {
         return answer("mknod", path, () -> {
             if ((mode & FileType.MASK) != FileType.REGULAR) {
-                throw new ErrnoException(Errno.EPERM, "only regular files can be made here, not mode 0"
-                        + Long.toOctalString(mode));
+                throw new ErrnoException(
+                        Errno.EPERM, "only regular files can be made here, not mode 0" + Long.toOctalString(mode));
             }
             long handle = view.create(path, new OpenFlags(CREATE_EXCLUSIVELY), permissions(mode), callers.get());
             view.release(handle);
@@ -209,9 +211,11 @@ final class JnrFuseAdapter {
             if (nanoseconds == UTIME_OMIT) {
                 return;
             }
-            view.changeModificationTime(path, nanoseconds == UTIME_NOW
-                    ? TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis())
-                    : times.getLong(MODIFIED_SECONDS_OFFSET) * NS_PER_S + nanoseconds);
+            view.changeModificationTime(
+                    path,
+                    nanoseconds == UTIME_NOW
+                            ? TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis())
+                            : times.getLong(MODIFIED_SECONDS_OFFSET) * NS_PER_S + nanoseconds);
         });
     }
 
@@ -254,8 +258,8 @@ final class JnrFuseAdapter {
     }
 
     int allocate(String path, int mode, long offset, long lengthBytes, Pointer fileInfo) {
-        return answer("fallocate", subject(fileInfo),
-                () -> view.allocate(handleOf(fileInfo), mode, offset, lengthBytes));
+        return answer(
+                "fallocate", subject(fileInfo), () -> view.allocate(handleOf(fileInfo), mode, offset, lengthBytes));
     }
 
     int flush(String path, Pointer fileInfo) {

@@ -19,6 +19,7 @@ import ru.serce.jnrfuse.struct.FuseOperations;
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
     private static final int NULLPATH_OK = 1;
+
     private static final int UTIME_OMIT_OK = 4;
     private static final int POINTER_BYTES = 8;
 
@@ -51,8 +52,7 @@ final class LibFuseSession extends FuseStubFS {
 
     /** Mounts and serves until the mount is gone; returns libfuse's exit code. Blocks the calling thread. */
     int serve(String... arguments) {
-        return libFuse.fuse_main_real(
-                arguments.length, arguments, fuseOperations, Struct.size(fuseOperations), null);
+        return libFuse.fuse_main_real(arguments.length, arguments, fuseOperations, Struct.size(fuseOperations), null);
     }
 
     /** Who made the call that the current thread serves. */

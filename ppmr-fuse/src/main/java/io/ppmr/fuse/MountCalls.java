@@ -21,8 +21,8 @@ final class MountCalls {
     private static final int MS_NODEV = 4;
     private static final int MS_NOEXEC = 8;
     private static final long FUSERMOUNT_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(5);
-    private static final LibC LIBC = LibraryLoader.loadLibrary(LibC.class, java.util.Map.of(
-            LibraryOption.SaveError, Boolean.TRUE), "c");
+    private static final LibC LIBC =
+            LibraryLoader.loadLibrary(LibC.class, java.util.Map.of(LibraryOption.SaveError, Boolean.TRUE), "c");
     private static final Runtime RUNTIME = Runtime.getRuntime(LIBC);
 
     private MountCalls() {}
@@ -56,8 +56,8 @@ final class MountCalls {
             }
             return;
         }
-        ChildProcess.Result result = ChildProcess.run(
-                List.of("fusermount", "-u", "-z", mountPoint.toString()), FUSERMOUNT_TIMEOUT_NS);
+        ChildProcess.Result result =
+                ChildProcess.run(List.of("fusermount", "-u", "-z", mountPoint.toString()), FUSERMOUNT_TIMEOUT_NS);
         if (!result.succeeded()) {
             throw new MountException("cannot unmount " + mountPoint + ": fusermount says: " + result.describe()
                     + "; unmount it by hand with 'fusermount -u -z " + mountPoint + "'");

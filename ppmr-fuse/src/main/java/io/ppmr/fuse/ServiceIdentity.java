@@ -19,8 +19,8 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
 
     static ServiceIdentity ofThisProcess() throws IOException {
         long pid = ProcessHandle.current().pid();
-        return new ServiceIdentity(pid, Long.parseLong(statFields(Path.of("/proc/self/stat"))[START_FIELD]),
-                ownPidNamespace());
+        return new ServiceIdentity(
+                pid, Long.parseLong(statFields(Path.of("/proc/self/stat"))[START_FIELD]), ownPidNamespace());
     }
 
     /** The identity in a mount's source; null where the source carries none. */
@@ -30,8 +30,7 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
             return null;
         }
         try {
-            return new ServiceIdentity(
-                    Long.parseLong(parts[0]), Long.parseLong(parts[1]), Long.parseLong(parts[2]));
+            return new ServiceIdentity(Long.parseLong(parts[0]), Long.parseLong(parts[1]), Long.parseLong(parts[2]));
         } catch (NumberFormatException e) {
             return null;
         }

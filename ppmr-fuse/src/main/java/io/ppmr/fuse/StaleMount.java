@@ -33,8 +33,8 @@ public final class StaleMount {
         Path named = resolveParent(mountPoint);
         clearStack(named);
         if (!Files.exists(named, LinkOption.NOFOLLOW_LINKS)) {
-            throw new MountException("mount point " + named + " does not exist; create it with 'mkdir -p " + named
-                    + "'");
+            throw new MountException(
+                    "mount point " + named + " does not exist; create it with 'mkdir -p " + named + "'");
         }
         Path real = named.toRealPath();
         if (!real.equals(named)) {
@@ -44,7 +44,8 @@ public final class StaleMount {
             throw new MountException("mount point " + real + " is not a directory; name an empty directory");
         }
         try (Stream<Path> names = Files.list(real)) {
-            List<String> first = names.limit(3).map(name -> name.getFileName().toString()).toList();
+            List<String> first =
+                    names.limit(3).map(name -> name.getFileName().toString()).toList();
             if (!first.isEmpty()) {
                 throw new MountException("mount point " + real + " is not empty (it holds " + String.join(", ", first)
                         + "); empty it or name another directory");
@@ -103,12 +104,21 @@ public final class StaleMount {
     private static void abortThenDetach(MountEntry entry, Path mountPoint) throws IOException, InterruptedException {
         try {
             boolean aborted = FuseControl.abort(entry.deviceMinor());
-            LOG.warn("{}: clearing the mount that {} left behind (connection {} {})", mountPoint, entry.source(),
-                    entry.deviceMinor(), aborted ? "aborted" : "already gone");
+            LOG.warn(
+                    "{}: clearing the mount that {} left behind (connection {} {})",
+                    mountPoint,
+                    entry.source(),
+                    entry.deviceMinor(),
+                    aborted ? "aborted" : "already gone");
         } catch (IOException e) {
-            LOG.warn("{}: connection {} of {} cannot be aborted ({}); a killed service that hangs on it stays until"
+            LOG.warn(
+                    "{}: connection {} of {} cannot be aborted ({}); a killed service that hangs on it stays until"
                             + " root writes 1 to /sys/fs/fuse/connections/{}/abort",
-                    mountPoint, entry.deviceMinor(), entry.source(), e.toString(), entry.deviceMinor());
+                    mountPoint,
+                    entry.deviceMinor(),
+                    entry.source(),
+                    e.toString(),
+                    entry.deviceMinor());
         }
         MountCalls.detach(mountPoint);
     }

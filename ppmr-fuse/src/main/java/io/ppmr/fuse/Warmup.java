@@ -20,6 +20,7 @@ public final class Warmup {
     private static final double NS_PER_S = 1e9;
     /** A round that gains less than this over the best before it counts as steady. */
     private static final double STEADY_GAIN = 1.10;
+
     private static final Pattern COPIED = Pattern.compile("(?m)^(\\d+) bytes?.* copied,");
 
     private final Path directory;
@@ -79,8 +80,7 @@ public final class Warmup {
                 clients.add(ChildProcess.start(command));
             }
             for (int client = 0; client < clients.size(); client++) {
-                ChildProcess.Result result =
-                        ChildProcess.await(commands.get(client), clients.get(client), deadlineNs);
+                ChildProcess.Result result = ChildProcess.await(commands.get(client), clients.get(client), deadlineNs);
                 Matcher copied = COPIED.matcher(result.output());
                 if (copied.find()) {
                     bytes += Long.parseLong(copied.group(1));
@@ -98,7 +98,8 @@ public final class Warmup {
     private List<String> command(int client, int requestBytes, long requests) {
         String file = directory.resolve("warmup-" + client).toString();
         boolean writes = plan.direction() == WarmupPlan.Direction.WRITE;
-        return List.of("dd",
+        return List.of(
+                "dd",
                 "if=" + (writes ? "/dev/zero" : file),
                 "of=" + (writes ? file : "/dev/null"),
                 "bs=" + requestBytes,

@@ -47,8 +47,7 @@ final class ClientProcess implements AutoCloseable {
     ClientProcess(Path root) throws IOException {
         server = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
         server.setSoTimeout((int) TimeUnit.SECONDS.toMillis(30));
-        process = JavaProcess.start(
-                ClientProcess.class, root.toString(), Integer.toString(server.getLocalPort()));
+        process = JavaProcess.start(ClientProcess.class, root.toString(), Integer.toString(server.getLocalPort()));
     }
 
     FilesystemDriver driver() {
@@ -61,8 +60,10 @@ final class ClientProcess implements AutoCloseable {
         if (connection == null) {
             connection = connect();
         }
-        connection.out.writeObject(new Request(method.getName(),
-                List.of(method.getParameterTypes()), arguments == null ? List.of() : List.of(arguments)));
+        connection.out.writeObject(new Request(
+                method.getName(),
+                List.of(method.getParameterTypes()),
+                arguments == null ? List.of() : List.of(arguments)));
         connection.out.reset();
         connection.out.flush();
         Reply reply = (Reply) connection.in.readObject();

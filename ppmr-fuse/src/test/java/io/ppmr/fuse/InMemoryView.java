@@ -339,8 +339,14 @@ public final class InMemoryView implements FilesystemView {
     }
 
     private FileAttributes attributes(Node node) {
-        return new FileAttributes(node.inode, node.type | node.permissions, node.type == FileType.DIRECTORY ? 2 : 1,
-                node.uid, node.gid, node.sizeBytes, node.modifiedEpochNs);
+        return new FileAttributes(
+                node.inode,
+                node.type | node.permissions,
+                node.type == FileType.DIRECTORY ? 2 : 1,
+                node.uid,
+                node.gid,
+                node.sizeBytes,
+                node.modifiedEpochNs);
     }
 
     private static void resize(Node node, long sizeBytes) {

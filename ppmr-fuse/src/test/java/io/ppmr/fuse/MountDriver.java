@@ -3,13 +3,13 @@ package io.ppmr.fuse;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
-import java.nio.file.DirectoryNotEmptyException;
-import java.nio.file.AccessDeniedException;
 import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -17,10 +17,10 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.HashSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -135,9 +135,11 @@ final class MountDriver implements FilesystemDriver {
 
     @Override
     public Stat stat(String path) throws IOException {
-        Map<String, Object> found =
-                call(() -> Files.readAttributes(at(path), "unix:*", LinkOption.NOFOLLOW_LINKS));
-        return new Stat((Integer) found.get("mode"), (Integer) found.get("uid"), (Long) found.get("size"),
+        Map<String, Object> found = call(() -> Files.readAttributes(at(path), "unix:*", LinkOption.NOFOLLOW_LINKS));
+        return new Stat(
+                (Integer) found.get("mode"),
+                (Integer) found.get("uid"),
+                (Long) found.get("size"),
                 ((FileTime) found.get("lastModifiedTime")).to(TimeUnit.SECONDS));
     }
 
@@ -145,7 +147,8 @@ final class MountDriver implements FilesystemDriver {
     public List<String> list(String path) throws IOException {
         return call(() -> {
             try (Stream<Path> names = Files.list(at(path))) {
-                return new ArrayList<>(names.map(name -> name.getFileName().toString()).toList());
+                return new ArrayList<>(
+                        names.map(name -> name.getFileName().toString()).toList());
             }
         });
     }

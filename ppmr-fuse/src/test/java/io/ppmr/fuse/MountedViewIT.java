@@ -19,7 +19,8 @@ class MountedViewIT extends FilesystemViewContract {
 
     @BeforeAll
     static void mountOnce() throws Exception {
-        mount = FuseMount.mount(VIEW, mountPoint, MountOptions.named("ppmr-test").forAllUsers());
+        mount = FuseMount.mount(
+                VIEW, mountPoint, MountOptions.named("ppmr-test").forAllUsers());
         client = new ClientProcess(mountPoint);
     }
 

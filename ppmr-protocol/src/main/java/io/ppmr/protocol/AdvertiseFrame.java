@@ -39,7 +39,18 @@ public final class AdvertiseFrame {
 
     /** Writes a whole frame and returns its length. */
     public static int encode(
-            MutableDirectBuffer out, int at, int attempt, int file, long offset, long order, long address, long key, int lengthBytes, int crc32c, int sourceChunk, int slot) {
+            MutableDirectBuffer out,
+            int at,
+            int attempt,
+            int file,
+            long offset,
+            long order,
+            long address,
+            long key,
+            int lengthBytes,
+            int crc32c,
+            int sourceChunk,
+            int slot) {
         Frame.writeHeader(out, at, FrameType.ADVERTISE, LENGTH_BYTES, attempt, file);
         out.putLong(at + OFFSET_OFFSET, offset, Frame.ORDER);
         out.putLong(at + ORDER_OFFSET, order, Frame.ORDER);

@@ -53,7 +53,10 @@ public final class ControlMessageCodec {
 
     private static void writeBody(Bytes<?> out, ControlMessage message) {
         if (message instanceof ControlMessage.Begin m) {
-            out.writeByte((byte) 1).writeUtf8(m.migrationId()).writeUtf8(m.job()).writeUtf8(m.checkpointer());
+            out.writeByte((byte) 1)
+                    .writeUtf8(m.migrationId())
+                    .writeUtf8(m.job())
+                    .writeUtf8(m.checkpointer());
             out.writeInt(m.chunkBytes()).writeInt(m.uid()).writeInt(m.gid());
             writeInts(out, m.ranks());
         } else if (message instanceof ControlMessage.Accept m) {
@@ -98,18 +101,20 @@ public final class ControlMessageCodec {
     private static ControlMessage readBody(Bytes<?> in) throws ProtocolException {
         int code = in.readUnsignedByte();
         return switch (code) {
-            case 1 -> new ControlMessage.Begin(
-                    text(in), text(in), text(in), in.readInt(), in.readInt(), in.readInt(), readInts(in));
+            case 1 ->
+                new ControlMessage.Begin(
+                        text(in), text(in), text(in), in.readInt(), in.readInt(), in.readInt(), readInts(in));
             case 2 -> new ControlMessage.Accept(in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
-            case 4 -> new ControlMessage.Created(
-                    in.readInt(),
-                    NodeKind.of(in.readUnsignedByte()),
-                    text(in),
-                    in.readInt(),
-                    in.readInt(),
-                    in.readInt(),
-                    text(in));
+            case 4 ->
+                new ControlMessage.Created(
+                        in.readInt(),
+                        NodeKind.of(in.readUnsignedByte()),
+                        text(in),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        text(in));
             case 5 -> new ControlMessage.Renamed(text(in), text(in));
             case 6 -> new ControlMessage.Removed(text(in));
             case 7 -> new ControlMessage.Changed(text(in), in.readInt(), in.readInt(), in.readInt(), in.readLong());
@@ -159,8 +164,7 @@ public final class ControlMessageCodec {
         out.writeLong(report.arrivedBytes()).writeLong(report.readBytes()).writeLong(report.stagedBytes());
         out.writeLong(report.peakResidentBytes()).writeLong(report.firstReadNs());
         out.writeInt(report.samples().size());
-        report.samples().forEach(
-                sample -> out.writeLong(sample.timeNs()).writeLong(sample.readBytes()));
+        report.samples().forEach(sample -> out.writeLong(sample.timeNs()).writeLong(sample.readBytes()));
     }
 
     private static TransferReport readReport(Bytes<?> in) throws ProtocolException {

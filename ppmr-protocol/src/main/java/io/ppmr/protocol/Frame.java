@@ -77,8 +77,8 @@ public final class Frame {
         int length = lengthBytes(buffer, offset);
         int atLeast = minimumBytes(type);
         if (length < atLeast || length > MAX_FRAME_BYTES) {
-            throw new ProtocolException("frame " + type + " of " + length + " bytes: it must have " + atLeast + " to "
-                    + MAX_FRAME_BYTES);
+            throw new ProtocolException(
+                    "frame " + type + " of " + length + " bytes: it must have " + atLeast + " to " + MAX_FRAME_BYTES);
         }
         return type;
     }

@@ -32,8 +32,7 @@ public final class ReleaseFrame {
     }
 
     /** Writes a whole frame and returns its length. */
-    public static int encode(
-            MutableDirectBuffer out, int at, int attempt, int file, long order, int sourceChunk) {
+    public static int encode(MutableDirectBuffer out, int at, int attempt, int file, long order, int sourceChunk) {
         Frame.writeHeader(out, at, FrameType.RELEASE, LENGTH_BYTES, attempt, file);
         out.putLong(at + ORDER_OFFSET, order, Frame.ORDER);
         out.putInt(at + SOURCE_CHUNK_OFFSET, sourceChunk, Frame.ORDER);
@@ -55,9 +54,6 @@ public final class ReleaseFrame {
 
     @Override
     public String toString() {
-        return "RELEASE{file=" + file()
-                + ", order=" + order()
-                + ", sourceChunk=" + sourceChunk()
-                + '}';
+        return "RELEASE{file=" + file() + ", order=" + order() + ", sourceChunk=" + sourceChunk() + '}';
     }
 }

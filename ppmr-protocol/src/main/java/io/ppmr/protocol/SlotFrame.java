@@ -55,9 +55,6 @@ public final class SlotFrame {
 
     @Override
     public String toString() {
-        return "SLOT{file=" + file()
-                + ", window=" + window()
-                + ", slot=" + slot()
-                + '}';
+        return "SLOT{file=" + file() + ", window=" + window() + ", slot=" + slot() + '}';
     }
 }

@@ -31,8 +31,7 @@ public final class ValueFrame {
     }
 
     /** Writes a whole frame and returns its length. */
-    public static int encode(
-            MutableDirectBuffer out, int at, FrameType type, int attempt, int file, long value) {
+    public static int encode(MutableDirectBuffer out, int at, FrameType type, int attempt, int file, long value) {
         Frame.writeHeader(out, at, type, LENGTH_BYTES, attempt, file);
         out.putLong(at + VALUE_OFFSET, value, Frame.ORDER);
         return LENGTH_BYTES;
@@ -48,8 +47,6 @@ public final class ValueFrame {
 
     @Override
     public String toString() {
-        return "VALUE{file=" + file()
-                + ", value=" + value()
-                + '}';
+        return "VALUE{file=" + file() + ", value=" + value() + '}';
     }
 }

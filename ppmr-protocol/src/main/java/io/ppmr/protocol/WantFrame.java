@@ -66,10 +66,6 @@ public final class WantFrame {
 
     @Override
     public String toString() {
-        return "WANT{file=" + file()
-                + ", window=" + window()
-                + ", count=" + count()
-                + ", flags=" + flags()
-                + '}';
+        return "WANT{file=" + file() + ", window=" + window() + ", count=" + count() + ", flags=" + flags() + '}';
     }
 }

@@ -96,7 +96,8 @@ public final class Handshake {
         int kindCode = hello.get();
         ConnectionKind kind = ConnectionKind.of(kindCode);
         if (kind == null) {
-            throw new ProtocolException("connection of unknown kind " + kindCode + " from " + channel.getRemoteAddress());
+            throw new ProtocolException(
+                    "connection of unknown kind " + kindCode + " from " + channel.getRemoteAddress());
         }
         SessionId asked = new SessionId(hello.getLong(), hello.getLong());
         SessionId session = kind == ConnectionKind.CONTROL ? SessionId.random(RANDOM) : asked;
@@ -104,7 +105,10 @@ public final class Handshake {
         byte[] nonce = nonce();
         byte[] transcript = transcript(kindCode, session, sourceNonce, nonce);
         ByteBuffer challenge = ByteBuffer.allocate(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
-        challenge.put(opening(kindCode, session, nonce)).put(authenticator.prove(Role.TARGET, transcript)).flip();
+        challenge
+                .put(opening(kindCode, session, nonce))
+                .put(authenticator.prove(Role.TARGET, transcript))
+                .flip();
         write(challenge);
         byte[] proof = take(read(PeerAuthenticator.PROOF_BYTES), PeerAuthenticator.PROOF_BYTES);
         if (!authenticator.verify(Role.SOURCE, transcript, proof)) {
@@ -129,7 +133,10 @@ public final class Handshake {
     private ByteBuffer opening(int kindCode, SessionId session, byte[] nonce) {
         ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         opening.putInt(MAGIC).putShort((short) Frame.VERSION).put((byte) authenticator.mechanism());
-        opening.put((byte) kindCode).putLong(session.high()).putLong(session.low()).put(nonce);
+        opening.put((byte) kindCode)
+                .putLong(session.high())
+                .putLong(session.low())
+                .put(nonce);
         return opening.flip();
     }
 
@@ -182,7 +189,8 @@ public final class Handshake {
         while (have < lengthBytes) {
             long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
             if (leftMs <= 0) {
-                throw new SocketTimeoutException("peer " + channel.getRemoteAddress() + " did not finish the handshake");
+                throw new SocketTimeoutException(
+                        "peer " + channel.getRemoteAddress() + " did not finish the handshake");
             }
             socket.setSoTimeout((int) Math.min(leftMs, Integer.MAX_VALUE));
             int read = socket.getInputStream().read(bytes, have, lengthBytes - have);

@@ -72,8 +72,10 @@ public final class Connector {
             return channel;
         } catch (IOException e) {
             channel.close();
-            throw new IOException("target " + target + " cannot be reached: " + e.getMessage()
-                    + " (is its ppmr service running, and the port open?)", e);
+            throw new IOException(
+                    "target " + target + " cannot be reached: " + e.getMessage()
+                            + " (is its ppmr service running, and the port open?)",
+                    e);
         }
     }
 }

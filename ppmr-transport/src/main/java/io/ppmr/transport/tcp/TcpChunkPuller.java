@@ -71,8 +71,10 @@ public final class TcpChunkPuller implements ChunkPuller {
                 return;
             }
             if (connection.thread.isAlive()) {
-                LOG.error("{} did not end within {} ms after its connection was closed",
-                        connection.thread.getName(), JOIN_MS);
+                LOG.error(
+                        "{} did not end within {} ms after its connection was closed",
+                        connection.thread.getName(),
+                        JOIN_MS);
             }
         }
     }

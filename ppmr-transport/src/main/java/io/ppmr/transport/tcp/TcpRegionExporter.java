@@ -95,8 +95,8 @@ public final class TcpRegionExporter implements RegionExporter {
     /** One data connection; used by its thread alone. */
     private final class Connection {
         private final SocketChannel channel;
-        private final ByteBuffer requests =
-                ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * REQUESTS_AT_ONCE).order(ByteOrder.LITTLE_ENDIAN);
+        private final ByteBuffer requests = ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * REQUESTS_AT_ONCE)
+                .order(ByteOrder.LITTLE_ENDIAN);
         private final ByteBuffer header =
                 ByteBuffer.allocateDirect(PullFrames.ANSWER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         private final ByteBuffer region = pool.region().duplicate();
