@@ -10,7 +10,14 @@ public sealed interface ControlMessage {
 
     /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
     record Begin(
-            String migrationId, String job, String checkpointer, int chunkBytes, int uid, int gid, List<Integer> ranks)
+            String migrationId,
+            String job,
+            String checkpointer,
+            int chunkBytes,
+            int dataConnections,
+            int uid,
+            int gid,
+            List<Integer> ranks)
             implements ControlMessage {
         public Begin {
             ranks = List.copyOf(ranks);

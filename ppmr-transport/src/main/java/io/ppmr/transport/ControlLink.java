@@ -12,6 +12,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
+import java.util.ArrayDeque;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
@@ -57,6 +58,7 @@ public final class ControlLink implements AutoCloseable {
     private final ByteBuffer inBytes = ByteBuffer.allocateDirect(BUFFER_BYTES);
     private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
     private final AtomicBoolean sleeping = new AtomicBoolean();
+    private final ArrayDeque<DirectBuffer> kept = new ArrayDeque<>();
     private int outLimit;
     private long lastSentNs = System.nanoTime();
     private long lastHeardNs = System.nanoTime();
@@ -172,6 +174,11 @@ public final class ControlLink implements AutoCloseable {
         outLimit += lengthBytes;
     }
 
+    /** Sends a message from the agent's own thread, which must not wait for room: it keeps what does not fit yet. */
+    public void sendFromAgent(ControlMessage message) {
+        kept.add(ControlMessageCodec.encode(attempt, message));
+    }
+
     /**
      * Reads what has come and sends what is there.
      *
@@ -180,6 +187,11 @@ public final class ControlLink implements AutoCloseable {
     public int doWork(FrameHandler handler) throws IOException {
         int work = receive(handler);
         work += ring.controlledRead(ringReader);
+        while (!kept.isEmpty() && hasRoom(kept.peek().capacity())) {
+            DirectBuffer frame = kept.poll();
+            out.putBytes(outLimit, frame, 0, frame.capacity());
+            advance(frame.capacity());
+        }
         keepAlive();
         return work + transmit();
     }

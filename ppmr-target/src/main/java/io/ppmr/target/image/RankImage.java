@@ -12,6 +12,7 @@ public final class RankImage {
     private final int rank;
     private final boolean streamed;
     private final AtomicInteger readersWaiting = new AtomicInteger();
+    private volatile boolean ended;
     private boolean staging;
 
     public RankImage(int rank, boolean streamed) {
@@ -25,6 +26,21 @@ public final class RankImage {
 
     public boolean streamed() {
         return streamed;
+    }
+
+    /** Every file of it is whole and no other will come. */
+    synchronized void end() {
+        ended = true;
+        notifyAll();
+    }
+
+    boolean hasEnded() {
+        return ended;
+    }
+
+    /** A name has come or the migration has failed: whoever waits for a name looks again. */
+    synchronized void changed() {
+        notifyAll();
     }
 
     /** A reader of one of the files, or somebody who opens one that has not come, begins to wait. */
