@@ -172,6 +172,16 @@ public final class FuseMount implements AutoCloseable {
         LOG.error("{}", lost.getMessage());
         ended.completeExceptionally(lost);
         view.abort();
+        try {
+            // After an abort the dead mount is still there, and we, its owner, still run: nobody else would clear it.
+            if (ownEntry().isPresent()) {
+                MountCalls.detach(mountPoint);
+            }
+        } catch (IOException e) {
+            LOG.error("{}: {}", mountPoint, e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private String[] arguments() {
