@@ -35,8 +35,9 @@ collect_report() {
         status=1
     elif [ "$status" -ne 0 ]; then
         outcome="FAILED in the build, not in a test"
-        printf '%s: the build failed; the end of its output before Maven'\''s summary:\n' "$name"
-        sed '/Reactor Summary/,$d' "$log" | grep -vE 'Download(ing|ed) from' | tail -n 40
+        # A program that the build calls says what is wrong in lines of its own, which the progress leaves out.
+        printf '%s: the build failed; what it said beside its progress:\n' "$name"
+        sed '/Reactor Summary/,$d' "$log" | grep -vE '^(\[INFO\]|\[ERROR\]|Audit done|$)' | tail -n 40 || true
     elif [ "$tests" -eq 0 ]; then
         outcome="FAILED, for no test ran"
         status=1
