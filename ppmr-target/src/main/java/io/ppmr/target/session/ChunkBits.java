@@ -26,10 +26,12 @@ final class ChunkBits {
         return true;
     }
 
-    /** Takes what is there now, for {@link #forEach}. */
+    /** Adds what is there now to {@code taken}, for {@link #forEach}. */
     void drainTo(long[] taken) {
         for (int word = 0; word < taken.length; word++) {
-            taken[word] = words.get(word) == 0 ? 0 : words.getAndSet(word, 0);
+            if (words.get(word) != 0) {
+                taken[word] |= words.getAndSet(word, 0);
+            }
         }
     }
 
@@ -37,13 +39,23 @@ final class ChunkBits {
         return words.length();
     }
 
+    /** Gives every chunk in {@code taken} to the action and empties it; gives how many there were. */
     static int forEach(long[] taken, IntConsumer action) {
         int count = 0;
         for (int word = 0; word < taken.length; word++) {
-            for (long bits = taken[word]; bits != 0; bits &= bits - 1) {
-                action.accept(word * 64 + Long.numberOfTrailingZeros(bits));
-                count++;
-            }
+            count += forEach(taken, word, action);
+        }
+        return count;
+    }
+
+    /** The same for one word, which holds at most 64 chunks. */
+    static int forEach(long[] taken, int word, IntConsumer action) {
+        int count = 0;
+        while (taken[word] != 0) {
+            long lowest = taken[word] & -taken[word];
+            taken[word] ^= lowest;
+            action.accept(word * 64 + Long.numberOfTrailingZeros(lowest));
+            count++;
         }
         return count;
     }

@@ -1,6 +1,7 @@
 package io.ppmr.target.slots;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
 import io.ppmr.protocol.DenyReason;
 import io.ppmr.protocol.ProtocolException;
 import io.ppmr.protocol.WantFrame;
@@ -147,6 +148,16 @@ public final class SlotLedger {
     /** The slot with this index, or null. */
     public Slot slot(int index) {
         return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : staging.slot(index);
+    }
+
+    /** Takes back every chunk that is still out; for the end of a session. */
+    public void reclaimAll() {
+        for (Slot slot : chunkSlots) {
+            if (pool.state(slot.chunk()) == ChunkState.FILLING) {
+                slot.file = null;
+                pool.giveUp(slot.chunk());
+            }
+        }
     }
 
     // ---- what happens here ------------------------------------------------------------------------------------
