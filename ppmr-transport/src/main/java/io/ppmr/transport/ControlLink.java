@@ -39,6 +39,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class ControlLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlLink.class);
+    /** For the side that is called: the attempt is that of the first frame. */
+    public static final int OF_FIRST_FRAME = 0;
+
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
     private static final int MESSAGE_TYPE_ID = 1;
@@ -48,7 +51,7 @@ public final class ControlLink implements AutoCloseable {
     private final SocketChannel channel;
     private final Selector selector;
     private final SelectionKey selectionKey;
-    private final int attempt;
+    private volatile int attempt;
     private final String peer;
     private final long silenceLimitNs;
     private final ManyToOneRingBuffer ring;
@@ -68,7 +71,8 @@ public final class ControlLink implements AutoCloseable {
     /**
      * Takes over a connected and authenticated channel.
      *
-     * @param attempt number of the attempt whose frames it carries; frames of others are refused
+     * @param attempt number of the attempt whose frames it carries, or {@link #OF_FIRST_FRAME}; frames of others are
+     *     refused
      * @param silenceLimitNs how long the peer may say nothing
      */
     public ControlLink(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
@@ -271,6 +275,9 @@ public final class ControlLink implements AutoCloseable {
             int lengthBytes = Frame.lengthBytes(in, offset);
             if (end - offset < lengthBytes) {
                 break;
+            }
+            if (attempt == OF_FIRST_FRAME) {
+                attempt = Frame.attempt(in, offset);
             }
             if (Frame.attempt(in, offset) != attempt) {
                 throw new ProtocolException("frame " + type + " of attempt " + Frame.attempt(in, offset)

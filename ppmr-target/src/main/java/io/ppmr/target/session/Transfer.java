@@ -189,6 +189,12 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
     }
 
+    /** Fails the migration from the agent's own thread, which will not run again. */
+    void failOnAgent(String reason) {
+        fail(reason);
+        images.fail(failure.get());
+    }
+
     /** Everything that is to be done beside the frames; gives how much was done. */
     public int doWork(long nowNs) throws IOException {
         if (failure.get() != null && !failed) {

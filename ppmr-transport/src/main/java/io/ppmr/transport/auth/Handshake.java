@@ -48,10 +48,12 @@ public final class Handshake {
     /** What the target learns of a connection that passed. */
     public record Accepted(ConnectionKind kind, SessionId session) {}
 
-    /** Tells the target whether a session exists. */
-    @FunctionalInterface
+    /** The sessions of a target. */
     public interface Sessions {
         boolean exists(SessionId session);
+
+        /** A new session, whose data connections may come as soon as the source knows its name. */
+        void open(SessionId session);
     }
 
     /**
@@ -120,6 +122,9 @@ public final class Handshake {
             verdict(NO_SUCH_SESSION);
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
                     + ", which is not open: refused");
+        }
+        if (kind == ConnectionKind.CONTROL) {
+            sessions.open(session);
         }
         verdict(WELCOME);
         return new Accepted(kind, session);

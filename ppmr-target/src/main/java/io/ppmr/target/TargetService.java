@@ -1,0 +1,225 @@
+package io.ppmr.target;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountOptions;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.ControlMessage.Begin;
+import io.ppmr.target.image.ArrivingImageView;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.session.SessionAgent;
+import io.ppmr.target.session.SessionEvent;
+import io.ppmr.target.session.Transfer;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.IOException;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The service of a spare node: shows arriving images in a mount and restarts ranks out of it. Between migrations it holds
+ * its pool, its mount and one thread that waits for a connection.
+ */
+public final class TargetService implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
+    private static final long FIRST_MESSAGE_S = 10;
+
+    private final TargetSettings settings;
+    private final BufferPool pool;
+    private final int laneChunks;
+    private final ArrivingImageView view = new ArrivingImageView();
+    private final HeadStore heads;
+    private final AtomicReference<String> busyWith = new AtomicReference<>();
+    private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
+    private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
+    private FuseMount mount;
+    private PeerListener listener;
+
+    public TargetService(TargetSettings settings) {
+        this.settings = settings;
+        this.laneChunks = laneChunks(settings.pool());
+        this.pool = new BufferPool(settings.pool().plus(laneChunks));
+        this.heads = new HeadStore(settings.transfer().headsLimitBytes());
+    }
+
+    /** Mounts, warms up and listens; when it returns a migration may come. */
+    public void start() throws IOException, InterruptedException {
+        mount = FuseMount.mount(
+                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
+        LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
+    }
+
+    /** Where sources connect to. */
+    public java.net.InetSocketAddress address() {
+        return listener.address();
+    }
+
+    public ArrivingImageView view() {
+        return view;
+    }
+
+    /** The migration that is under way here, if one is. */
+    public Optional<String> migration() {
+        return Optional.ofNullable(busyWith.get());
+    }
+
+    /** How many chunks beside the pool are the lane: an eighth of it, at most eight. */
+    static int laneChunks(PoolGeometry geometry) {
+        return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (listener != null) {
+            listener.close();
+        }
+        if (mount != null) {
+            mount.close();
+        }
+    }
+
+    /** Serves one control connection to its end, on the connection's thread. */
+    private void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
+        BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
+        ControlLink link = new ControlLink(
+                channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
+        SessionAgent agent = new SessionAgent(link, events::add);
+        agent.start();
+        SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
+            begin(begin, session, link, agent, events);
+            return;
+        }
+        if (first instanceof SessionEvent.Said said) {
+            passOn(said, link);
+        } else {
+            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+        }
+        agent.stop();
+    }
+
+    /** A source that came back says what it decided about a migration that is in doubt here. */
+    private void passOn(SessionEvent.Said said, ControlLink link) throws IOException {
+        String id = said.message() instanceof ControlMessage.Commit commit
+                ? commit.migrationId()
+                : said.message() instanceof ControlMessage.RollBack rollBack ? rollBack.migrationId() : "";
+        BlockingQueue<SessionEvent> waiting = inDoubt.get(id);
+        if (waiting == null) {
+            link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
+        } else {
+            waiting.add(said);
+            link.send(said.message() instanceof ControlMessage.Commit
+                    ? new ControlMessage.Committed(id)
+                    : new ControlMessage.RolledBack(id));
+        }
+    }
+
+    private void begin(
+            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            throws IOException, InterruptedException {
+        String refusal = refusal(begin, link.attempt());
+        if (refusal == null && !busyWith.compareAndSet(null, begin.migrationId())) {
+            refusal = "migration " + busyWith.get() + " is under way on this node: try again later or elsewhere";
+        }
+        if (refusal != null) {
+            LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
+            link.send(new ControlMessage.Refuse(refusal));
+            agent.stop();
+            return;
+        }
+        try {
+            attempts.put(begin.migrationId(), link.attempt());
+            run(begin, session, link, agent, events);
+        } finally {
+            busyWith.set(null);
+        }
+    }
+
+    private void run(
+            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            throws IOException, InterruptedException {
+        List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
+        String directory = TargetMigration.directory(begin, link.attempt());
+        Checkpointer checkpointer = checkpointer(begin).orElseThrow();
+        heads.reset();
+        Transfer transfer;
+        try {
+            transfer = new Transfer(
+                    settings.transfer(),
+                    pool,
+                    laneChunks,
+                    link,
+                    new ArrivingImages.Setting(
+                            directory,
+                            checkpointer,
+                            view.tree(),
+                            settings.pool(),
+                            heads,
+                            begin.uid(),
+                            begin.gid(),
+                            begin.ranks()),
+                    pullListener -> new TcpChunkPuller(pool, data, pullListener),
+                    reason -> events.add(new SessionEvent.TransferFailed(reason)));
+        } catch (ErrnoException e) {
+            agent.stop();
+            throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
+        }
+        agent.begin(transfer);
+        view.add(directory, transfer.images());
+        inDoubt.put(begin.migrationId(), events);
+        TargetMigration migration =
+                new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
+        try {
+            migration.run();
+        } finally {
+            inDoubt.remove(begin.migrationId());
+            migration.close();
+            view.remove(directory);
+        }
+    }
+
+    private String refusal(Begin begin, int attempt) {
+        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
+            return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
+        }
+        if (begin.uid() == 0 && !settings.allowRootJobs()) {
+            return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";
+        }
+        if (attempts.getOrDefault(begin.migrationId(), 0) >= attempt) {
+            return "attempt " + attempt + " is not newer than the last one that came here";
+        }
+        if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
+            return "its name is not made of letters, digits, '-' and '_'";
+        }
+        Optional<Checkpointer> checkpointer = checkpointer(begin);
+        if (checkpointer.isEmpty()) {
+            return "this node is not configured to restore images of checkpointer " + begin.checkpointer();
+        }
+        Availability availability = checkpointer.get().probe();
+        return availability.available() ? null : availability.detail() + " (" + availability.remedy() + ")";
+    }
+
+    private Optional<Checkpointer> checkpointer(Begin begin) {
+        return settings.checkpointers().stream()
+                .filter(candidate -> candidate.name().equals(begin.checkpointer()))
+                .findFirst();
+    }
+}

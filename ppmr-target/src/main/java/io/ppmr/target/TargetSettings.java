@@ -1,0 +1,41 @@
+package io.ppmr.target;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/**
+ * Everything that a target's service is told, resolved once.
+ *
+ * @param listen where sources connect to
+ * @param mountPoint where the images are shown
+ * @param workDirectory for the restart commands' own files, outside the mount
+ * @param pool size of the pool and its chunks
+ * @param transfer what bounds a transfer
+ * @param authenticator how peers prove themselves
+ * @param checkpointers those whose images this node restores
+ * @param restartDeadline how long a restart may take in all
+ * @param silenceLimit how long a connected source may say nothing
+ * @param allowRootJobs whether a job of root may be restored
+ */
+public record TargetSettings(
+        InetSocketAddress listen,
+        Path mountPoint,
+        Path workDirectory,
+        PoolGeometry pool,
+        TransferSettings transfer,
+        PeerAuthenticator authenticator,
+        List<Checkpointer> checkpointers,
+        Duration restartDeadline,
+        Duration silenceLimit,
+        boolean allowRootJobs) {
+
+    public TargetSettings {
+        checkpointers = List.copyOf(checkpointers);
+    }
+}

@@ -1,0 +1,131 @@
+package io.ppmr.target.session;
+
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.ControlMessageCodec;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.FrameHandler;
+import io.ppmr.transport.LinkIdle;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.Agent;
+import org.agrona.concurrent.AgentRunner;
+import org.agrona.concurrent.AgentTerminationException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The duty cycle of one session at the target: frames in, the {@link Transfer}'s work, frames out. Runs on a thread of
+ * its own while there is a session; an idle service has none.
+ */
+public final class SessionAgent implements Agent {
+    private static final Logger LOG = LoggerFactory.getLogger(SessionAgent.class);
+    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final long BUSY_SLEEP_MS = 10;
+    private static final long QUIET_SLEEP_MS = 500;
+
+    private final ControlLink link;
+    private final Consumer<SessionEvent> events;
+    private final FrameHandler handler = this::onFrame;
+    private final AgentRunner runner;
+    private volatile Transfer transfer;
+    private long lastProgressNs;
+
+    public SessionAgent(ControlLink link, Consumer<SessionEvent> events) {
+        this.link = link;
+        this.events = events;
+        LinkIdle idle = new LinkIdle(
+                link,
+                () -> transfer != null && transfer.hasWork(),
+                () -> transfer == null ? QUIET_SLEEP_MS : BUSY_SLEEP_MS);
+        runner = new AgentRunner(idle, this::onError, null, this);
+    }
+
+    /** Starts the agent's thread. */
+    public void start() {
+        AgentRunner.startOnThread(runner, task -> {
+            Thread thread = new Thread(task, roleName());
+            thread.setDaemon(true);
+            return thread;
+        });
+    }
+
+    /** From now on frames about bytes go to this transfer; called before the source may send any. */
+    public void begin(Transfer begun) {
+        transfer = begun;
+    }
+
+    /** Ends the agent's thread and closes the link. */
+    public void stop() {
+        link.wake();
+        runner.close();
+        link.close();
+    }
+
+    @Override
+    public String roleName() {
+        return "ppmr-target-session";
+    }
+
+    @Override
+    public int doWork() {
+        try {
+            int work = link.doWork(handler);
+            Transfer current = transfer;
+            if (current != null) {
+                long nowNs = System.nanoTime();
+                work += current.doWork(nowNs);
+                if (nowNs - lastProgressNs > PROGRESS_NS) {
+                    lastProgressNs = nowNs;
+                    link.sendFromAgent(current.progress());
+                }
+            }
+            return work + link.transmit();
+        } catch (IOException e) {
+            lose(e.getMessage());
+            throw new AgentTerminationException(e);
+        }
+    }
+
+    private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+        if (type == FrameType.MESSAGE) {
+            onMessage(ControlMessageCodec.decode(buffer, offset));
+        } else if (transfer == null) {
+            throw new IOException("frame " + type + " of " + lengthBytes + " bytes before the migration was accepted");
+        } else {
+            transfer.onFrame(type, buffer, offset);
+        }
+    }
+
+    private void onMessage(ControlMessage message) throws IOException {
+        boolean aboutNames = message instanceof ControlMessage.Created
+                || message instanceof ControlMessage.Renamed
+                || message instanceof ControlMessage.Removed
+                || message instanceof ControlMessage.Changed;
+        if (!aboutNames) {
+            events.accept(new SessionEvent.Said(message));
+        } else if (transfer == null) {
+            throw new IOException(message + " before the migration was accepted");
+        } else {
+            transfer.onMessage(message);
+        }
+    }
+
+    private void lose(String reason) {
+        Transfer current = transfer;
+        if (current != null) {
+            current.failOnAgent("connection to the source was lost: " + reason);
+        }
+        events.accept(new SessionEvent.LinkLost(reason));
+    }
+
+    private void onError(Throwable error) {
+        if (!(error instanceof AgentTerminationException)) {
+            LOG.error("the session's agent fails", error);
+            lose(String.valueOf(error));
+            throw new AgentTerminationException(error);
+        }
+    }
+}
