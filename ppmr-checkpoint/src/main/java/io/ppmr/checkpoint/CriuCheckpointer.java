@@ -18,6 +18,7 @@ import java.util.regex.Pattern;
  */
 final class CriuCheckpointer implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
+    private static final int CAP_SYS_RESOURCE = 24;
     private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
 
     private final CheckpointerSettings.Criu settings;
@@ -62,7 +63,10 @@ final class CriuCheckpointer implements Checkpointer {
         if (!ToolKit.hasCapability(CAP_SYS_ADMIN)) {
             return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
         }
-        return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel, "");
+        String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
+                ? ""
+                : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
+        return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
     }
 
     /** Compares the first two numbers in a version with the given ones; a text without numbers counts as newer. */
@@ -103,6 +107,11 @@ final class CriuCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
+        if (task.user().uid() != 0 && !ToolKit.hasCapability(CAP_SYS_RESOURCE)) {
+            throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
+                    + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
+                    + " Remedy: give it that capability");
+        }
         boolean elsewhere = task.root().pidNamespace() != kit.table().ownPidNamespace();
         String name = "criu-dump-" + task.rank();
         Path log = kit.freshFile(task.workDirectory(), name + ".log");

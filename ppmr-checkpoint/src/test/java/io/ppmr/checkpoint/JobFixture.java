@@ -25,16 +25,28 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);
+    private static final int CAP_SYS_RESOURCE = 24;
     static final Duration LIMIT = Duration.ofSeconds(60);
 
     final Path base;
     final Path bin;
     final Path jobs;
+    final JobUser user;
     final NativePrograms programs;
     final ProcessTable table = new ProcessTable();
     final SignalSender signals;
 
     JobFixture() throws IOException {
+        this(USER);
+    }
+
+    /** CRIU reads other users' resource limits; where root may not do that, its jobs are root's. */
+    static JobFixture forCriu() throws IOException {
+        return new JobFixture(ToolKit.hasCapability(CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
+    }
+
+    private JobFixture(JobUser user) throws IOException {
+        this.user = user;
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: jobs run as an ordinary user");
         base = Files.createTempDirectory("ppmr-checkpoint-it");
@@ -56,8 +68,8 @@ final class JobFixture implements AutoCloseable {
     Path userDirectory(String name) throws IOException {
         Path directory = Files.createDirectory(base.resolve(name), PosixFilePermissions.asFileAttribute(
                 PosixFilePermissions.fromString("rwx------")));
-        Files.setAttribute(directory, "unix:uid", USER.uid());
-        Files.setAttribute(directory, "unix:gid", USER.gid());
+        Files.setAttribute(directory, "unix:uid", user.uid());
+        Files.setAttribute(directory, "unix:gid", user.gid());
         return directory;
     }
 
@@ -78,7 +90,7 @@ final class JobFixture implements AutoCloseable {
     }
 
     Job start(String program, String name, String... parameters) throws Exception {
-        return start(program, USER, name, parameters);
+        return start(program, user, name, parameters);
     }
 
     /** Starts a job and waits until it has computed its first pass. */
@@ -118,11 +130,11 @@ final class JobFixture implements AutoCloseable {
     }
 
     CheckpointTask checkpoint(int rank, ProcessIdentity root, Path images, String work) {
-        return new CheckpointTask(rank, root, USER, images, work(work), LIMIT);
+        return new CheckpointTask(rank, root, user, images, work(work), LIMIT);
     }
 
     RestartTask restart(int rank, Path images, String work) {
-        return new RestartTask(rank, USER, images, work(work), LIMIT);
+        return new RestartTask(rank, user, images, work(work), LIMIT);
     }
 
     /** Waits for a command's end. */
