@@ -165,6 +165,8 @@ static bool parse(int argc, char **argv)
         fprintf(stderr, "usage: " PROGRAM " --size BYTES --passes N --seed S [--threads T] (--out FILE --progress FILE [--pace MS] | --expect)\n");
         exit(2);
     }
+    if (expect)
+        pace_ms = 0;
     return expect;
 }
 

@@ -497,6 +497,8 @@ int main(int argc, char **argv)
     if (restore.image_fd >= 0) {
         restore_from_stream(&restore);
     } else {
+        if (expect)
+            state.pace_ms = 0;
         if (state.size_bytes == 0 || state.passes == 0 || (!expect && (!*paths.out || !*paths.progress)))
             usage();
         allocate();

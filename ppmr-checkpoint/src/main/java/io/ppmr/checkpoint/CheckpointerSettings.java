@@ -1,0 +1,140 @@
+package io.ppmr.checkpoint;
+
+import java.util.List;
+import java.util.Map;
+
+/** What a configuration says about a checkpointer. Immutable; {@link #create} makes the adapter of it. */
+public sealed interface CheckpointerSettings {
+
+    /** The adapter, with the usual waits. */
+    default Checkpointer create(NativePrograms programs) {
+        return create(programs, CommandTiming.defaults());
+    }
+
+    /** The adapter. */
+    Checkpointer create(NativePrograms programs, CommandTiming timing);
+
+    /**
+     * BLCR, by its two commands.
+     *
+     * @param checkpointProgram {@code cr_checkpoint}, by name or path
+     * @param restartProgram {@code cr_restart}, by name or path
+     * @param needsKernelModule whether the probe asks for BLCR's kernel module; false for programs that stand in for it
+     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no, since PIDs are not restored
+     */
+    record Blcr(
+            String checkpointProgram, String restartProgram, boolean needsKernelModule, NamespacePolicy namespaces)
+            implements CheckpointerSettings {
+
+        /** BLCR as it is installed on a node. */
+        public static Blcr installed() {
+            return new Blcr("cr_checkpoint", "cr_restart", true, NamespacePolicy.AUTO);
+        }
+
+        @Override
+        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
+            return new BlcrCheckpointer(this, ToolKit.of(programs, timing));
+        }
+    }
+
+    /**
+     * CRIU.
+     *
+     * @param program the words that start it: one path, or a private loader with its arguments before the path
+     * @param extraDumpArguments further arguments of {@code criu dump}, such as {@code --tcp-established}
+     * @param extraRestoreArguments further arguments of {@code criu restore}
+     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
+     */
+    record Criu(
+            List<String> program,
+            List<String> extraDumpArguments,
+            List<String> extraRestoreArguments,
+            NamespacePolicy namespaces)
+            implements CheckpointerSettings {
+
+        public Criu {
+            program = List.copyOf(program);
+            extraDumpArguments = List.copyOf(extraDumpArguments);
+            extraRestoreArguments = List.copyOf(extraRestoreArguments);
+            if (program.isEmpty()) {
+                throw new IllegalArgumentException("the CRIU program is empty. Remedy: name its path");
+            }
+        }
+
+        /** CRIU started by the given words, with nothing further. */
+        public static Criu of(List<String> program) {
+            return new Criu(program, List.of(), List.of(), NamespacePolicy.AUTO);
+        }
+
+        @Override
+        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
+            return new CriuCheckpointer(this, ToolKit.of(programs, timing));
+        }
+    }
+
+    /**
+     * Any two commands, as words, run without a shell. Placeholders in the words: {@code {pid}} the root's PID (checkpoint
+     * only), {@code {rank}}, {@code {file}} the image file's path, {@code {dir}} the rank's image directory,
+     * {@code {work}} the work directory, {@code {pidfile}} (restart only) a file into which the command writes the PID of
+     * the restored root, as the command sees it, and a line end.
+     *
+     * <p>A checkpoint command has succeeded when it ends with status 0. A restart command with {@code {pidfile}} has
+     * succeeded when that file is complete and the command has ended with status 0 or still runs; the rank is the root's
+     * tree. A restart command without {@code {pidfile}} stays: what descends from it, or it itself when nothing does, is
+     * the rank, and success is that all of it is stopped. In each case every process must be stopped.
+     *
+     * @param checkpoint the checkpoint command
+     * @param restart the restart command
+     * @param readingMode how the restart reads
+     * @param fileName the image file's name, for {@code {file}}; may contain {@code {rank}}
+     * @param announcedNames names that the restart opens before they may exist; may contain {@code {rank}}
+     * @param completionNames those of them whose open waits for the whole image
+     * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
+     * @param asJobUser whether the commands run as the job's user
+     * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
+     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
+     */
+    record Command(
+            List<String> checkpoint,
+            List<String> restart,
+            ReadingMode readingMode,
+            String fileName,
+            List<String> announcedNames,
+            List<String> completionNames,
+            Map<String, String> temporarySuffixes,
+            boolean asJobUser,
+            boolean checkpointsHeldRanks,
+            NamespacePolicy namespaces)
+            implements CheckpointerSettings {
+
+        public Command {
+            checkpoint = List.copyOf(checkpoint);
+            restart = List.copyOf(restart);
+            announcedNames = List.copyOf(announcedNames);
+            completionNames = List.copyOf(completionNames);
+            temporarySuffixes = Map.copyOf(temporarySuffixes);
+            CommandTemplate.require("checkpoint", checkpoint, CommandTemplate.CHECKPOINT_PLACEHOLDERS);
+            CommandTemplate.require("restart", restart, CommandTemplate.RESTART_PLACEHOLDERS);
+            if (fileName.isBlank() || fileName.contains("/")) {
+                throw new IllegalArgumentException(
+                        "the image file's name '" + fileName + "' is not a plain name. Remedy: name it without a path");
+            }
+            if (!announcedNames.containsAll(completionNames)) {
+                throw new IllegalArgumentException("the completion names " + completionNames
+                        + " are not all among the announced names " + announcedNames + ". Remedy: announce them, too");
+            }
+        }
+
+        /** One file a rank, {@code image.RANK}, written and read front to back, as the job's user. */
+        public static Command streamed(List<String> checkpoint, List<String> restart) {
+            return new Command(
+                    checkpoint, restart, ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(),
+                    Map.of(), true, false, NamespacePolicy.AUTO);
+        }
+
+        @Override
+        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
+            return new CommandCheckpointer(this, ToolKit.of(programs, timing));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+package io.ppmr.checkpoint;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** Any two commands; {@link CheckpointerSettings.Command} says what is expected of them. */
+final class CommandCheckpointer implements Checkpointer {
+    private final CheckpointerSettings.Command settings;
+    private final ToolKit kit;
+
+    CommandCheckpointer(CheckpointerSettings.Command settings, ToolKit kit) {
+        this.settings = settings;
+        this.kit = kit;
+    }
+
+    @Override
+    public String name() {
+        return "command";
+    }
+
+    @Override
+    public Availability probe() {
+        Optional<String> missing = kit.programs().missing();
+        if (missing.isPresent()) {
+            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+        }
+        for (List<String> command : List.of(settings.checkpoint(), settings.restart())) {
+            if (ToolKit.find(command.get(0)).isEmpty()) {
+                return new Availability(
+                        false, command.get(0) + " is not installed", "install it, or correct the command in the configuration");
+            }
+        }
+        return new Availability(
+                true, settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there", "");
+    }
+
+    @Override
+    public ReadingMode readingMode() {
+        return settings.readingMode();
+    }
+
+    @Override
+    public List<String> announcedNames(int rank) {
+        return CommandTemplate.fill(settings.announcedNames(), Map.of("rank", Integer.toString(rank)));
+    }
+
+    @Override
+    public List<String> completionNames(int rank) {
+        return CommandTemplate.fill(settings.completionNames(), Map.of("rank", Integer.toString(rank)));
+    }
+
+    @Override
+    public Optional<String> finalNameOf(String temporaryName) {
+        // The longest suffix that fits is the most specific rule.
+        return settings.temporarySuffixes().entrySet().stream()
+                .filter(rule -> temporaryName.length() > rule.getKey().length())
+                .filter(rule -> temporaryName.endsWith(rule.getKey()))
+                .max((a, b) -> Integer.compare(a.getKey().length(), b.getKey().length()))
+                .map(rule -> temporaryName.substring(0, temporaryName.length() - rule.getKey().length())
+                        + rule.getValue());
+    }
+
+    @Override
+    public boolean checkpointsHeldRanks() {
+        return settings.checkpointsHeldRanks();
+    }
+
+    @Override
+    public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
+        List<ProcessIdentity> originals = kit.requireTree(task);
+        Map<String, String> values = values(task.rank(), task.imageDirectory(), task.workDirectory());
+        values.put("pid", Integer.toString(task.root().pid()));
+        List<String> command = new ArrayList<>(kit.launch(user(task.user())));
+        command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
+        String name = "checkpoint-" + task.rank();
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        return RunningCommand.watch(
+                "checkpoint of rank " + task.rank(),
+                tool,
+                new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log")),
+                task.deadline(),
+                kit.timing(),
+                kit.signals());
+    }
+
+    @Override
+    public RankCommand restart(RestartTask task) throws CheckpointException {
+        String name = "restart-" + task.rank();
+        Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
+        Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
+                ? Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()))
+                : Optional.empty();
+        Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
+        Map<String, String> values = values(task.rank(), directory, task.workDirectory());
+        values.put("pidfile", pidFile.toString());
+        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
+        if (namespace.isPresent()) {
+            command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
+            command.addAll(kit.launch(user(task.user())));
+        }
+        command.addAll(CommandTemplate.fill(settings.restart(), values));
+        boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
+        RestartSteps.Finder finder = writesPid
+                ? new ByPidFile(task, namespace, pidFile)
+                : new ByDescent(task, namespace.isPresent());
+        return Restarts.start(name, command, task, kit, namespace, new RestartSteps(task, kit, namespace, finder));
+    }
+
+    private Optional<JobUser> user(JobUser user) {
+        return settings.asJobUser() ? Optional.of(user) : Optional.empty();
+    }
+
+    private Map<String, String> values(int rank, Path directory, Path workDirectory) {
+        Map<String, String> values = new HashMap<>();
+        values.put("rank", Integer.toString(rank));
+        values.put("file", directory.resolve(CommandTemplate.fill(settings.fileName(), values)).toString());
+        values.put("dir", directory.toString());
+        values.put("work", workDirectory.toString());
+        return values;
+    }
+
+    /** The command says who the root is. */
+    private final class ByPidFile implements RestartSteps.Finder {
+        private final RestartTask task;
+        private final Optional<RankNamespace> namespace;
+        private final Path pidFile;
+
+        ByPidFile(RestartTask task, Optional<RankNamespace> namespace, Path pidFile) {
+            this.task = task;
+            this.namespace = namespace;
+            this.pidFile = pidFile;
+        }
+
+        @Override
+        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+            Optional<Integer> exitCode = tool.exitCode();
+            boolean named = PidFiles.read(pidFile, exitCode.isEmpty()).isPresent();
+            if (exitCode.isPresent() && (exitCode.get() != 0 || !named)) {
+                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("restart.log"));
+            }
+            return named;
+        }
+
+        @Override
+        public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
+            Optional<ProcessIdentity> root = root(tool);
+            if (root.isEmpty()) {
+                return List.of();
+            }
+            List<ProcessIdentity> rank = new ArrayList<>(kit.table().tree(root.get()));
+            if (namespace.isPresent()) {
+                List<ProcessIdentity> own = companions(tool);
+                namespace.get().members(kit.table()).stream()
+                        .filter(process -> !rank.contains(process) && !own.contains(process))
+                        .forEach(rank::add);
+            }
+            return rank;
+        }
+
+        @Override
+        public List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException {
+            List<ProcessIdentity> rank = root(tool).map(kit.table()::tree).orElse(List.of());
+            return tool.identity().map(kit.table()::tree).orElse(List.of()).stream()
+                    .filter(process -> !rank.contains(process))
+                    .toList();
+        }
+
+        private Optional<ProcessIdentity> root(ToolProcess tool) throws CheckpointException {
+            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException(
+                    "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
+            Optional<ProcessIdentity> root = PidFiles.root(kit.table(), namespace, pid);
+            if (root.isPresent() && root.get().startTimeTicks() < tool.startedNotBeforeTicks()) {
+                throw new CheckpointException("rank " + task.rank() + ": the restart command names PID " + pid
+                        + " as restored, but that process is older than the command. Remedy: correct the command");
+            }
+            return root;
+        }
+    }
+
+    /** The command stays, and what descends from it is the rank; or the command has become the rank. */
+    private final class ByDescent implements RestartSteps.Finder {
+        private final RestartTask task;
+        private final boolean inNamespace;
+
+        ByDescent(RestartTask task, boolean inNamespace) {
+            this.task = task;
+            this.inNamespace = inNamespace;
+        }
+
+        @Override
+        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+            if (tool.exitCode().isPresent()) {
+                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("restart.log"));
+            }
+            List<ProcessIdentity> rank = restored(tool);
+            return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();
+        }
+
+        @Override
+        public List<ProcessIdentity> restored(ToolProcess tool) {
+            List<ProcessIdentity> tree = tree(tool);
+            return tree.subList(Math.min(tree.size(), own(tree)), tree.size());
+        }
+
+        @Override
+        public List<ProcessIdentity> companions(ToolProcess tool) {
+            List<ProcessIdentity> tree = tree(tool);
+            return tree.subList(0, Math.min(tree.size(), own(tree)));
+        }
+
+        /** How many at the head of the tree are not the rank: nsenter, and a command that has children. */
+        private int own(List<ProcessIdentity> tree) {
+            int entering = inNamespace ? 1 : 0;
+            return tree.size() > entering + 1 ? entering + 1 : entering;
+        }
+
+        private List<ProcessIdentity> tree(ToolProcess tool) {
+            return tool.identity().map(kit.table()::tree).orElse(List.of());
+        }
+    }
+}

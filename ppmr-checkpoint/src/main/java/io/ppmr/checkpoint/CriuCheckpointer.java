@@ -1,0 +1,209 @@
+package io.ppmr.checkpoint;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
+ * written last and opened first.
+ *
+ * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives this
+ * service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace without
+ * its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are changed, so
+ * the node's mount need not be visible in there.
+ */
+final class CriuCheckpointer implements Checkpointer {
+    private static final int CAP_SYS_ADMIN = 21;
+    private static final int CAP_SYS_RESOURCE = 24;
+    private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
+
+    private final CheckpointerSettings.Criu settings;
+    private final ToolKit kit;
+
+    CriuCheckpointer(CheckpointerSettings.Criu settings, ToolKit kit) {
+        this.settings = settings;
+        this.kit = kit;
+    }
+
+    @Override
+    public String name() {
+        return "criu";
+    }
+
+    @Override
+    public Availability probe() {
+        Optional<String> missing = kit.programs().missing();
+        if (missing.isPresent()) {
+            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+        }
+        String program = settings.program().get(0);
+        if (ToolKit.find(program).isEmpty()) {
+            return new Availability(
+                    false, program + " is not installed", "run install-criu.sh and put the words it prints into the configuration");
+        }
+        if (ToolKit.find("nsenter").isEmpty()) {
+            return new Availability(false, "nsenter is not installed", "install the package util-linux");
+        }
+        Optional<String> version = ToolKit.version(settings.program());
+        if (version.isEmpty()) {
+            return new Availability(
+                    false, String.join(" ", settings.program()) + " does not start", "start it by hand to see why");
+        }
+        String kernel = System.getProperty("os.version");
+        if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
+            return new Availability(
+                    false,
+                    "CRIU " + version.get() + " does not restore on kernel " + kernel,
+                    "use CRIU 4 or later: run install-criu.sh and put the words it prints into the configuration");
+        }
+        if (!ToolKit.hasCapability(CAP_SYS_ADMIN)) {
+            return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
+        }
+        String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
+                ? ""
+                : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
+        return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
+    }
+
+    /** Compares the first two numbers in a version with the given ones; a text without numbers counts as newer. */
+    static int compare(String version, int major, int minor) {
+        Matcher matcher = VERSION.matcher(version);
+        if (!matcher.find()) {
+            return 1;
+        }
+        int byMajor = Integer.compare(Integer.parseInt(matcher.group(1)), major);
+        return byMajor != 0 ? byMajor : Integer.compare(Integer.parseInt(matcher.group(2)), minor);
+    }
+
+    @Override
+    public ReadingMode readingMode() {
+        return ReadingMode.RETAINED;
+    }
+
+    @Override
+    public List<String> announcedNames(int rank) {
+        return List.of("inventory.img");
+    }
+
+    @Override
+    public List<String> completionNames(int rank) {
+        return List.of("inventory.img");
+    }
+
+    @Override
+    public Optional<String> finalNameOf(String temporaryName) {
+        return Optional.empty();
+    }
+
+    @Override
+    public boolean checkpointsHeldRanks() {
+        return true;
+    }
+
+    @Override
+    public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
+        List<ProcessIdentity> originals = kit.requireTree(task);
+        if (task.user().uid() != 0 && !ToolKit.hasCapability(CAP_SYS_RESOURCE)) {
+            throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
+                    + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
+                    + " Remedy: give it that capability");
+        }
+        boolean elsewhere = task.root().pidNamespace() != kit.table().ownPidNamespace();
+        String name = "criu-dump-" + task.rank();
+        Path log = kit.freshFile(task.workDirectory(), name + ".log");
+        List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
+        if (elsewhere) {
+            command.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
+        }
+        command.addAll(settings.program());
+        command.addAll(List.of(
+                "dump",
+                "--tree", Integer.toString(elsewhere ? kit.table().pidInside(task.root()) : task.root().pid()),
+                "--images-dir", elsewhere ? "." : task.imageDirectory().toString(),
+                "--work-dir", task.workDirectory().toString(),
+                "--log-file", log.toString(),
+                "--leave-stopped",
+                "--manage-cgroups=ignore"));
+        if (!kit.table().leadsSession(task.root())) {
+            command.add("--shell-job");
+        }
+        command.addAll(settings.extraDumpArguments());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        return RunningCommand.watch(
+                "checkpoint of rank " + task.rank(),
+                tool,
+                new CheckpointSteps(task, kit, originals, log),
+                task.deadline(),
+                kit.timing(),
+                kit.signals());
+    }
+
+    @Override
+    public RankCommand restart(RestartTask task) throws CheckpointException {
+        String name = "criu-restore-" + task.rank();
+        Path log = kit.freshFile(task.workDirectory(), name + ".log");
+        Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
+        Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.NEVER
+                ? Optional.empty()
+                : Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()));
+        List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
+        if (namespace.isPresent()) {
+            command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
+            // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
+            command.addAll(kit.launch(Optional.empty()));
+        }
+        command.addAll(settings.program());
+        command.addAll(List.of(
+                "restore",
+                "--images-dir", namespace.isPresent() ? "." : task.imageDirectory().toString(),
+                "--work-dir", task.workDirectory().toString(),
+                "--log-file", log.toString(),
+                "--pidfile", pidFile.toString(),
+                "--restore-detached",
+                "--leave-stopped",
+                "--shell-job",
+                "--manage-cgroups=ignore"));
+        command.addAll(settings.extraRestoreArguments());
+        RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, namespace, log, pidFile));
+        return Restarts.start(name, command, task, kit, namespace, steps);
+    }
+
+    private final class Finder implements RestartSteps.Finder {
+        private final RestartTask task;
+        private final Optional<RankNamespace> namespace;
+        private final Path log;
+        private final Path pidFile;
+
+        Finder(RestartTask task, Optional<RankNamespace> namespace, Path log, Path pidFile) {
+            this.task = task;
+            this.namespace = namespace;
+            this.log = log;
+            this.pidFile = pidFile;
+        }
+
+        @Override
+        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+            Optional<Integer> exitCode = tool.exitCode();
+            if (exitCode.isPresent() && exitCode.get() != 0) {
+                throw RestartSteps.failure(task, tool, log);
+            }
+            return exitCode.isPresent();
+        }
+
+        @Override
+        public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
+            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException("rank " + task.rank()
+                    + ": CRIU has left no PID in " + pidFile));
+            return PidFiles.rank(kit.table(), namespace, pid);
+        }
+
+        @Override
+        public List<ProcessIdentity> companions(ToolProcess tool) {
+            return List.of();
+        }
+    }
+}

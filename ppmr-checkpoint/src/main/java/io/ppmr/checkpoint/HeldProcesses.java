@@ -1,0 +1,98 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.SignalSender.Signal;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The processes of a rank that are stopped, with those that exist only for their sake. Immutable; for any thread. It can
+ * be made anew from recorded identities, by a service that was restarted.
+ */
+public final class HeldProcesses implements HeldRank {
+    private final int rank;
+    private final List<ProcessIdentity> processes;
+    private final List<ProcessIdentity> companions;
+    private final ProcessTable table;
+    private final SignalSender signals;
+
+    /**
+     * @param rank the rank's number
+     * @param processes its processes, the root first
+     * @param companions what ends with them and is never stopped: a namespace's init, a {@code cr_restart}
+     * @param programs where the native helpers are
+     */
+    public HeldProcesses(
+            int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, NativePrograms programs) {
+        this.rank = rank;
+        this.processes = List.copyOf(processes);
+        this.companions = List.copyOf(companions);
+        this.table = new ProcessTable();
+        this.signals = new SignalSender(programs, table);
+    }
+
+    @Override
+    public int rank() {
+        return rank;
+    }
+
+    @Override
+    public List<ProcessIdentity> processes() {
+        return processes;
+    }
+
+    /** What ends with the rank and is never stopped: its namespace's init, its {@code cr_restart}. */
+    public List<ProcessIdentity> companions() {
+        return companions;
+    }
+
+    @Override
+    public void requireHeld() throws CheckpointException {
+        var complaint = table.whyNotHeld(processes);
+        if (complaint.isPresent()) {
+            throw new CheckpointException("rank " + rank + " is not held: " + complaint.get());
+        }
+    }
+
+    @Override
+    public void release() throws CheckpointException {
+        // Children first: a parent that runs finds its children running.
+        for (int i = processes.size() - 1; i >= 0; i--) {
+            if (!signals.send(Signal.CONT, processes.get(i))) {
+                throw new CheckpointException(
+                        "rank " + rank + " cannot go on: PID " + processes.get(i).pid() + " is gone");
+            }
+        }
+    }
+
+    @Override
+    public void end(Duration deadline) throws CheckpointException, InterruptedException {
+        List<ProcessIdentity> all = new ArrayList<>(processes);
+        all.addAll(companions);
+        CheckpointException failure = null;
+        for (ProcessIdentity process : all) {
+            try {
+                signals.send(Signal.KILL, process);
+            } catch (CheckpointException e) {
+                // The others are ended all the same; the first failure is reported at the end.
+                failure = failure == null ? e : failure;
+            }
+        }
+        if (failure == null && !Patience.until(deadline, () -> all.stream().noneMatch(table::isAlive))) {
+            List<Integer> left = all.stream().filter(table::isAlive).map(ProcessIdentity::pid).toList();
+            failure = new CheckpointException("rank " + rank + ": PIDs " + left + " are still there " + deadline
+                    + " after SIGKILL. Remedy: a process in state D waits for its filesystem; abort that mount");
+        }
+        if (failure != null) {
+            throw failure;
+        }
+        if (Thread.interrupted()) {
+            throw new InterruptedException("interrupted while rank " + rank + " was being ended; it has ended");
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "rank " + rank + " " + processes.stream().map(ProcessIdentity::pid).toList();
+    }
+}

@@ -1,0 +1,54 @@
+package io.ppmr.checkpoint;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch} and {@code ppmr-rank-init}. Each one's
+ * source says what it does and what its exit status means.
+ *
+ * @param directory the directory that holds them
+ */
+public record NativePrograms(Path directory) {
+    /** The system property that the launcher sets to the directory. */
+    public static final String DIRECTORY_PROPERTY = "ppmr.native.dir";
+
+    public NativePrograms {
+        directory = directory.toAbsolutePath();
+    }
+
+    /** The directory that the launcher named. */
+    public static NativePrograms fromSystemProperty() {
+        String directory = System.getProperty(DIRECTORY_PROPERTY);
+        if (directory == null) {
+            throw new IllegalStateException("the system property " + DIRECTORY_PROPERTY
+                    + " is not set, so the native helpers cannot be found. Remedy: start through the launcher");
+        }
+        return new NativePrograms(Path.of(directory));
+    }
+
+    /** Sends a signal to a process by identity. */
+    public Path signal() {
+        return directory.resolve("ppmr-signal");
+    }
+
+    /** Starts a command in a session of its own, as the job's user. */
+    public Path launch() {
+        return directory.resolve("ppmr-launch");
+    }
+
+    /** Makes a PID and mount namespace for one restored rank. */
+    public Path rankInit() {
+        return directory.resolve("ppmr-rank-init");
+    }
+
+    /** Says which helper is missing, if one is. */
+    Optional<String> missing() {
+        return List.of(signal(), launch(), rankInit()).stream()
+                .filter(program -> !Files.isExecutable(program))
+                .map(program -> "the native helper " + program + " is missing")
+                .findFirst();
+    }
+}

@@ -1,0 +1,211 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Predicate;
+
+/**
+ * The node's processes, read from {@code /proc} at each call. Immutable, for any thread. What it returns may be out of
+ * date at once, except for stopped processes, which is why processes are stopped before anything is concluded.
+ *
+ * <p>A process that has exited and waits for its parent (state Z) counts as gone everywhere. See proc(5),
+ * pid_namespaces(7).
+ */
+public final class ProcessTable {
+    private static final Path PROC = Path.of("/proc");
+    private static final int TICKS_A_SECOND = 100;
+
+    private final String bootId;
+
+    public ProcessTable() {
+        try {
+            bootId = Files.readString(PROC.resolve("sys/kernel/random/boot_id")).trim();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the boot id; is /proc mounted?", e);
+        }
+    }
+
+    /** The identity of a living process; throws and names the PID if there is none. */
+    public ProcessIdentity of(int pid) throws CheckpointException {
+        return find(pid).orElseThrow(() -> new CheckpointException("PID " + pid
+                + " is no living process of this node. Remedy: correct the job's list of processes"));
+    }
+
+    /** The identity of a living process, if there is one with that PID. */
+    public Optional<ProcessIdentity> find(int pid) {
+        Optional<ProcStat> stat = stat(pid);
+        if (stat.isEmpty() || allThreadsDead(pid)) {
+            return Optional.empty();
+        }
+        try {
+            String link = Files.readSymbolicLink(PROC.resolve(pid + "/ns/pid")).toString();
+            long inode = Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
+            return Optional.of(new ProcessIdentity(bootId, inode, pid, stat.get().startTimeTicks()));
+        } catch (IOException e) {
+            if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
+                throw new UncheckedIOException("the namespaces of PID " + pid
+                        + " may not be read. Remedy: run as root or as the process's user", e);
+            }
+            return Optional.empty();
+        }
+    }
+
+    /** Whether that very process still lives. To be asked before every signal. */
+    public boolean isAlive(ProcessIdentity process) {
+        return bootId.equals(process.bootId()) && find(process.pid()).filter(process::equals).isPresent();
+    }
+
+    /** The PID namespace that this service lives in. */
+    public long ownPidNamespace() throws CheckpointException {
+        return of((int) ProcessHandle.current().pid()).pidNamespace();
+    }
+
+    /** Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. */
+    public void requireOwner(ProcessIdentity process, JobUser user) throws CheckpointException {
+        String[] uids = statusLine(process, "Uid:").split("\\s+", -1);
+        for (String uid : uids) {
+            if (Integer.parseInt(uid) != user.uid()) {
+                throw new CheckpointException("PID " + process.pid() + " belongs to user " + uid
+                        + ", not to the job's user " + user.uid() + ". Remedy: correct the job's user or its processes");
+            }
+        }
+    }
+
+    /** The PID as the process itself sees it, in the innermost of its PID namespaces. */
+    public int pidInside(ProcessIdentity process) throws CheckpointException {
+        String[] pids = statusLine(process, "NSpid:").split("\\s+", -1);
+        return Integer.parseInt(pids[pids.length - 1]);
+    }
+
+    /** The process and all its living descendants, itself first, parents before children. */
+    public List<ProcessIdentity> tree(ProcessIdentity root) {
+        List<ProcStat> all = scan(stat -> true);
+        List<ProcessIdentity> found = new ArrayList<>();
+        if (!isAlive(root)) {
+            return found;
+        }
+        ArrayDeque<Integer> open = new ArrayDeque<>();
+        found.add(root);
+        open.add(root.pid());
+        while (!open.isEmpty()) {
+            int parent = open.remove();
+            for (ProcStat stat : all) {
+                if (stat.parent() == parent) {
+                    find(stat.pid()).ifPresent(found::add);
+                    open.add(stat.pid());
+                }
+            }
+        }
+        return found;
+    }
+
+    /** All living processes of a PID namespace, by PID; nested namespaces not included. */
+    public List<ProcessIdentity> inNamespace(long pidNamespace) {
+        return scan(stat -> true).stream()
+                .flatMap(stat -> find(stat.pid()).stream())
+                .filter(process -> process.pidNamespace() == pidNamespace)
+                .toList();
+    }
+
+    /** The present time as processes' start times are counted: since boot, in units of 10 ms (USER_HZ is 100). */
+    static long nowTicks() throws IOException {
+        String uptime = Files.readString(PROC.resolve("uptime"));
+        return (long) (Double.parseDouble(uptime.substring(0, uptime.indexOf(' '))) * TICKS_A_SECOND);
+    }
+
+    /** All living processes of a session. */
+    List<ProcessIdentity> inSession(int session) {
+        return scan(stat -> stat.session() == session).stream()
+                .flatMap(stat -> find(stat.pid()).stream())
+                .toList();
+    }
+
+    /** The name that the kernel shows for a process; empty if it is gone. */
+    Optional<String> name(ProcessIdentity process) {
+        return stat(process.pid())
+                .filter(stat -> stat.startTimeTicks() == process.startTimeTicks())
+                .map(ProcStat::name);
+    }
+
+    /** Whether the process leads its session. */
+    boolean leadsSession(ProcessIdentity process) {
+        return stat(process.pid()).map(stat -> stat.session() == process.pid()).orElse(false);
+    }
+
+    /** Whether the process lives and every one of its living threads is stopped by a signal (state T). */
+    public boolean isHeld(ProcessIdentity process) {
+        return isAlive(process) && threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped()).isEmpty();
+    }
+
+    /** Whether the process lives and none of its threads is stopped. */
+    public boolean isRunning(ProcessIdentity process) {
+        return isAlive(process) && threads(process.pid(), ProcStat::isStopped).isEmpty();
+    }
+
+    /** Says of the first process that is not held what is wrong with it; empty if all are held. */
+    public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
+        for (ProcessIdentity process : processes) {
+            if (!isAlive(process)) {
+                return Optional.of("PID " + process.pid() + " is gone");
+            }
+            List<ProcStat> running = threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
+            if (!running.isEmpty()) {
+                return Optional.of("thread " + running.get(0).pid() + " of PID " + process.pid() + " is in state "
+                        + running.get(0).state() + " instead of T");
+            }
+        }
+        return Optional.empty();
+    }
+
+    private boolean allThreadsDead(int pid) {
+        return threads(pid, stat -> !stat.isDead()).isEmpty();
+    }
+
+    private static List<ProcStat> threads(int pid, Predicate<ProcStat> wanted) {
+        return stats(PROC.resolve(pid + "/task"), wanted);
+    }
+
+    private static List<ProcStat> scan(Predicate<ProcStat> wanted) {
+        return stats(PROC, wanted);
+    }
+
+    private static List<ProcStat> stats(Path directory, Predicate<ProcStat> wanted) {
+        List<ProcStat> found = new ArrayList<>();
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory, "[0-9]*")) {
+            for (Path entry : entries) {
+                ProcStat.read(entry.resolve("stat")).filter(wanted).ifPresent(found::add);
+            }
+        } catch (IOException | DirectoryIteratorException gone) {
+            // The process has ended while its threads were listed: none of them is left.
+            return List.of();
+        }
+        return found;
+    }
+
+    private static Optional<ProcStat> stat(int pid) {
+        return ProcStat.read(PROC.resolve(pid + "/stat"));
+    }
+
+    private String statusLine(ProcessIdentity process, String key) throws CheckpointException {
+        try {
+            for (String line : Files.readAllLines(
+                    PROC.resolve(process.pid() + "/status"), StandardCharsets.ISO_8859_1)) {
+                if (line.startsWith(key) && isAlive(process)) {
+                    return line.substring(key.length()).trim();
+                }
+            }
+        } catch (IOException e) {
+            throw new CheckpointException("PID " + process.pid() + " is gone", e);
+        }
+        throw new CheckpointException("PID " + process.pid() + " is gone");
+    }
+}

@@ -1,0 +1,30 @@
+package io.ppmr.checkpoint;
+
+import java.util.List;
+import java.util.Optional;
+
+/** Starts restart commands: whatever goes wrong before they are watched, no namespace is left behind. */
+final class Restarts {
+    private Restarts() {}
+
+    static RankCommand start(
+            String name,
+            List<String> command,
+            RestartTask task,
+            ToolKit kit,
+            Optional<RankNamespace> namespace,
+            RestartSteps steps)
+            throws CheckpointException {
+        ToolProcess tool;
+        try {
+            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        } catch (CheckpointException e) {
+            if (namespace.isPresent()) {
+                namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());
+            }
+            throw e;
+        }
+        return RunningCommand.watch(
+                "restart of rank " + task.rank(), tool, steps, task.deadline(), kit.timing(), kit.signals());
+    }
+}

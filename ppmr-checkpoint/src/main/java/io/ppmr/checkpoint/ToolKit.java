@@ -1,0 +1,115 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * What every adapter works with. Immutable, for any thread.
+ *
+ * @param programs the native helpers
+ * @param table the process table
+ * @param signals sends signals by identity
+ * @param timing the waits
+ */
+record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals, CommandTiming timing) {
+    private static final Duration PROBE_LIMIT = Duration.ofSeconds(10);
+
+    static ToolKit of(NativePrograms programs, CommandTiming timing) {
+        ProcessTable table = new ProcessTable();
+        return new ToolKit(programs, table, new SignalSender(programs, table), timing);
+    }
+
+    /** Whether this service may become another user. */
+    boolean runsAsRoot() throws CheckpointException {
+        try {
+            return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
+        } catch (IOException e) {
+            throw new CheckpointException("cannot read /proc/self", e);
+        }
+    }
+
+    /** What to put before a command: a session of its own and, where the service may, the job's user. */
+    List<String> launch(Optional<JobUser> user) throws CheckpointException {
+        List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
+        if (user.isPresent() && runsAsRoot()) {
+            prefix.addAll(List.of(
+                    "--uid", Integer.toString(user.get().uid()), "--gid", Integer.toString(user.get().gid())));
+        }
+        prefix.add("--");
+        return prefix;
+    }
+
+    /** The processes of a rank that is to be checkpointed; throws if one is not the user's, or the root is gone. */
+    List<ProcessIdentity> requireTree(CheckpointTask task) throws CheckpointException {
+        if (!table.isAlive(task.root())) {
+            throw new CheckpointException("rank " + task.rank() + ": PID " + task.root().pid()
+                    + " is gone, or it is another process by now. Remedy: correct the job's list of processes");
+        }
+        List<ProcessIdentity> tree = table.tree(task.root());
+        for (ProcessIdentity process : tree) {
+            table.requireOwner(process, task.user());
+        }
+        return tree;
+    }
+
+    /** Removes a file that an earlier attempt may have left in the work directory, and makes that directory. */
+    Path freshFile(Path workDirectory, String name) throws CheckpointException {
+        try {
+            Files.createDirectories(workDirectory);
+            Path file = workDirectory.resolve(name);
+            Files.deleteIfExists(file);
+            return file;
+        } catch (IOException e) {
+            throw new CheckpointException("the work directory " + workDirectory + " cannot be used: " + e.getMessage(), e);
+        }
+    }
+
+    /** Where a program is: itself if its name holds a slash, else the first of that name in PATH. */
+    static Optional<Path> find(String program) {
+        if (program.contains("/")) {
+            return Optional.of(Path.of(program)).filter(Files::isExecutable);
+        }
+        String path = Optional.ofNullable(System.getenv("PATH")).orElse("/usr/sbin:/usr/bin:/sbin:/bin");
+        for (String directory : path.split(":", -1)) {
+            Path candidate = Path.of(directory.isEmpty() ? "." : directory, program);
+            if (Files.isExecutable(candidate) && Files.isRegularFile(candidate)) {
+                return Optional.of(candidate);
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The first line that a command prints when it is asked for its version; empty if it does not run. */
+    static Optional<String> version(List<String> command) {
+        List<String> whole = new ArrayList<>(command);
+        whole.add("--version");
+        try {
+            HelperCall.Result result = HelperCall.run(whole, PROBE_LIMIT);
+            return result.exitCode() == 0
+                    ? Optional.of(result.output().lines().findFirst().orElse("no version"))
+                    : Optional.empty();
+        } catch (CheckpointException e) {
+            return Optional.empty();
+        }
+    }
+
+    /** Whether this service has a capability in effect, by its number in capabilities(7). */
+    static boolean hasCapability(int number) {
+        try {
+            for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {
+                if (line.startsWith("CapEff:")) {
+                    return (Long.parseUnsignedLong(line.substring("CapEff:".length()).trim(), 16) >> number & 1) == 1;
+                }
+            }
+            return false;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+}

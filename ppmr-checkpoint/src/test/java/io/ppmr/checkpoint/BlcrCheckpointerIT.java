@@ -1,0 +1,235 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The BLCR adapter with a real job that checkpoints itself, on a plain directory. */
+@Timeout(120)
+class BlcrCheckpointerIT {
+    private static final String[] SMALL = {"--size", "70m", "--passes", "40", "--seed", "7", "--pace", "50"};
+
+    private JobFixture fixture;
+    private Path images;
+    private Checkpointer blcr;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        fixture = new JobFixture();
+        images = fixture.userDirectory("images");
+        blcr = blcr(NamespacePolicy.AUTO);
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        if (fixture != null) {
+            fixture.close();
+        }
+    }
+
+    private Checkpointer blcr(NamespacePolicy policy) {
+        CommandTiming timing = new CommandTiming(
+                Duration.ofSeconds(5), Duration.ofSeconds(2), Duration.ofSeconds(5), Duration.ofSeconds(5));
+        return new CheckpointerSettings.Blcr(
+                        fixture.bin.resolve("cr_checkpoint").toString(),
+                        fixture.bin.resolve("cr_restart").toString(),
+                        false,
+                        policy)
+                .create(fixture.programs, timing);
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenMoved() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        original.requireHeld();
+        int passesBefore = job.passes();
+        assertTrue(Files.size(images.resolve("context.0")) > 70 << 20);
+        assertEquals(JobFixture.USER.uid(), Files.getAttribute(images.resolve("context.0"), "unix:uid"));
+
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        restored.requireHeld();
+        original.requireHeld();
+        assertEquals(1, restored.processes().size());
+        assertFalse(restored.processes().contains(job.root()));
+        assertEquals(passesBefore, job.passes());
+
+        original.end(JobFixture.LIMIT);
+        assertFalse(fixture.table.isAlive(job.root()));
+        restored.release();
+        fixture.requireResult(job);
+        assertEquals(40, job.passes());
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenTheOriginalIsReleased() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        restored.end(JobFixture.LIMIT);
+        original.requireHeld();
+        original.release();
+        assertThrows(CheckpointException.class, original::requireHeld);
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
+        Checkpointer always = blcr(NamespacePolicy.ALWAYS);
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(always.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        HeldRank restored = JobFixture.finish(always.restart(fixture.restart(0, images, "r")));
+        assertEquals(1, restored.processes().size());
+        assertFalse(restored.processes().get(0).pidNamespace() == job.root().pidNamespace());
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLetTheOriginalRunWhenTheImageFileIsThereAlready() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Files.createFile(images.resolve("context.0"));
+        RankCommand command = blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("rank 0") && message.contains("File exists"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldLetTheOriginalRunWhenCancelled() throws Exception {
+        JobFixture.Job job = fixture.start(
+                "selfckpt-job", "a", "--size", "70m", "--passes", "6", "--seed", "7", "--pace", "1000");
+        RankCommand command = blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
+        command.cancel();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("cancelled"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldLeaveNothingWhenTheImageIsCutOff() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        try (FileChannel image = FileChannel.open(images.resolve("context.0"), StandardOpenOption.WRITE)) {
+            image.truncate(30 << 20);
+        }
+        RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("rank 0") && message.contains("Input/output error"), message);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLeaveNothingWhenARestartThatWaitsForDataIsCancelled() throws Exception {
+        // A FIFO that nobody writes to stands for a stream that does not come.
+        Path fifo = images.resolve("context.0");
+        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
+        RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
+        assertEquals(null, command.await(Duration.ofMillis(300)));
+        command.cancel();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("cancelled"), message);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldFailWhenTheDeadlinePasses() throws Exception {
+        Path fifo = images.resolve("context.0");
+        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
+        RankCommand command = blcr.restart(
+                new RestartTask(0, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(300)));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("limit"), message);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldGiveAnotherResultWhenOneByteOfTheImageIsFlipped() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        try (FileChannel image = FileChannel.open(
+                images.resolve("context.0"), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            ByteBuffer one = ByteBuffer.allocate(1);
+            image.read(one, 50 << 20);
+            one.put(0, (byte) (one.get(0) ^ 1)).flip();
+            image.write(one, 50 << 20);
+        }
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        assertTrue(Patience.until(JobFixture.LIMIT, () -> Files.exists(job.out())));
+        assertFalse(job.expected().equals(Files.readString(job.out()).trim()));
+    }
+
+    @Test
+    void shouldNameTheProcessWhenItBelongsToAnotherUser() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", new JobUser(0, 0), "a", SMALL);
+        String message = assertThrows(
+                        CheckpointException.class, () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")))
+                .getMessage();
+        assertTrue(message.contains("PID " + job.root().pid()) && message.contains("user 0"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+    }
+
+    @Test
+    void shouldNameTheProcessWhenItIsGoneOrAnother() throws Exception {
+        ProcessIdentity self = fixture.table.of((int) ProcessHandle.current().pid());
+        ProcessIdentity former =
+                new ProcessIdentity(self.bootId(), self.pidNamespace(), self.pid(), self.startTimeTicks() - 1);
+        String message = assertThrows(
+                        CheckpointException.class, () -> blcr.checkpoint(fixture.checkpoint(0, former, images, "c")))
+                .getMessage();
+        assertTrue(message.contains("PID " + self.pid()) && message.contains("gone"), message);
+    }
+
+    @Test
+    void shouldSayWhatIsMissingWhenProbed() {
+        assertTrue(blcr.probe().available(), blcr.probe().toString());
+        Availability none = new CheckpointerSettings.Blcr("cr_nothing", "cr_restart", false, NamespacePolicy.AUTO)
+                .create(fixture.programs)
+                .probe();
+        assertFalse(none.available());
+        assertTrue(none.detail().contains("cr_nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        Availability module = new CheckpointerSettings.Blcr(
+                        fixture.bin.resolve("cr_checkpoint").toString(),
+                        fixture.bin.resolve("cr_restart").toString(),
+                        true,
+                        NamespacePolicy.AUTO)
+                .create(fixture.programs)
+                .probe();
+        assertFalse(module.available());
+        assertTrue(module.detail().contains("kernel module"), module.toString());
+    }
+
+    @Test
+    void shouldFailByNameWhenTheProgramIsNotInstalled() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Checkpointer missing = new CheckpointerSettings.Blcr("cr_nothing", "cr_nothing", false, NamespacePolicy.AUTO)
+                .create(fixture.programs);
+        RankCommand command = missing.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("cr_nothing"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+    }
+}

@@ -1,0 +1,200 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The CRIU adapter with ordinary processes, on a plain directory. */
+@Timeout(180)
+class CriuCheckpointerIT {
+    private static final String[] SMALL = {
+        "--size", "32m", "--passes", "60", "--seed", "9", "--threads", "3", "--pace", "60"
+    };
+
+    private JobFixture fixture;
+    private Path images;
+    private Checkpointer criu;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        fixture = JobFixture.forCriu();
+        images = fixture.userDirectory("images");
+        criu = CheckpointerSettings.Criu.of(CriuInstall.program()).create(fixture.programs);
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        if (fixture != null) {
+            fixture.close();
+        }
+    }
+
+    private HeldRank dump(ProcessIdentity root, Path directory, String work) throws Exception {
+        return JobFixture.finish(criu.checkpoint(fixture.checkpoint(3, root, directory, work)));
+    }
+
+    private HeldRank restore(Path directory, String work) throws Exception {
+        return JobFixture.finish(criu.restart(fixture.restart(3, directory, work)));
+    }
+
+    @Test
+    void shouldRestoreBesideTheHeldOriginalAndGoOnToTheRightResult() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        original.requireHeld();
+        assertEquals(2, original.processes().size());
+        int passesBefore = job.passes();
+        HeldRank restored = restore(images, "r1");
+        restored.requireHeld();
+        original.requireHeld();
+        assertEquals(2, restored.processes().size());
+        ProcessIdentity copy = restored.processes().get(0);
+        assertEquals(fixture.table.pidInside(job.root()), fixture.table.pidInside(copy));
+        assertNotEquals(job.root().pidNamespace(), copy.pidNamespace());
+        assertEquals(passesBefore, job.passes());
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
+        assertEquals(60, job.passes());
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenMovedTwice() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank first = dump(job.root(), images, "d1");
+        HeldRank second = restore(images, "r1");
+        first.end(JobFixture.LIMIT);
+        second.release();
+        int passes = job.passes();
+        assertTrue(Patience.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job stands still");
+
+        Path again = fixture.userDirectory("images-again");
+        HeldRank held = dump(second.processes().get(0), again, "d2");
+        held.requireHeld();
+        HeldRank third = restore(again, "r2");
+        third.requireHeld();
+        held.requireHeld();
+        assertEquals(2, third.processes().size());
+        assertNotEquals(second.processes().get(0).pidNamespace(), third.processes().get(0).pidNamespace());
+        held.end(JobFixture.LIMIT);
+        third.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenTheOriginalIsReleased() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        HeldRank restored = restore(images, "r1");
+        restored.end(JobFixture.LIMIT);
+        original.requireHeld();
+        original.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldCheckpointARankThatIsHeldAlready() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank held = dump(job.root(), images, "d1");
+        assertTrue(criu.checkpointsHeldRanks());
+        Path again = fixture.userDirectory("images-again");
+        HeldRank heldAgain = dump(job.root(), again, "d2");
+        assertEquals(held.processes(), heldAgain.processes());
+        HeldRank restored = restore(again, "r1");
+        restored.requireHeld();
+        heldAgain.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldLeaveNothingWhenTheImagesAreDamaged() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
+            pages.truncate(pages.size() / 2);
+        }
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        assertTrue(message.contains("rank 3") && message.contains("criu-restore-3.log"), message);
+        original.requireHeld();
+        original.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLeaveNothingWhenThereAreNoImages() throws Exception {
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        assertTrue(message.contains("rank 3"), message);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLeaveNothingWhenARestartThatWaitsForItsImageIsCancelled() throws Exception {
+        // A FIFO that nobody writes to stands for an inventory that has not come.
+        Path fifo = images.resolve("inventory.img");
+        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
+        RankCommand command = criu.restart(fixture.restart(3, images, "r1"));
+        assertEquals(null, command.await(Duration.ofMillis(500)));
+        command.cancel();
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLetTheOriginalRunWhenTheDumpFails() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        Path nowhere = fixture.base.resolve("no-such-directory");
+        String message = assertThrows(CheckpointException.class, () -> dump(job.root(), nowhere, "d1")).getMessage();
+        assertTrue(message.contains("rank 3"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldLetTheOriginalRunWhenCancelled() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        RankCommand command = criu.checkpoint(fixture.checkpoint(3, job.root(), images, "d1"));
+        command.cancel();
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldSayWhatIsMissingWhenProbed() throws Exception {
+        assertTrue(criu.probe().available(), criu.probe().toString());
+        Availability none = CheckpointerSettings.Criu.of(List.of("criu-nothing")).create(fixture.programs).probe();
+        assertFalse(none.available());
+        assertTrue(none.detail().contains("criu-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        Availability helpers = CheckpointerSettings.Criu.of(CriuInstall.program())
+                .create(new NativePrograms(fixture.base))
+                .probe();
+        assertFalse(helpers.available());
+        assertTrue(helpers.detail().contains("ppmr-signal"), helpers.toString());
+    }
+
+    @Test
+    void shouldAnnounceTheInventoryAsTheMarkOfCompletion() {
+        assertEquals(List.of("inventory.img"), criu.announcedNames(3));
+        assertEquals(List.of("inventory.img"), criu.completionNames(3));
+        assertEquals(ReadingMode.RETAINED, criu.readingMode());
+        assertTrue(Files.isDirectory(images));
+    }
+}

@@ -1,0 +1,24 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.time.Duration;
+import java.util.List;
+
+/** The private CRIU of the tests, installed at the first call. */
+final class CriuInstall {
+    private static List<String> program;
+
+    private CriuInstall() {}
+
+    static synchronized List<String> program() throws CheckpointException {
+        if (program == null) {
+            HelperCall.Result result = HelperCall.run(
+                    List.of(System.getProperty("ppmr.criu.install"), System.getProperty("ppmr.criu.dir")),
+                    Duration.ofMinutes(5));
+            assertEquals(0, result.exitCode(), result.output());
+            program = result.output().lines().toList();
+        }
+        return program;
+    }
+}
