@@ -37,6 +37,13 @@ final class FileDemand {
         return blockedWindow != NONE;
     }
 
+    /** The writer is at this window: what it was to need before it is past. */
+    void forgetUpTo(long window) {
+        while (!ahead.isEmpty() && ahead.peekLong() <= window) {
+            ahead.pollLong();
+        }
+    }
+
     void forget() {
         blockedWindow = NONE;
         ahead.clear();

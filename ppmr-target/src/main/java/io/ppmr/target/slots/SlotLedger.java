@@ -112,6 +112,7 @@ public final class SlotLedger {
         if ((flags & WantFrame.BLOCKED) != 0) {
             demand.blockedWindow = demand.granted.contains(window) ? FileDemand.NONE : window;
             demand.blockedBehindGap = (flags & WantFrame.AHEAD) != 0;
+            demand.forgetUpTo(window);
         } else {
             demand.ahead.addLong(window);
         }
@@ -142,6 +143,10 @@ public final class SlotLedger {
                     + file.name() + " is outside the window of " + slot);
         }
         forgetGrant(file, slot);
+        FileDemand demand = demands.get(file.id());
+        if (demand != null) {
+            demand.forgetUpTo(slot.window);
+        }
         return slot;
     }
 

@@ -1,0 +1,456 @@
+package io.ppmr.source.image;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ByteRangeSet;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.fuse.Errno;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.protocol.WantFrame;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.zip.CRC32C;
+import org.agrona.UnsafeApi;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One image file while a checkpointer writes it (paper 1, section IV, step 2): gathers its bytes into a chunk of the
+ * pool, and hands the chunk over when it is full, when the writer goes elsewhere, closes or pauses, or when others
+ * starve for chunks.
+ *
+ * <p>A chunk covers one aligned window of the file and is claimed only for a slot that the target granted for that
+ * window, so every full chunk can leave. The first 4 KiB leave at once and need no slot. Written by FUSE's threads; the
+ * session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
+ */
+public final class OutgoingFile {
+    private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
+    private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    private static final int MAX_LOOKAHEAD = 8;
+    private static final long NO_WINDOW = -1;
+    private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final int DENIED = -2;
+
+    private final int id;
+    private final int rank;
+    private final BufferPool pool;
+    private final PoolGeometry geometry;
+    private final FairClaims claims;
+    private final Outlet outlet;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final ByteRangeSet written = new ByteRangeSet();
+    private final SlotCredits credits = new SlotCredits();
+    private final SlotAnswers answers = new SlotAnswers();
+    private final CRC32C crc = new CRC32C();
+
+    private volatile String name;
+    private volatile long size;
+    private volatile String failure;
+    private volatile Thread blockedThread;
+
+    private int chunk = BufferPool.NONE;
+    private int slot;
+    private long window;
+    private int from;
+    private int to;
+    private long chunkSinceNs;
+    private long lastWriteNs;
+    private long lastWriteEnd;
+    private long deniedWindow = NO_WINDOW;
+    private long wantedTo = NO_WINDOW;
+    private int sequentialChunks;
+    private int openHandles;
+
+    public OutgoingFile(int id, String name, int rank, BufferPool pool, FairClaims claims, Outlet outlet) {
+        this.id = id;
+        this.name = name;
+        this.rank = rank;
+        this.pool = pool;
+        this.geometry = pool.geometry();
+        this.claims = claims;
+        this.outlet = outlet;
+    }
+
+    public int id() {
+        return id;
+    }
+
+    public int rank() {
+        return rank;
+    }
+
+    /** The file's path, for messages. */
+    public String name() {
+        return name;
+    }
+
+    public void rename(String newName) {
+        name = newName;
+    }
+
+    /** Never waits: a lookup of a file whose writer waits must go through. */
+    public long size() {
+        return size;
+    }
+
+    // ---- FUSE's threads ---------------------------------------------------------------------------------------
+
+    /**
+     * Takes bytes from native memory, waiting for slots and chunks as it must.
+     *
+     * @return {@code lengthBytes}, or a negated errno
+     */
+    public int write(long address, int lengthBytes, long offset) {
+        lock.lock();
+        try {
+            int taken = 0;
+            while (taken < lengthBytes) {
+                int step = failure != null
+                        ? Errno.EIO.negated()
+                        : takeNext(address + taken, lengthBytes - taken, offset + taken);
+                if (step < 0) {
+                    return step;
+                }
+                taken += step;
+            }
+            return taken;
+        } catch (IOException e) {
+            LOG.warn("file {}: a write fails: {}", name, e.getMessage());
+            return Errno.EIO.negated();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return Errno.EINTR.negated();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Cuts or extends the file. */
+    public void truncate(long newSize) throws IOException {
+        lock.lock();
+        try {
+            if (newSize == size) {
+                return;
+            }
+            seal();
+            written.truncate(newSize);
+            size = newSize;
+            outlet.value(FrameType.TRUNCATE, id, newSize);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Sends what is gathered; a descriptor was closed. */
+    public void flush() throws IOException {
+        lock.lock();
+        try {
+            seal();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Returns when everything written so far is with the target. */
+    public void sync() throws IOException, InterruptedException {
+        flush();
+        outlet.sync(this);
+    }
+
+    /** A handle was opened. */
+    public void opened() {
+        lock.lock();
+        try {
+            openHandles++;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A handle was released; with the last one everything is sent. */
+    public void closed() throws IOException {
+        lock.lock();
+        try {
+            openHandles--;
+            if (openHandles == 0) {
+                seal();
+                giveBackCredits();
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // ---- the migration ----------------------------------------------------------------------------------------
+
+    /**
+     * The checkpointer has reported success: waits until the last handle is released and says that the file is whole.
+     *
+     * @return whether it was released in time
+     */
+    public boolean end(long deadlineNs) throws IOException, InterruptedException {
+        lock.lock();
+        try {
+            while (openHandles > 0 && failure == null) {
+                long leftNs = deadlineNs - System.nanoTime();
+                if (leftNs <= 0) {
+                    return false;
+                }
+                changed.awaitNanos(leftNs);
+            }
+            seal();
+            giveBackCredits();
+            outlet.value(FrameType.END_OF_FILE, id, size);
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Ends every wait and every later write with EIO, and gives back what is gathered. */
+    public void fail(String reason) {
+        lock.lock();
+        try {
+            failure = reason;
+            LockSupport.unpark(blockedThread);
+            if (chunk != BufferPool.NONE) {
+                claims.giveUp(chunk);
+                chunk = BufferPool.NONE;
+            }
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // ---- the session's agent ----------------------------------------------------------------------------------
+
+    /**
+     * The target granted a slot. Takes no lock: whoever holds it may wait for the agent to send something.
+     *
+     * @return false if the target grants more than was asked for
+     */
+    public boolean granted(long grantedWindow, int grantedSlot) {
+        return answer(grantedWindow, grantedSlot);
+    }
+
+    /** The target will not grant this slot; takes no lock. */
+    public boolean denied(long deniedWindow) {
+        return answer(deniedWindow, DENIED);
+    }
+
+    private boolean answer(long answeredWindow, int answer) {
+        boolean kept = answers.offer(answeredWindow, answer);
+        LockSupport.unpark(blockedThread);
+        return kept;
+    }
+
+    /**
+     * Sends a chunk that has been gathered for long, and gives back slots that nobody uses: a writer that pauses holds
+     * nothing. Skips a file that is busy.
+     */
+    public void flushIfOlder(long nowNs, long chunkAgeNs, long idleNs) throws IOException {
+        if (!lock.tryLock()) {
+            return;
+        }
+        try {
+            if (chunk != BufferPool.NONE && nowNs - chunkSinceNs > chunkAgeNs) {
+                seal();
+            }
+            takeAnswers();
+            boolean unused = chunk == BufferPool.NONE && blockedThread == null && nowNs - lastWriteNs > idleNs;
+            if (unused && !credits.isEmpty()) {
+                giveBackCredits();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // ---- under the lock ---------------------------------------------------------------------------------------
+
+    private int takeNext(long address, int lengthBytes, long offset) throws IOException, InterruptedException {
+        if (offset < HEAD_BYTES) {
+            int bytes = (int) Math.min(lengthBytes, HEAD_BYTES - offset);
+            outlet.head(this, (int) offset, address, bytes);
+            note(offset, bytes);
+            return bytes;
+        }
+        long wanted = geometry.windowOf(offset);
+        int at = geometry.offsetInWindow(offset);
+        int bytes = Math.min(lengthBytes, geometry.chunkBytes() - at);
+        if (chunk != BufferPool.NONE && (window != wanted || at > to || at + bytes < from)) {
+            seal();
+        }
+        if (chunk == BufferPool.NONE) {
+            int begun = begin(wanted, at, offset);
+            if (begun <= 0) {
+                return begun;
+            }
+        }
+        UnsafeApi.copyMemory(address, pool.address(chunk) + at, bytes);
+        boolean goesUp = offset == lastWriteEnd;
+        from = Math.min(from, at);
+        to = Math.max(to, at + bytes);
+        note(offset, bytes);
+        int first = wanted == 0 ? HEAD_BYTES : 0;
+        if (to == geometry.chunkBytes() && (from == first || goesUp)) {
+            seal();
+        }
+        return bytes;
+    }
+
+    private void note(long offset, int bytes) {
+        long end = offset + bytes;
+        written.add(offset, end);
+        size = Math.max(size, end);
+        lastWriteEnd = end;
+        lastWriteNs = System.nanoTime();
+    }
+
+    /** Gets a slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
+    private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
+        int refused = awaitCredit(wanted, offset);
+        if (refused != 0) {
+            return refused;
+        }
+        int claimed = claim();
+        if (claimed < 0) {
+            return Errno.EIO.negated();
+        }
+        if (failure != null || chunk != BufferPool.NONE || !credits.has(wanted)) {
+            // The lock was given up while the chunk was waited for.
+            claims.giveUp(claimed);
+            return 0;
+        }
+        sequentialChunks = wanted == window + 1 && offset == lastWriteEnd ? sequentialChunks + 1 : 0;
+        chunk = claimed;
+        slot = credits.take(wanted);
+        window = wanted;
+        from = at;
+        to = at;
+        chunkSinceNs = System.nanoTime();
+        lookAhead(wanted);
+        return 1;
+    }
+
+    /** Claims a chunk; if it must wait it gives up the lock, and has the agent flush those who hold chunks and pause. */
+    private int claim() {
+        int claimed = claims.claim(System.nanoTime());
+        if (claimed != FairClaims.TIMED_OUT) {
+            return claimed;
+        }
+        lock.unlock();
+        try {
+            while (claimed == FairClaims.TIMED_OUT && failure == null) {
+                outlet.starving();
+                claimed = claims.claim(System.nanoTime() + WAIT_SLICE_NS);
+            }
+            return claimed;
+        } finally {
+            lock.lock();
+        }
+    }
+
+    /** Waits until the slot of a window is granted: 0, or a negated errno. */
+    private int awaitCredit(long wanted, long offset) throws IOException, InterruptedException {
+        takeAnswers();
+        if (credits.has(wanted)) {
+            return 0;
+        }
+        while (blockedThread != null && failure == null) {
+            // Another writer of this file stands still: one asks at a time.
+            changed.awaitNanos(WAIT_SLICE_NS);
+        }
+        blockedThread = Thread.currentThread();
+        deniedWindow = NO_WINDOW;
+        try {
+            if (!credits.has(wanted)) {
+                boolean gap = written.coveredTo(0) < offset;
+                outlet.want(this, wanted, 1, WantFrame.BLOCKED | (gap ? WantFrame.AHEAD : 0));
+                wantedTo = Math.max(wantedTo, wanted);
+            }
+            while (!credits.has(wanted) && failure == null && deniedWindow != wanted) {
+                awaitAnswer();
+            }
+        } finally {
+            blockedThread = null;
+            changed.signalAll();
+        }
+        if (failure != null) {
+            return Errno.EIO.negated();
+        }
+        if (deniedWindow == wanted) {
+            LOG.warn("file {}: no room for offset {} at the target", name, offset);
+            return Errno.ENOSPC.negated();
+        }
+        return 0;
+    }
+
+    private void awaitAnswer() throws InterruptedException {
+        lock.unlock();
+        try {
+            if (answers.isEmpty() && failure == null) {
+                LockSupport.parkNanos(this, WAIT_SLICE_NS);
+            }
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+        } finally {
+            lock.lock();
+        }
+        takeAnswers();
+    }
+
+    private void takeAnswers() {
+        while (!answers.isEmpty()) {
+            int answer = answers.value();
+            if (answer == DENIED) {
+                deniedWindow = answers.window();
+            } else {
+                credits.add(answers.window(), answer);
+            }
+            answers.remove();
+        }
+    }
+
+    /** A writer that goes on in order will want the next windows: asks for them before it stands still. */
+    private void lookAhead(long current) throws IOException {
+        if (wantedTo < current || sequentialChunks == 0) {
+            wantedTo = current;
+        }
+        long upTo = current + Math.min(sequentialChunks, MAX_LOOKAHEAD);
+        if (upTo > wantedTo && wantedTo - current <= MAX_LOOKAHEAD / 2) {
+            outlet.want(this, wantedTo + 1, (int) (upTo - wantedTo), 0);
+            wantedTo = upTo;
+        }
+    }
+
+    private void seal() throws IOException {
+        if (chunk == BufferPool.NONE) {
+            return;
+        }
+        int sealed = chunk;
+        chunk = BufferPool.NONE;
+        ByteBuffer bytes = pool.buffer(sealed);
+        bytes.limit(to).position(from);
+        crc.reset();
+        crc.update(bytes);
+        pool.ready(sealed);
+        long offset = window * geometry.chunkBytes() + from;
+        outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
+    }
+
+    private void giveBackCredits() throws IOException {
+        takeAnswers();
+        credits.giveBackAll((unusedWindow, unusedSlot) -> outlet.giveBack(this, unusedWindow, unusedSlot));
+        wantedTo = NO_WINDOW;
+    }
+}

@@ -1,0 +1,215 @@
+package io.ppmr.source.image;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FileType;
+import io.ppmr.fuse.Node;
+import io.ppmr.fuse.NodeTree;
+import io.ppmr.protocol.ControlMessage.Changed;
+import io.ppmr.protocol.ControlMessage.Created;
+import io.ppmr.protocol.ControlMessage.Removed;
+import io.ppmr.protocol.ControlMessage.Renamed;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.NodeKind;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * The files that the checkpointers of one migration write: each rank into a directory of its own,
+ * {@code /MIGRATION/rank-N}, which only the job's user can enter. Every change of names is made here and told to the
+ * target in the same order, under one lock; looking a name up does not take it.
+ */
+public final class OutgoingFiles {
+    private final String root;
+    private final NodeTree<OutgoingFile> tree;
+    private final BufferPool pool;
+    private final FairClaims claims;
+    private final Outlet outlet;
+    private final Map<String, Integer> ranks = new TreeMap<>();
+    private final Object namesLock = new Object();
+    private volatile OutgoingFile[] files = new OutgoingFile[0];
+    private volatile String failure;
+
+    public OutgoingFiles(
+            String directory,
+            NodeTree<OutgoingFile> tree,
+            BufferPool pool,
+            FairClaims claims,
+            Outlet outlet,
+            List<Integer> ranks,
+            int uid,
+            int gid)
+            throws ErrnoException {
+        this.root = "/" + directory;
+        this.tree = tree;
+        this.pool = pool;
+        this.claims = claims;
+        this.outlet = outlet;
+        tree.addDirectory(root, 0711, 0, 0);
+        for (int rank : ranks) {
+            String name = "rank-" + rank;
+            this.ranks.put(name, rank);
+            tree.addDirectory(root + "/" + name, 0700, uid, gid);
+        }
+    }
+
+    /** All files so far; a file's number is its place plus one. */
+    public OutgoingFile[] snapshot() {
+        return files;
+    }
+
+    /** The file of a number, or null. */
+    public OutgoingFile find(int id) {
+        OutgoingFile[] current = files;
+        return id > 0 && id <= current.length ? current[id - 1] : null;
+    }
+
+    // ---- FUSE's threads ---------------------------------------------------------------------------------------
+
+    public OutgoingFile create(String path, int mode, int uid, int gid) throws ErrnoException {
+        int rank = rankOf(path);
+        return inOrder(() -> {
+            OutgoingFile file = new OutgoingFile(files.length + 1, path, rank, pool, claims, outlet);
+            tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
+            outlet.message(new Created(
+                    file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+            OutgoingFile[] more = Arrays.copyOf(files, files.length + 1);
+            more[files.length] = file;
+            files = more;
+            return file;
+        });
+    }
+
+    public void makeDirectory(String path, int mode, int uid, int gid) throws ErrnoException {
+        rankOf(path);
+        inOrder(() -> {
+            tree.addDirectory(path, mode & ~FileType.MASK, uid, gid);
+            outlet.message(
+                    new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+            return null;
+        });
+    }
+
+    public void symlink(String target, String path, int uid, int gid) throws ErrnoException {
+        rankOf(path);
+        inOrder(() -> {
+            tree.addSymlink(path, target, uid, gid);
+            outlet.message(new Created(0, NodeKind.SYMLINK, relative(path), 0777, uid, gid, target));
+            return null;
+        });
+    }
+
+    public void rename(String from, String to) throws ErrnoException {
+        if (rankOf(from) != rankOf(to)) {
+            throw new ErrnoException(Errno.EXDEV, from + " cannot move to the directory of another rank");
+        }
+        inOrder(() -> {
+            Node<OutgoingFile> node = tree.rename(from, to).node();
+            if (node.isFile()) {
+                node.file().rename(to);
+            }
+            outlet.message(new Renamed(relative(from), relative(to)));
+            return null;
+        });
+    }
+
+    public void remove(String path, boolean directory) throws ErrnoException {
+        tree.find(path);
+        rankOf(path);
+        inOrder(() -> {
+            if (directory) {
+                tree.removeDirectory(path);
+            } else {
+                tree.removeFile(path);
+            }
+            outlet.message(new Removed(relative(path)));
+            return null;
+        });
+    }
+
+    /** Tells the target what a name's mode, owner and time are now, after {@code change} has been made. */
+    public void change(String path, Runnable change) throws ErrnoException {
+        rankOf(path);
+        inOrder(() -> {
+            change.run();
+            Node<OutgoingFile> node = tree.find(path);
+            outlet.message(new Changed(
+                    relative(path), node.mode() & ~FileType.MASK, node.uid(), node.gid(), node.modifiedEpochNs()));
+            return null;
+        });
+    }
+
+    // ---- the migration ----------------------------------------------------------------------------------------
+
+    /**
+     * A rank's checkpointer has reported success: its files are whole as soon as their last handles are released.
+     *
+     * @throws IOException if one is not released before the deadline
+     */
+    public void endRank(int rank, long deadlineNs) throws IOException, InterruptedException {
+        for (OutgoingFile file : files) {
+            if (file.rank() == rank && !file.end(deadlineNs)) {
+                throw new IOException("file " + file.name() + " is still open for writing though its checkpointer "
+                        + "reported success: a process that it started may hold it");
+            }
+        }
+        outlet.value(FrameType.END_OF_IMAGE, 0, rank);
+    }
+
+    /** Ends every wait and every later call with EIO. */
+    public void fail(String reason) {
+        failure = reason;
+        claims.fail();
+        for (OutgoingFile file : files) {
+            file.fail(reason);
+        }
+    }
+
+    /** Takes every name away and every chunk back; the transport must not read them any more. */
+    public void discard() throws ErrnoException {
+        fail("the migration is over");
+        tree.removeTree(root);
+        for (int chunk = 0; chunk < pool.geometry().chunkCount(); chunk++) {
+            if (pool.state(chunk) == ChunkState.READY) {
+                claims.release(chunk);
+            }
+        }
+        claims.reset();
+    }
+
+    private interface Step<T> {
+        T take() throws ErrnoException, IOException;
+    }
+
+    private <T> T inOrder(Step<T> step) throws ErrnoException {
+        synchronized (namesLock) {
+            if (failure != null) {
+                throw new ErrnoException(Errno.EIO, "the migration has failed: " + failure);
+            }
+            try {
+                return step.take();
+            } catch (IOException e) {
+                throw new ErrnoException(Errno.EIO, "the target cannot be told: " + e.getMessage(), e);
+            }
+        }
+    }
+
+    private String relative(String path) {
+        return path.substring(root.length());
+    }
+
+    private int rankOf(String path) throws ErrnoException {
+        String[] parts = path.split("/", 4);
+        Integer rank = parts.length == 4 && path.startsWith(root + "/") ? ranks.get(parts[2]) : null;
+        if (rank == null) {
+            throw new ErrnoException(Errno.EACCES, path + " is not in a rank's directory, where images are written");
+        }
+        return rank;
+    }
+}

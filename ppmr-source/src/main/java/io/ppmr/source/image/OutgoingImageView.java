@@ -1,0 +1,250 @@
+package io.ppmr.source.image;
+
+import io.ppmr.fuse.Caller;
+import io.ppmr.fuse.Capacity;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FileAttributes;
+import io.ppmr.fuse.FilesystemView;
+import io.ppmr.fuse.HandleTable;
+import io.ppmr.fuse.Node;
+import io.ppmr.fuse.NodeTree;
+import io.ppmr.fuse.OpenFlags;
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What the source's mount takes: the images of the migration that is under way, to be written only. Lives as long as the
+ * service; called by FUSE's threads.
+ */
+public final class OutgoingImageView implements FilesystemView {
+    private static final Logger LOG = LoggerFactory.getLogger(OutgoingImageView.class);
+    private static final Capacity PLENTY = new Capacity(4096, 1L << 40, 1L << 40, 0);
+    private static final int KEEP_SIZE = 1;
+
+    private final NodeTree<OutgoingFile> tree = new NodeTree<>(0, 0);
+    private final HandleTable<OpenImage> handles = new HandleTable<>();
+    private final ConcurrentHashMap<String, OutgoingFiles> migrations = new ConcurrentHashMap<>();
+
+    private record OpenImage(OutgoingFile file, boolean appends) {}
+
+    /** The names of all migrations. */
+    public NodeTree<OutgoingFile> tree() {
+        return tree;
+    }
+
+    /** Lets a migration's images be written. */
+    public void add(String directory, OutgoingFiles files) {
+        migrations.put(directory, files);
+    }
+
+    public void remove(String directory) {
+        migrations.remove(directory);
+    }
+
+    @Override
+    public FileAttributes attributes(String path) throws ErrnoException {
+        return attributes(tree.find(path));
+    }
+
+    @Override
+    public FileAttributes attributes(long handle) throws ErrnoException {
+        return attributes(tree.find(require(handle).file.name()));
+    }
+
+    private static FileAttributes attributes(Node<OutgoingFile> node) {
+        return node.attributes(node.isFile() ? node.file().size() : 0);
+    }
+
+    @Override
+    public List<String> list(String path) throws ErrnoException {
+        return tree.list(path);
+    }
+
+    @Override
+    public String readLink(String path) throws ErrnoException {
+        String target = tree.find(path).linkTarget();
+        if (target == null) {
+            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
+        }
+        return target;
+    }
+
+    @Override
+    public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        if (!node.isFile()) {
+            throw new ErrnoException(Errno.EISDIR, path + " is no file");
+        }
+        if (flags.truncates()) {
+            truncate(path, 0);
+        }
+        return enter(node.file(), flags);
+    }
+
+    @Override
+    public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+        return enter(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags);
+    }
+
+    private long enter(OutgoingFile file, OpenFlags flags) {
+        file.opened();
+        return handles.add(new OpenImage(file, flags.appends()));
+    }
+
+    @Override
+    public int write(long handle, long address, int lengthBytes, long offset) {
+        OpenImage open = handles.get(handle);
+        if (open == null) {
+            return Errno.EBADF.negated();
+        }
+        return open.file.write(address, lengthBytes, open.appends ? open.file.size() : offset);
+    }
+
+    @Override
+    public int read(long handle, long address, int lengthBytes, long offset) {
+        OpenImage open = handles.get(handle);
+        LOG.warn(
+                "file {}: a read of {} bytes at {} is refused: what was written is on its way to the target",
+                open == null ? "?" : open.file.name(),
+                lengthBytes,
+                offset);
+        return Errno.ENOTSUP.negated();
+    }
+
+    @Override
+    public void flush(long handle) throws ErrnoException {
+        try {
+            require(handle).file.flush();
+        } catch (IOException e) {
+            throw new ErrnoException(Errno.EIO, e.getMessage(), e);
+        }
+    }
+
+    @Override
+    public void fsync(long handle) throws ErrnoException {
+        try {
+            require(handle).file.sync();
+        } catch (IOException e) {
+            throw new ErrnoException(Errno.EIO, e.getMessage(), e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new ErrnoException(Errno.EINTR, "fsync was interrupted", e);
+        }
+    }
+
+    @Override
+    public void release(long handle) {
+        OpenImage open = handles.remove(handle);
+        if (open == null) {
+            return;
+        }
+        try {
+            open.file.closed();
+        } catch (IOException e) {
+            LOG.error("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage());
+        }
+    }
+
+    @Override
+    public void truncate(String path, long sizeBytes) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        if (!node.isFile()) {
+            throw new ErrnoException(Errno.EISDIR, path + " is no file");
+        }
+        truncate(node.file(), sizeBytes);
+    }
+
+    @Override
+    public void truncate(long handle, long sizeBytes) throws ErrnoException {
+        truncate(require(handle).file, sizeBytes);
+    }
+
+    private static void truncate(OutgoingFile file, long sizeBytes) throws ErrnoException {
+        try {
+            file.truncate(sizeBytes);
+        } catch (IOException e) {
+            throw new ErrnoException(Errno.EIO, e.getMessage(), e);
+        }
+    }
+
+    @Override
+    public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
+        OutgoingFile file = require(handle).file;
+        if ((mode & ~KEEP_SIZE) != 0) {
+            throw new ErrnoException(Errno.ENOTSUP, file.name() + ": no holes are punched into what is on its way");
+        }
+        if ((mode & KEEP_SIZE) == 0 && offset + lengthBytes > file.size()) {
+            truncate(file, offset + lengthBytes);
+        }
+    }
+
+    @Override
+    public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+        migrationOf(path).makeDirectory(path, mode, caller.uid(), caller.gid());
+    }
+
+    @Override
+    public void removeDirectory(String path) throws ErrnoException {
+        migrationOf(path).remove(path, true);
+    }
+
+    @Override
+    public void symlink(String target, String path, Caller caller) throws ErrnoException {
+        migrationOf(path).symlink(target, path, caller.uid(), caller.gid());
+    }
+
+    @Override
+    public void rename(String from, String to) throws ErrnoException {
+        migrationOf(from).rename(from, to);
+    }
+
+    @Override
+    public void unlink(String path) throws ErrnoException {
+        tree.find(path);
+        migrationOf(path).remove(path, false);
+    }
+
+    @Override
+    public void changeMode(String path, int mode) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        migrationOf(path).change(path, () -> tree.changeMode(node, mode));
+    }
+
+    @Override
+    public void changeOwner(String path, int uid, int gid) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        migrationOf(path).change(path, () -> tree.changeOwner(node, uid, gid));
+    }
+
+    @Override
+    public void changeModificationTime(String path, long epochNs) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        migrationOf(path).change(path, () -> tree.changeModificationTime(node, epochNs));
+    }
+
+    @Override
+    public Capacity capacity() {
+        return PLENTY;
+    }
+
+    private OpenImage require(long handle) throws ErrnoException {
+        OpenImage open = handles.get(handle);
+        if (open == null) {
+            throw new ErrnoException(Errno.EBADF, "handle " + handle + " is not open");
+        }
+        return open;
+    }
+
+    private OutgoingFiles migrationOf(String path) throws ErrnoException {
+        int end = path.indexOf('/', 1);
+        OutgoingFiles files = end < 0 ? null : migrations.get(path.substring(1, end));
+        if (files == null) {
+            throw new ErrnoException(Errno.EACCES, path + " is in no migration's directory, where images are written");
+        }
+        return files;
+    }
+}

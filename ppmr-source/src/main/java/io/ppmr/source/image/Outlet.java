@@ -1,0 +1,37 @@
+package io.ppmr.source.image;
+
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.FrameType;
+import java.io.IOException;
+
+/**
+ * Where an image goes: the target, or for a rehearsal nowhere. Called by writers and by the session's agent; a call may
+ * wait, bounded, while the peer takes nothing.
+ */
+public interface Outlet {
+
+    /** Asks for slots for windows of a file; flags as in {@link io.ppmr.protocol.WantFrame}. */
+    void want(OutgoingFile file, long window, int count, int flags) throws IOException;
+
+    /** A granted slot is not needed. */
+    void giveBack(OutgoingFile file, long window, int slot) throws IOException;
+
+    /** Bytes of a file's head, at a native address that is valid during the call. */
+    void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
+
+    /** A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. */
+    void advertise(OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            throws IOException;
+
+    /** A frame that carries one number. */
+    void value(FrameType type, int file, long value) throws IOException;
+
+    /** A message about names. */
+    void message(ControlMessage message) throws IOException;
+
+    /** Returns when all of the file that was handed over so far has arrived. */
+    void sync(OutgoingFile file) throws IOException, InterruptedException;
+
+    /** A writer waits for a chunk of the pool. */
+    void starving();
+}

@@ -1,0 +1,151 @@
+package io.ppmr.source.session;
+
+import io.ppmr.protocol.AdvertiseFrame;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.protocol.SlotFrame;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.source.image.Outlet;
+import io.ppmr.source.image.OutgoingFile;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.RegionExporter;
+import java.io.IOException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.agrona.UnsafeApi;
+
+/**
+ * The outlet to a target: frames on the session's control link, chunks by the transport's exporter. Any thread; what
+ * must stay in order is written under one short lock.
+ */
+public final class LinkOutlet implements Outlet {
+    private static final long SYNC_SLICE_MS = 500;
+
+    private final ControlLink link;
+    private final RegionExporter exporter;
+    private final ConcurrentHashMap<Long, CountDownLatch> syncs = new ConcurrentHashMap<>();
+    private final AtomicLong lastToken = new AtomicLong();
+    private final AtomicLong sentBytes = new AtomicLong();
+    private final Object orderLock = new Object();
+    private volatile String failure;
+    private volatile long lastBytesNs;
+    private long nextOrder;
+
+    public LinkOutlet(ControlLink link, RegionExporter exporter) {
+        this.link = link;
+        this.exporter = exporter;
+    }
+
+    /** Bytes handed over so far. */
+    public long sentBytes() {
+        return sentBytes.get();
+    }
+
+    /** When the last byte was handed over, by {@link System#nanoTime}; 0 if none was. */
+    public long lastBytesNs() {
+        return lastBytesNs;
+    }
+
+    /** The session's agent: a sync was answered. */
+    void synced(long token) {
+        CountDownLatch waiter = syncs.get(token);
+        if (waiter != null) {
+            waiter.countDown();
+        }
+    }
+
+    /** Ends every wait for a sync, for good. */
+    public void fail(String reason) {
+        failure = reason;
+        syncs.values().forEach(CountDownLatch::countDown);
+    }
+
+    @Override
+    public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
+        int index = link.claim(WantFrame.LENGTH_BYTES);
+        WantFrame.encode(link.claimed(), index, link.attempt(), file.id(), window, count, flags);
+        link.commit(index);
+    }
+
+    @Override
+    public void giveBack(OutgoingFile file, long window, int slot) throws IOException {
+        int index = link.claim(SlotFrame.LENGTH_BYTES);
+        SlotFrame.encode(link.claimed(), index, FrameType.RETURN, link.attempt(), file.id(), window, slot);
+        link.commit(index);
+    }
+
+    @Override
+    public void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
+        int index = link.claim(HeadFrame.DATA_OFFSET + lengthBytes);
+        HeadFrame.encode(link.claimed(), index, link.attempt(), file.id(), position, lengthBytes);
+        long data = link.claimed().addressOffset() + index + HeadFrame.DATA_OFFSET;
+        UnsafeApi.copyMemory(address, data, lengthBytes);
+        link.commit(index);
+        count(lengthBytes);
+    }
+
+    @Override
+    public void advertise(
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            throws IOException {
+        synchronized (orderLock) {
+            int index = link.claim(AdvertiseFrame.LENGTH_BYTES);
+            AdvertiseFrame.encode(
+                    link.claimed(),
+                    index,
+                    link.attempt(),
+                    file.id(),
+                    offset,
+                    nextOrder++,
+                    exporter.address(chunk) + offsetInChunk,
+                    exporter.key(),
+                    lengthBytes,
+                    crc32c,
+                    chunk,
+                    slot);
+            link.commit(index);
+        }
+        count(lengthBytes);
+    }
+
+    @Override
+    public void value(FrameType type, int file, long value) throws IOException {
+        link.sendValue(type, file, value);
+    }
+
+    @Override
+    public void message(ControlMessage message) throws IOException {
+        link.send(message);
+    }
+
+    @Override
+    public void sync(OutgoingFile file) throws IOException, InterruptedException {
+        long token = lastToken.incrementAndGet();
+        CountDownLatch answered = new CountDownLatch(1);
+        syncs.put(token, answered);
+        try {
+            link.sendValue(FrameType.SYNC, file.id(), token);
+            while (failure == null && !answered.await(SYNC_SLICE_MS, TimeUnit.MILLISECONDS)) {
+                link.wake();
+            }
+            if (failure != null) {
+                throw new IOException("fsync of " + file.name() + ": " + failure);
+            }
+        } finally {
+            syncs.remove(token);
+        }
+    }
+
+    @Override
+    public void starving() {
+        link.wake();
+    }
+
+    private void count(int lengthBytes) {
+        sentBytes.addAndGet(lengthBytes);
+        lastBytesNs = System.nanoTime();
+    }
+}
