@@ -87,4 +87,10 @@ public interface FilesystemView {
 
     /** Figures for {@code statfs(2)}. */
     Capacity capacity();
+
+    /**
+     * The mount is closing: every call that waits ends with EIO at once, and a later call that would wait ends so
+     * too. Called once by {@link FuseMount#close}; must not block. A view whose calls never wait need not override it.
+     */
+    default void abort() {}
 }

@@ -1,0 +1,146 @@
+package io.ppmr.bufferpool;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicLong;
+import org.agrona.BufferUtil;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/**
+ * One aligned off-heap region, cut into equal chunks (paper 1, section IV: the buffer pool of a node).
+ *
+ * <p>Any thread may claim and release; both allocate nothing and take no lock: the free chunks are a stack whose head
+ * carries a counter, so that a chunk which was taken and given back in between is noticed. The stack hands out the chunk
+ * that was released last, whose memory is still in the cache. A thread that must wait for a chunk uses
+ * {@link FairClaims}.
+ *
+ * <p>Between claim and release a chunk has one owner, who alone touches its memory and its {@link #buffer}. The pool
+ * lives as long as its service; its memory is touched once at the start, so that no migration meets a page fault.
+ */
+public final class BufferPool {
+    /** Answer of {@link #tryClaim} when every chunk is in use. */
+    public static final int NONE = -1;
+
+    private static final int PAGE_BYTES = 4096;
+    private static final VarHandle STATE = MethodHandles.arrayElementVarHandle(ChunkState[].class);
+    private static final long INDEX_MASK = 0xFFFF_FFFFL;
+
+    private final PoolGeometry geometry;
+    private final ByteBuffer region;
+    private final long baseAddress;
+    private final ByteBuffer[] buffers;
+    private final ChunkState[] states;
+    private final int[] nextFree;
+    private final AtomicLong freeHead = new AtomicLong();
+
+    public BufferPool(PoolGeometry geometry) {
+        this.geometry = geometry;
+        int chunks = geometry.chunkCount();
+        region = BufferUtil.allocateDirectAligned((int) geometry.poolBytes(), PAGE_BYTES);
+        UnsafeBuffer view = new UnsafeBuffer(region);
+        view.setMemory(0, view.capacity(), (byte) 0);
+        baseAddress = view.addressOffset();
+        buffers = new ByteBuffer[chunks];
+        states = new ChunkState[chunks];
+        Arrays.fill(states, ChunkState.FREE);
+        nextFree = new int[chunks];
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            buffers[chunk] = region.slice(chunk * geometry.chunkBytes(), geometry.chunkBytes());
+            nextFree[chunk] = chunk + 1 < chunks ? chunk + 1 : NONE;
+        }
+        freeHead.set(0);
+    }
+
+    public PoolGeometry geometry() {
+        return geometry;
+    }
+
+    /** The whole region, for a transport that registers it. */
+    public ByteBuffer region() {
+        return region;
+    }
+
+    /** Native address of the region's first byte. */
+    public long baseAddress() {
+        return baseAddress;
+    }
+
+    /** Native address of a chunk's first byte. */
+    public long address(int chunk) {
+        return baseAddress + (long) chunk * geometry.chunkBytes();
+    }
+
+    /** The chunk's memory as a buffer, whose position and limit belong to the chunk's owner. */
+    public ByteBuffer buffer(int chunk) {
+        return buffers[chunk];
+    }
+
+    public ChunkState state(int chunk) {
+        return (ChunkState) STATE.getVolatile(states, chunk);
+    }
+
+    /** Takes a free chunk, which is FILLING then, or answers {@link #NONE}. */
+    public int tryClaim() {
+        while (true) {
+            long head = freeHead.get();
+            int chunk = (int) head;
+            if (chunk == NONE) {
+                return NONE;
+            }
+            long next = nextHead(head, nextFree[chunk]);
+            if (freeHead.compareAndSet(head, next)) {
+                step(chunk, ChunkState.FREE, ChunkState.FILLING);
+                return chunk;
+            }
+        }
+    }
+
+    /** FILLING to READY: the chunk is full, or will get no more. */
+    public void ready(int chunk) {
+        step(chunk, ChunkState.FILLING, ChunkState.READY);
+    }
+
+    /** READY to FREE: its bytes are where they were to go. */
+    public void release(int chunk) {
+        step(chunk, ChunkState.READY, ChunkState.FREE);
+        push(chunk);
+    }
+
+    /** FILLING to FREE: the chunk was claimed for nothing. */
+    public void giveUp(int chunk) {
+        step(chunk, ChunkState.FILLING, ChunkState.FREE);
+        push(chunk);
+    }
+
+    /** Chunks that are free now, for gauges and tests; exact only when nothing moves. */
+    public int freeChunks() {
+        int free = 0;
+        for (int chunk = 0; chunk < states.length; chunk++) {
+            if (state(chunk) == ChunkState.FREE) {
+                free++;
+            }
+        }
+        return free;
+    }
+
+    private void push(int chunk) {
+        long head;
+        do {
+            head = freeHead.get();
+            nextFree[chunk] = (int) head;
+        } while (!freeHead.compareAndSet(head, nextHead(head, chunk)));
+    }
+
+    private static long nextHead(long head, int chunk) {
+        return ((head >>> 32) + 1) << 32 | (chunk & INDEX_MASK);
+    }
+
+    private void step(int chunk, ChunkState from, ChunkState to) {
+        if (!STATE.compareAndSet(states, chunk, from, to)) {
+            throw new IllegalStateException("chunk " + chunk + " is " + state(chunk) + ", so it cannot go from " + from
+                    + " to " + to + ": it was released twice or belongs to somebody else");
+        }
+    }
+}

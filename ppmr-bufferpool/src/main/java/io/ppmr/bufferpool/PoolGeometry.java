@@ -1,0 +1,53 @@
+package io.ppmr.bufferpool;
+
+/**
+ * The size of a pool and of its chunks.
+ *
+ * @param chunkBytes a power of two from 16 KiB to 4 MiB; 128 KiB is what FUSE hands over at most in one request
+ * @param chunkCount at least {@link #MIN_CHUNKS}
+ */
+public record PoolGeometry(int chunkBytes, int chunkCount) {
+    public static final int MIN_CHUNK_BYTES = 16 * 1024;
+    public static final int MAX_CHUNK_BYTES = 4 * 1024 * 1024;
+    public static final int MIN_CHUNKS = 4;
+
+    public PoolGeometry {
+        if (chunkBytes < MIN_CHUNK_BYTES || chunkBytes > MAX_CHUNK_BYTES || Integer.bitCount(chunkBytes) != 1) {
+            throw new IllegalArgumentException(
+                    "chunk of " + chunkBytes + " bytes: it must be a power of two from 16 KiB to 4 MiB");
+        }
+        if (chunkCount < MIN_CHUNKS || (long) chunkBytes * chunkCount > Integer.MAX_VALUE - 8192L) {
+            throw new IllegalArgumentException("pool of " + chunkCount + " chunks of " + chunkBytes
+                    + " bytes: it must have at least " + MIN_CHUNKS + " chunks and be smaller than 2 GiB");
+        }
+    }
+
+    /** The geometry of a pool of {@code poolBytes}, which must be a multiple of the chunk. */
+    public static PoolGeometry of(long poolBytes, int chunkBytes) {
+        if (chunkBytes <= 0 || poolBytes % chunkBytes != 0) {
+            throw new IllegalArgumentException(
+                    "pool of " + poolBytes + " bytes: it must be a multiple of the chunk, " + chunkBytes + " bytes");
+        }
+        return new PoolGeometry(chunkBytes, Math.toIntExact(poolBytes / chunkBytes));
+    }
+
+    /** Bytes of all chunks together. */
+    public long poolBytes() {
+        return (long) chunkBytes * chunkCount;
+    }
+
+    /** This geometry with more chunks, for a pool that also holds another consumer's. */
+    public PoolGeometry plus(int chunks) {
+        return new PoolGeometry(chunkBytes, chunkCount + chunks);
+    }
+
+    /** Which window of a file an offset lies in: window {@code n} starts at {@code n * chunkBytes}. */
+    public long windowOf(long offset) {
+        return offset >>> Integer.numberOfTrailingZeros(chunkBytes);
+    }
+
+    /** Where in its window, and so in its chunk, an offset lies. */
+    public int offsetInWindow(long offset) {
+        return (int) (offset & (chunkBytes - 1));
+    }
+}

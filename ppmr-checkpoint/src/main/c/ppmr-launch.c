@@ -1,0 +1,80 @@
+/*
+ * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
+ *
+ *   ppmr-launch [--uid UID --gid GID] -- COMMAND [ARGUMENT...]
+ *
+ * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
+ * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
+ * there; numbers without a name are common on compute nodes). The process is the same before and after: its PID is the
+ * command's PID. credentials(7), close_range(2).
+ *
+ * Exit status: the command's; 125 if it could not be started.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { EXIT_NOT_STARTED = 125 };
+
+static void die(const char *what)
+{
+    fprintf(stderr, "ppmr-launch: %s: %s\n", what, strerror(errno));
+    exit(EXIT_NOT_STARTED);
+}
+
+static long number(const char *text)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || end == text || value < 0) {
+        fprintf(stderr, "ppmr-launch: '%s' is not a user or group number\n", text);
+        exit(EXIT_NOT_STARTED);
+    }
+    return value;
+}
+
+static void become(uid_t uid, gid_t gid)
+{
+    struct passwd *user = getpwuid(uid);
+    if (user != NULL ? initgroups(user->pw_name, gid) != 0 : setgroups(1, &gid) != 0)
+        die("cannot set the groups");
+    if (setresgid(gid, gid, gid) != 0)
+        die("cannot set the group");
+    if (setresuid(uid, uid, uid) != 0)
+        die("cannot set the user");
+}
+
+int main(int argc, char **argv)
+{
+    long uid = -1;
+    long gid = -1;
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        if (i + 1 < argc && strcmp(argv[i], "--uid") == 0) {
+            uid = number(argv[i + 1]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--gid") == 0) {
+            gid = number(argv[i + 1]);
+        } else {
+            break;
+        }
+    }
+    if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)) {
+        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] -- COMMAND [ARGUMENT...]\n");
+        return EXIT_NOT_STARTED;
+    }
+    if (setsid() < 0 && errno != EPERM)
+        die("setsid");
+    if (syscall(SYS_close_range, 3U, ~0U, 0U) != 0)
+        die("close_range");
+    if (uid >= 0)
+        become((uid_t)uid, (gid_t)gid);
+    execvp(argv[i + 1], argv + i + 1);
+    die(argv[i + 1]);
+}

@@ -1,0 +1,244 @@
+/*
+ * ppmr-rank-init: a PID and mount namespace of its own for one restored rank, and the init process in it.
+ *
+ *   ppmr-rank-init [--detach PATH]... [--grace SECONDS]
+ *
+ * Prints the init's PID, as the caller's namespace sees it, on standard output when everything is ready, and exits 0;
+ * the init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory. Commands
+ * enter with nsenter(1): nsenter --target INIT --pid --mount --wd=DIR -- COMMAND.
+ *
+ * A restored process needs the very PIDs it had, and they may be taken on this node: by the held original, by anybody.
+ * In a fresh PID namespace all are free. Tools that enter it need PIDs, too, and would take the low ones which a job from
+ * a fresh node has; so the namespace hands out PIDs from a random place in the upper half of the range.
+ *
+ * Mounts are slaves of the caller's: what the node mounts later shows up inside, nothing comes out. A mount that is
+ * named with --detach is taken out of the new namespace, so that the copy does not keep it alive after the node has
+ * unmounted it. /proc is the namespace's own.
+ *
+ * The init reaps everything. It exits when the namespace is empty after something was in it, or when nothing came within
+ * the grace period: a finished job leaves nothing behind. pid_namespaces(7), mount_namespaces(7), pidfd_open(2).
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_DETACHED = 16,
+    MAX_WATCHED = 256,
+    ZOMBIE_POLL_MS = 100,
+    GRACE_POLL_MS = 200,
+    DEFAULT_GRACE_S = 60
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "ppmr-rank-init: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* The next PIDs come from a random place between one half and three quarters of the range. */
+static void move_pid_cursor(void)
+{
+    FILE *file = fopen("/proc/sys/kernel/pid_max", "re");
+    long pid_max = 32768;
+    if (file != NULL) {
+        if (fscanf(file, "%ld", &pid_max) != 1)
+            pid_max = 32768;
+        fclose(file);
+    }
+    unsigned int random = 0;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        die("getrandom");
+    file = fopen("/proc/sys/kernel/ns_last_pid", "we");
+    if (file == NULL)
+        die("/proc/sys/kernel/ns_last_pid");
+    fprintf(file, "%ld", pid_max / 2 + (long)(random % (unsigned int)(pid_max / 4)));
+    if (fclose(file) != 0)
+        die("/proc/sys/kernel/ns_last_pid");
+}
+
+/* Whether a process that is not our child has exited and waits for its parent outside the namespace. */
+static bool is_zombie(int pid)
+{
+    char path[64];
+    char text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0)
+        return true;
+    text[length] = '\0';
+    char *end = strrchr(text, ')');
+    return end != NULL && (end[2] == 'Z' || end[2] == 'X');
+}
+
+struct census {
+    int watched;      /* pidfds in fds[1..watched] */
+    int unwatched;    /* zombies of others, and more processes than there is room for */
+    int total;
+};
+
+static struct census count_processes(struct pollfd *fds)
+{
+    struct census census = {0, 0, 0};
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        exit(1);
+    for (struct dirent *entry = readdir(proc); entry != NULL; entry = readdir(proc)) {
+        int pid = atoi(entry->d_name);
+        if (pid <= 1)
+            continue;
+        census.total++;
+        int fd = -1;
+        if (census.watched < MAX_WATCHED && !is_zombie(pid))
+            fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (fd < 0) {
+            census.unwatched++;
+        } else {
+            census.watched++;
+            fds[census.watched] = (struct pollfd){.fd = fd, .events = POLLIN};
+        }
+    }
+    closedir(proc);
+    return census;
+}
+
+/* Reaps and waits until the namespace is empty. Sleeps until a process ends: an idle rank costs no CPU time. */
+static void watch_over(int signals, long long grace_ms)
+{
+    static struct pollfd fds[MAX_WATCHED + 1];
+    long long last_call = now_ms() + grace_ms;
+    bool inhabited = false;
+    int times_empty = 0;
+    fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
+    for (;;) {
+        struct signalfd_siginfo info;
+        while (read(signals, &info, sizeof info) > 0)
+            continue;
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            inhabited = true;
+        struct census census = count_processes(fds);
+        int timeout_ms = -1;
+        if (census.total > 0) {
+            inhabited = true;
+            times_empty = 0;
+            if (census.unwatched > 0)
+                timeout_ms = ZOMBIE_POLL_MS;
+        } else if (inhabited) {
+            /* Seen empty twice: a process may be born behind the back of one look at /proc. */
+            if (++times_empty == 2)
+                return;
+            continue;
+        } else if (now_ms() >= last_call) {
+            return;
+        } else {
+            timeout_ms = GRACE_POLL_MS;
+        }
+        if (poll(fds, (nfds_t)census.watched + 1, timeout_ms) < 0 && errno != EINTR)
+            exit(1);
+        for (int i = 1; i <= census.watched; i++)
+            close(fds[i].fd);
+    }
+}
+
+static void run_init(char **detached, int detached_count, long long grace_ms, int ready)
+{
+    if (setsid() < 0)
+        die("setsid");
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+        die("cannot make the mounts slaves");
+    for (int i = 0; i < detached_count; i++) {
+        if (umount2(detached[i], MNT_DETACH) != 0 && errno != EINVAL)
+            die(detached[i]);
+    }
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+        die("cannot mount /proc");
+    move_pid_cursor();
+
+    sigset_t all;
+    sigset_t child;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        die("signalfd");
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || chdir("/") != 0)
+        die("/dev/null");
+    if (write(ready, "r", 1) != 1)
+        die("cannot report");
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(null, fd);
+    close(null);
+    close(ready);
+    watch_over(signals, grace_ms);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    char *detached[MAX_DETACHED];
+    int detached_count = 0;
+    long long grace_ms = DEFAULT_GRACE_S * 1000LL;
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 < argc && strcmp(argv[i], "--detach") == 0 && detached_count < MAX_DETACHED) {
+            detached[detached_count++] = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--grace") == 0 && atoll(argv[i + 1]) > 0) {
+            grace_ms = atoll(argv[i + 1]) * 1000LL;
+        } else {
+            fprintf(stderr, "usage: ppmr-rank-init [--detach PATH]... [--grace SECONDS]\n");
+            return 2;
+        }
+    }
+    if (syscall(SYS_close_range, 3U, ~0U, 0U) != 0)
+        die("close_range");
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        die("pipe");
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+        die("cannot make a PID and mount namespace (this needs root)");
+    pid_t init = fork();
+    if (init < 0)
+        die("fork");
+    if (init == 0) {
+        close(ready[0]);
+        run_init(detached, detached_count, grace_ms, ready[1]);
+    }
+    close(ready[1]);
+    char byte;
+    if (read(ready[0], &byte, 1) != 1) {
+        /* Its own message is on standard error already. */
+        waitpid(init, NULL, 0);
+        return 1;
+    }
+    printf("%d\n", init);
+    return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,137 @@
+#!/bin/sh
+# Puts a private CRIU 4 into DIR and prints, one word a line, the command prefix that starts it.
+#
+# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian 13 carries 4.1.1. This script derives an apt
+# source for Debian 13 from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
+# (the system's own apt state is not touched), downloads criu with the libraries it needs, and unpacks them into
+# DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C
+# library stays as it is. Signatures are checked with the machine's own archive keyring, which must know the suite's key.
+#
+# usage: install-criu.sh DIR [SUITE]        SUITE defaults to trixie
+# A second call with the same DIR downloads nothing.
+set -eu
+
+die() { echo "install-criu.sh: $*" >&2; exit 1; }
+
+[ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
+suite=${2:-trixie}
+for tool in apt-get apt-cache dpkg dpkg-deb awk sed; do
+    command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
+done
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+root=$dir/root
+arch=$(dpkg --print-architecture)
+case $arch in
+    amd64) loader=lib64/ld-linux-x86-64.so.2 triplet=x86_64-linux-gnu ;;
+    arm64) loader=lib/ld-linux-aarch64.so.1 triplet=aarch64-linux-gnu ;;
+    *) die "no private CRIU for architecture $arch. Remedy: give the configuration a CRIU 4 that is installed otherwise" ;;
+esac
+
+print_prefix() {
+    printf '%s\n' "$root/$loader" --library-path "$root/lib/$triplet:$root/usr/lib/$triplet" "$root/usr/sbin/criu"
+}
+
+if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
+    print_prefix
+    exit 0
+fi
+
+codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+[ -n "$codename" ] || die "/etc/os-release names no VERSION_CODENAME, so no source can be derived"
+
+# The private apt state: lists and package cache survive a repeated call.
+state=$dir/apt
+mkdir -p "$state/etc/sources.list.d" "$state/etc/preferences.d" "$state/lists/partial" "$state/cache/archives/partial" "$dir/debs"
+: > "$state/status"
+
+# Of each source that has the machine's own release suite, a copy for the newer suite. Both source formats are read.
+found=0
+: > "$state/etc/sources.list"
+rm -f "$state"/etc/sources.list.d/*
+for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$file" ] || continue
+    sed -n "s/^\(deb[[:space:]].*[[:space:]]\)$codename\([[:space:]].*\)\$/\1$suite\2/p" "$file" >> "$state/etc/sources.list"
+done
+[ -s "$state/etc/sources.list" ] && found=1
+number=0
+for file in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$file" ] || continue
+    number=$((number + 1))
+    # Paragraphs whose Suites name the release itself; -updates and -security are not needed for one package.
+    awk -v RS= -v ORS='\n\n' -v old="$codename" -v new="$suite" '
+        {
+            n = split($0, line, "\n"); keep = 0; text = ""
+            for (i = 1; i <= n; i++) {
+                if (line[i] ~ /^#/) continue
+                if (line[i] ~ /^Suites:/) {
+                    m = split(line[i], word, /[ \t]+/)
+                    for (j = 2; j <= m; j++) if (word[j] == old) keep = 1
+                    line[i] = "Suites: " new
+                }
+                text = text line[i] "\n"
+            }
+            if (keep) print text
+        }' "$file" > "$state/etc/sources.list.d/derived-$number.sources"
+    if [ -s "$state/etc/sources.list.d/derived-$number.sources" ]; then
+        found=1
+    else
+        rm -f "$state/etc/sources.list.d/derived-$number.sources"
+    fi
+done
+[ "$found" = 1 ] || die "no apt source of this machine names the suite $codename, so none can be derived for $suite. Remedy: give the configuration a CRIU 4 that is installed otherwise"
+
+apt_private() {
+    command=$1
+    shift
+    "$command" -q \
+        -o Dir::Etc::sourcelist="$state/etc/sources.list" -o Dir::Etc::sourceparts="$state/etc/sources.list.d" \
+        -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$state/etc/preferences.d" \
+        -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
+        -o Dir::Cache="$state/cache" -o Dir::Cache::archives="$state/cache/archives" \
+        -o APT::Sandbox::User="$(id -un)" -o APT::Get::List-Cleanup=0 -o APT::Install-Recommends=0 -o Debug::NoLocking=1 "$@"
+}
+
+log=$dir/install.log
+apt_private apt-get update > "$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    die "apt cannot read the suite $suite (see $log). Remedy: check the network; a signature error means that the archive keyring is too old: upgrade the package debian-archive-keyring"
+}
+grep -Eq '^(W|E): .*(NO_PUBKEY|not signed)' "$log" && {
+    tail -n 20 "$log" >&2
+    die "the suite $suite is not signed by a key that this machine trusts. Remedy: upgrade the package debian-archive-keyring"
+}
+
+# With an empty status file apt resolves the whole closure down to the C library; that is what the private root needs.
+packages=$(apt_private apt-get install --simulate --no-install-recommends criu 2>>"$log" | awk '$1 == "Inst" { print $2 }')
+[ -n "$packages" ] || { tail -n 20 "$log" >&2; die "apt finds no package criu in $suite (see $log)"; }
+
+# Python, Perl and their like are for criu's helper scripts only: the program itself needs shared libraries.
+wanted=
+for package in $packages; do
+    case $package in
+        criu | libc6 | libgcc-s1 | lib*) case $package in *python* | *perl*) ;; *) wanted="$wanted $package" ;; esac ;;
+    esac
+done
+(cd "$dir/debs" && apt_private apt-get download $wanted >> "$log" 2>&1) || {
+    tail -n 20 "$log" >&2
+    die "downloading$wanted failed (see $log). Remedy: check the network and repeat"
+}
+rm -rf "$root.new"
+mkdir -p "$root.new"
+for deb in "$dir"/debs/*.deb; do
+    dpkg-deb --extract "$deb" "$root.new" || die "$deb cannot be unpacked. Remedy: remove it and repeat"
+done
+
+# Since Debian 13 the top-level lib directories are links that another package makes.
+for link in lib lib64; do
+    if [ ! -e "$root.new/$link" ] && [ -d "$root.new/usr/$link" ]; then
+        ln -s "usr/$link" "$root.new/$link"
+    fi
+done
+rm -rf "$root"
+mv "$root.new" "$root"
+# shellcheck disable=SC2046
+$(print_prefix) --version >> "$log" 2>&1 || { tail -n 20 "$log" >&2; die "the unpacked criu does not start (see $log)"; }
+echo "$suite" > "$dir/complete"
+print_prefix

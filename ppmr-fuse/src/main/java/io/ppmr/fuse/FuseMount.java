@@ -1,0 +1,266 @@
+package io.ppmr.fuse;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One mount that serves one {@link FilesystemView}: {@link #mount}, {@link #isMounted}, {@link #close}.
+ *
+ * <p>libfuse's loop blocks a daemon thread of this class; libfuse adds worker threads of its own as calls come in.
+ * {@code mount} returns only when a child process has looked up a magic name through the mount and our own getattr
+ * has seen it. No shutdown hook is added: the service closes its mount; one killed before leaves a dead mount, which
+ * {@link StaleMount} clears at the next start. The owner of the object closes it; any thread may call any method.
+ *
+ * <p>Options are those of mount.fuse(8): requests of 128 KiB, no page cache (a reader must not be held to a size that
+ * is still growing), no caching of names or attributes (they still come and go), permissions checked by the kernel.
+ */
+public final class FuseMount implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(FuseMount.class);
+    private static final int REQUEST_BYTES = 128 * 1024;
+    /** How long a close waits for clients to leave by themselves before it aborts what they wait for. */
+    private static final long GRACE_NS = TimeUnit.MILLISECONDS.toNanos(300);
+
+    private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long ONE_PROBE_NS = TimeUnit.SECONDS.toNanos(3);
+
+    private final FilesystemView view;
+    private final Path mountPoint;
+    private final MountOptions options;
+    private final String source;
+    private final JnrFuseAdapter adapter;
+    private final String probeName;
+    private final CompletableFuture<Integer> loopEnd = new CompletableFuture<>();
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
+    private volatile boolean closing;
+    private volatile boolean proved;
+    private boolean closed;
+
+    private FuseMount(FilesystemView view, Path mountPoint, MountOptions options, ServiceIdentity service) {
+        this.view = view;
+        this.mountPoint = mountPoint;
+        this.options = options;
+        this.source = service.asSource(options.fsname());
+        this.probeName = ".ppmr-probe-" + service.pid() + "-" + System.nanoTime();
+        this.adapter = new JnrFuseAdapter(view, probeName);
+    }
+
+    /**
+     * Mounts and proves it. Clears the mount of a dead service at the same place first.
+     *
+     * @throws MountException naming the mount point, the cause and the remedy; nothing stays mounted then
+     */
+    public static FuseMount mount(FilesystemView view, Path mountPoint, MountOptions options)
+            throws IOException, InterruptedException {
+        Path ready = StaleMount.clear(mountPoint);
+        FuseMount mount = new FuseMount(view, ready, options, ServiceIdentity.ofThisProcess());
+        boolean mounted = false;
+        try {
+            mount.start();
+            mount.prove();
+            mounted = true;
+        } finally {
+            if (!mounted) {
+                mount.closeAfterFailure();
+            }
+        }
+        LOG.info("{}: mounted as {}", ready, mount.source);
+        return mount;
+    }
+
+    /** Where the filesystem is, absolute and without symbolic links. */
+    public Path mountPoint() {
+        return mountPoint;
+    }
+
+    /** Whether the mount is served. False once it was closed, or unmounted by somebody else. */
+    public boolean isMounted() {
+        return proved && !closing && !loopEnd.isDone();
+    }
+
+    /** Why the mount ended without {@link #close}; empty while it is served and after an ordinary close. */
+    public Optional<MountException> failure() {
+        if (!ended.isCompletedExceptionally()) {
+            return Optional.empty();
+        }
+        return Optional.of(
+                ended.handle((none, failure) -> (MountException) failure).join());
+    }
+
+    /** Completes when the mount has ended: ordinarily after {@link #close}, with {@link #failure} if it was lost. */
+    public CompletionStage<Void> ended() {
+        return ended.minimalCompletionStage();
+    }
+
+    /**
+     * Ends the mount: tells the view to end its waits ({@link FilesystemView#abort}), takes the mount off, aborts what
+     * is still open after a short grace, and waits for libfuse's threads. Does nothing the second time.
+     *
+     * @throws MountException where the mount cannot be taken off, or calls are still in the view at the deadline
+     */
+    @Override
+    public synchronized void close() throws IOException {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        closing = true;
+        try {
+            closeOnce();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new MountException(
+                    "closing " + mountPoint + " was interrupted; if it is still mounted, the next" + " start clears it",
+                    e);
+        }
+    }
+
+    private void closeOnce() throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + options.closeTimeoutNs();
+        Optional<MountEntry> entry = ownEntry();
+        try {
+            view.abort();
+        } finally {
+            if (entry.isPresent()) {
+                MountCalls.detach(mountPoint);
+            }
+        }
+        if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
+            LOG.warn("{}: files are still open; their connection is aborted", mountPoint);
+            FuseControl.abort(entry.get().deviceMinor());
+        }
+        if (!awaitLoopEnd(deadlineNs - System.nanoTime())) {
+            throw new MountException(mountPoint + " is unmounted, but calls are still in the filesystem view after "
+                    + TimeUnit.NANOSECONDS.toMillis(options.closeTimeoutNs())
+                    + " ms: abort() of the view must end them; a thread dump shows where they wait");
+        }
+    }
+
+    private void start() {
+        // Loads libfuse here, so that a missing library is the caller's exception and not a silent thread's.
+        LibFuseSession session = new LibFuseSession(adapter);
+        adapter.askCallersFrom(session::caller);
+        Thread thread = new Thread(() -> serve(session), "ppmr-fuse " + mountPoint);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void serve(LibFuseSession session) {
+        int exitCode = -1;
+        try {
+            exitCode = session.serve(arguments());
+        } finally {
+            loopEnd.complete(exitCode);
+            if (closing || !proved) {
+                ended.complete(null);
+            } else {
+                reportLoss(exitCode);
+            }
+        }
+    }
+
+    private void reportLoss(int exitCode) {
+        MountException lost = new MountException(mountPoint + " is no longer served: it was unmounted or its"
+                + " connection aborted by somebody else (libfuse's exit code " + exitCode
+                + "); start the service again");
+        LOG.error("{}", lost.getMessage());
+        ended.completeExceptionally(lost);
+        view.abort();
+        try {
+            // After an abort the dead mount is still there, and we, its owner, still run: nobody else would clear it.
+            if (ownEntry().isPresent()) {
+                MountCalls.detach(mountPoint);
+            }
+        } catch (IOException e) {
+            LOG.error("{}: {}", mountPoint, e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private String[] arguments() {
+        String settings = "big_writes,direct_io,use_ino,hard_remove,default_permissions"
+                + ",max_write=" + REQUEST_BYTES + ",max_read=" + REQUEST_BYTES
+                + ",attr_timeout=0,entry_timeout=0,negative_timeout=0"
+                + ",subtype=ppmr,fsname=" + source
+                + (options.allowOther() ? ",allow_other" : "");
+        return new String[] {options.fsname(), "-f", "-o", settings, mountPoint.toString()};
+    }
+
+    /** Waits until the kernel lists the mount, then has child processes look up the magic name. */
+    private void prove() throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + options.mountTimeoutNs();
+        while (ownEntry().isEmpty()) {
+            requireLoopRuns();
+            if (System.nanoTime() - deadlineNs >= 0) {
+                throw new MountException(mountPoint + " was not mounted within " + timeoutMs() + " ms; look for"
+                        + " messages of libfuse or fusermount on standard error");
+            }
+            awaitLoopEnd(POLL_NS);
+        }
+        List<String> command =
+                List.of("stat", "--", mountPoint.resolve(probeName).toString());
+        while (!adapter.awaitProbe(0)) {
+            requireLoopRuns();
+            long leftNs = deadlineNs - System.nanoTime();
+            if (leftNs <= 0) {
+                throw new MountException(mountPoint + " was mounted but did not answer within " + timeoutMs()
+                        + " ms; the machine may be overloaded, or 'stat' (coreutils) cannot be run");
+            }
+            ChildProcess.Result result = ChildProcess.run(command, Math.min(leftNs, ONE_PROBE_NS));
+            LOG.debug("probe of {}: {}", mountPoint, result.describe());
+            if (!adapter.awaitProbe(0)) {
+                awaitLoopEnd(POLL_NS);
+            }
+        }
+        proved = true;
+    }
+
+    private void requireLoopRuns() throws MountException {
+        if (loopEnd.isDone()) {
+            throw new MountException("cannot mount at " + mountPoint + " (libfuse's exit code " + loopEnd.join()
+                    + "; its own message is on standard error). "
+                    + (MountCalls.isRoot()
+                            ? "Is /dev/fuse there, and is this container allowed to mount?"
+                            : "Is fusermount installed, does this user own " + mountPoint
+                                    + (options.allowOther()
+                                            ? ", and does /etc/fuse.conf say user_allow_other?"
+                                            : "?")));
+        }
+    }
+
+    private void closeAfterFailure() {
+        try {
+            close();
+        } catch (IOException e) {
+            LOG.warn("{}: clearing up after a mount that failed: {}", mountPoint, e.getMessage());
+        }
+    }
+
+    private long timeoutMs() {
+        return TimeUnit.NANOSECONDS.toMillis(options.mountTimeoutNs());
+    }
+
+    private Optional<MountEntry> ownEntry() throws IOException {
+        return MountEntry.at(mountPoint).stream()
+                .filter(entry -> entry.source().equals(source))
+                .findFirst();
+    }
+
+    private boolean awaitLoopEnd(long timeoutNs) throws InterruptedException {
+        try {
+            loopEnd.get(timeoutNs, TimeUnit.NANOSECONDS);
+            return true;
+        } catch (java.util.concurrent.TimeoutException e) {
+            return false;
+        } catch (java.util.concurrent.ExecutionException e) {
+            throw new IllegalStateException("the end of libfuse's loop is a number, never a failure", e);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+package io.ppmr.fuse;
+
+import com.kenai.jffi.MemoryIO;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+import jnr.ffi.provider.jffi.ClosureHelper;
+import ru.serce.jnrfuse.FuseFillDir;
+import ru.serce.jnrfuse.struct.FileStat;
+import ru.serce.jnrfuse.struct.FuseFileInfo;
+import ru.serce.jnrfuse.struct.Statvfs;
+
+/**
+ * Maps each FUSE call to one call of the view, and its failure to an errno. Called by libfuse's worker threads, many
+ * at once; keeps nothing between calls, because those threads come and go. A blocked call holds one of them, so it is
+ * the view that blocks, never this class.
+ */
+final class JnrFuseAdapter {
+    private static final MemoryIO MEMORY = MemoryIO.getInstance();
+    private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
+    private static final long HANDLE_OFFSET = FILE_INFO.fh.offset();
+    private static final long FLAGS_OFFSET = FILE_INFO.flags.offset();
+    private static final int PERMISSION_BITS = 07777;
+    private static final int CREATE_EXCLUSIVELY = 0x1 | 0x40 | 0x80;
+    private static final int PREFERRED_IO_BYTES = 128 * 1024;
+    private static final int STAT_BLOCK_BYTES = 512;
+    private static final int NAME_BYTES_MAX = 255;
+    private static final long NS_PER_S = 1_000_000_000L;
+    /** utimensat(2): the time of the second timespec is the modification time. */
+    private static final int MODIFIED_SECONDS_OFFSET = 16;
+
+    private static final int MODIFIED_NS_OFFSET = 24;
+    private static final long UTIME_NOW = (1L << 30) - 1;
+    private static final long UTIME_OMIT = (1L << 30) - 2;
+
+    private final FilesystemView view;
+    private final String probePath;
+    private final CountDownLatch probed = new CountDownLatch(1);
+    private Supplier<Caller> callers;
+
+    /** {@code probeName} is a name in the root that nobody else uses: a lookup of it proves the mount. */
+    JnrFuseAdapter(FilesystemView view, String probeName) {
+        this.view = view;
+        this.probePath = "/" + probeName;
+    }
+
+    /** Set once, before the first call. */
+    void askCallersFrom(Supplier<Caller> source) {
+        callers = source;
+    }
+
+    boolean awaitProbe(long timeoutNs) throws InterruptedException {
+        return probed.await(timeoutNs, TimeUnit.NANOSECONDS);
+    }
+
+    private interface Call {
+        void run() throws ErrnoException;
+    }
+
+    private static int answer(String name, String subject, Call call) {
+        try {
+            // jnr replaces bytes that the JVM's charset cannot show: two names would silently become one.
+            if (subject != null && subject.indexOf('\uFFFD') >= 0) {
+                throw new ErrnoException(
+                        Errno.EINVAL,
+                        "the name cannot be shown in this JVM's charset; use UTF-8"
+                                + " names and start the JVM with -Dfile.encoding=UTF-8");
+            }
+            call.run();
+            return 0;
+        } catch (Throwable failure) {
+            return ErrorReply.of(name, subject, failure);
+        }
+    }
+
+    private static long handleOf(Pointer fileInfo) {
+        return fileInfo.getLong(HANDLE_OFFSET);
+    }
+
+    private static String subject(Pointer fileInfo) {
+        return "handle " + handleOf(fileInfo);
+    }
+
+    // Data calls: plain addresses, no object made.
+
+    int read(long path, long address, long lengthBytes, long offset, long fileInfo) {
+        long handle = MEMORY.getLong(fileInfo + HANDLE_OFFSET);
+        try {
+            return view.read(handle, address, (int) lengthBytes, offset);
+        } catch (Throwable failure) {
+            return ErrorReply.of("read", "handle " + handle + " at " + offset, failure);
+        }
+    }
+
+    int write(long path, long address, long lengthBytes, long offset, long fileInfo) {
+        long handle = MEMORY.getLong(fileInfo + HANDLE_OFFSET);
+        try {
+            return view.write(handle, address, (int) lengthBytes, offset);
+        } catch (Throwable failure) {
+            return ErrorReply.of("write", "handle " + handle + " at " + offset, failure);
+        }
+    }
+
+    // Calls by name.
+
+    int attributes(String path, Pointer stat) {
+        return answer("getattr", path, () -> {
+            if (probePath.equals(path)) {
+                probed.countDown();
+                throw new ErrnoException(Errno.ENOENT, "the mount's probe");
+            }
+            fill(stat, view.attributes(path));
+        });
+    }
+
+    int readLink(String path, Pointer buffer, long bufferBytes) {
+        return answer("readlink", path, () -> {
+            byte[] text = view.readLink(path).getBytes(StandardCharsets.UTF_8);
+            int length = (int) Math.min(text.length, bufferBytes - 1);
+            buffer.put(0, text, 0, length);
+            buffer.putByte(length, (byte) 0);
+        });
+    }
+
+    int list(String path, Pointer buffer, Pointer filler, long offset, Pointer fileInfo) {
+        return answer("readdir", path, () -> {
+            if (path == null) {
+                throw new ErrnoException(Errno.ENOENT, "the directory was removed");
+            }
+            FuseFillDir fill = fillerOf(filler);
+            List<String> names = view.list(path);
+            add(fill, buffer, ".");
+            add(fill, buffer, "..");
+            for (String name : names) {
+                add(fill, buffer, name);
+            }
+        });
+    }
+
+    private static FuseFillDir fillerOf(Pointer filler) {
+        ClosureHelper closures = ClosureHelper.getInstance();
+        return closures.getNativeConveter(FuseFillDir.class).fromNative(filler, closures.getFromNativeContext());
+    }
+
+    private static void add(FuseFillDir fill, Pointer buffer, String name) throws ErrnoException {
+        byte[] text = name.getBytes(StandardCharsets.UTF_8);
+        ByteBuffer terminated = ByteBuffer.wrap(Arrays.copyOf(text, text.length + 1));
+        if (fill.apply(buffer, terminated, null, 0) != 0) {
+            throw new ErrnoException(Errno.ENOMEM, "libfuse has no room for the name " + name);
+        }
+    }
+
+    int makeNode(String path, long mode, long device) {
+        return answer("mknod", path, () -> {
+            if ((mode & FileType.MASK) != FileType.REGULAR) {
+                throw new ErrnoException(
+                        Errno.EPERM, "only regular files can be made here, not mode 0" + Long.toOctalString(mode));
+            }
+            long handle = view.create(path, new OpenFlags(CREATE_EXCLUSIVELY), permissions(mode), callers.get());
+            view.release(handle);
+        });
+    }
+
+    int makeDirectory(String path, long mode) {
+        return answer("mkdir", path, () -> view.makeDirectory(path, permissions(mode), callers.get()));
+    }
+
+    int removeDirectory(String path) {
+        return answer("rmdir", path, () -> view.removeDirectory(path));
+    }
+
+    int unlink(String path) {
+        return answer("unlink", path, () -> view.unlink(path));
+    }
+
+    int symlink(String target, String path) {
+        return answer("symlink", path, () -> view.symlink(target, path, callers.get()));
+    }
+
+    int rename(String from, String to) {
+        return answer("rename", to, () -> view.rename(from, to));
+    }
+
+    int link(String from, String to) {
+        return answer("link", to, () -> {
+            throw new ErrnoException(Errno.EPERM, "hard links are not served; " + from + " keeps its one name");
+        });
+    }
+
+    int changeMode(String path, long mode) {
+        return answer("chmod", path, () -> view.changeMode(path, permissions(mode)));
+    }
+
+    int changeOwner(String path, long uid, long gid) {
+        return answer("chown", path, () -> view.changeOwner(path, (int) uid, (int) gid));
+    }
+
+    int truncate(String path, long sizeBytes) {
+        return answer("truncate", path, () -> view.truncate(path, sizeBytes));
+    }
+
+    int changeTimes(String path, Pointer times) {
+        return answer("utimens", path, () -> {
+            long nanoseconds = times.getLong(MODIFIED_NS_OFFSET);
+            if (nanoseconds == UTIME_OMIT) {
+                return;
+            }
+            view.changeModificationTime(
+                    path,
+                    nanoseconds == UTIME_NOW
+                            ? TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis())
+                            : times.getLong(MODIFIED_SECONDS_OFFSET) * NS_PER_S + nanoseconds);
+        });
+    }
+
+    int capacity(String path, Pointer buffer) {
+        return answer("statfs", path, () -> {
+            Capacity capacity = view.capacity();
+            Statvfs statvfs = Statvfs.of(buffer);
+            statvfs.f_bsize.set(capacity.blockBytes());
+            statvfs.f_frsize.set(capacity.blockBytes());
+            statvfs.f_blocks.set(capacity.blocks());
+            statvfs.f_bfree.set(capacity.freeBlocks());
+            statvfs.f_bavail.set(capacity.freeBlocks());
+            statvfs.f_files.set(capacity.files());
+            statvfs.f_namemax.set(NAME_BYTES_MAX);
+        });
+    }
+
+    // Calls by handle.
+
+    int open(String path, Pointer fileInfo) {
+        return answer("open", path, () -> {
+            OpenFlags flags = new OpenFlags(fileInfo.getInt(FLAGS_OFFSET));
+            fileInfo.putLong(HANDLE_OFFSET, view.open(path, flags, callers.get()));
+        });
+    }
+
+    int create(String path, long mode, Pointer fileInfo) {
+        return answer("create", path, () -> {
+            OpenFlags flags = new OpenFlags(fileInfo.getInt(FLAGS_OFFSET));
+            fileInfo.putLong(HANDLE_OFFSET, view.create(path, flags, permissions(mode), callers.get()));
+        });
+    }
+
+    int attributesOfHandle(String path, Pointer stat, Pointer fileInfo) {
+        return answer("fgetattr", subject(fileInfo), () -> fill(stat, view.attributes(handleOf(fileInfo))));
+    }
+
+    int truncateHandle(String path, long sizeBytes, Pointer fileInfo) {
+        return answer("ftruncate", subject(fileInfo), () -> view.truncate(handleOf(fileInfo), sizeBytes));
+    }
+
+    int allocate(String path, int mode, long offset, long lengthBytes, Pointer fileInfo) {
+        return answer(
+                "fallocate", subject(fileInfo), () -> view.allocate(handleOf(fileInfo), mode, offset, lengthBytes));
+    }
+
+    int flush(String path, Pointer fileInfo) {
+        return answer("flush", subject(fileInfo), () -> view.flush(handleOf(fileInfo)));
+    }
+
+    int fsync(String path, int dataOnly, Pointer fileInfo) {
+        return answer("fsync", subject(fileInfo), () -> view.fsync(handleOf(fileInfo)));
+    }
+
+    int release(String path, Pointer fileInfo) {
+        return answer("release", subject(fileInfo), () -> view.release(handleOf(fileInfo)));
+    }
+
+    private static int permissions(long mode) {
+        return (int) mode & PERMISSION_BITS;
+    }
+
+    private static void fill(Pointer buffer, FileAttributes attributes) {
+        FileStat stat = FileStat.of(buffer);
+        stat.st_ino.set(attributes.inode());
+        stat.st_mode.set(attributes.mode());
+        stat.st_nlink.set(attributes.links());
+        stat.st_uid.set(attributes.uid());
+        stat.st_gid.set(attributes.gid());
+        stat.st_size.set(attributes.sizeBytes());
+        stat.st_blksize.set(PREFERRED_IO_BYTES);
+        stat.st_blocks.set((attributes.sizeBytes() + STAT_BLOCK_BYTES - 1) / STAT_BLOCK_BYTES);
+        long seconds = Math.floorDiv(attributes.modifiedEpochNs(), NS_PER_S);
+        long nanoseconds = Math.floorMod(attributes.modifiedEpochNs(), NS_PER_S);
+        for (var time : List.of(stat.st_atim, stat.st_mtim, stat.st_ctim)) {
+            time.tv_sec.set(seconds);
+            time.tv_nsec.set(nanoseconds);
+        }
+    }
+}

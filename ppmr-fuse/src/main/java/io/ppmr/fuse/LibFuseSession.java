@@ -1,0 +1,99 @@
+package io.ppmr.fuse;
+
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+import jnr.ffi.Struct;
+import jnr.ffi.annotations.Delegate;
+import ru.serce.jnrfuse.FuseStubFS;
+import ru.serce.jnrfuse.struct.FuseContext;
+import ru.serce.jnrfuse.struct.FuseOperations;
+
+/**
+ * libfuse 2.9's function table and main loop, by jnr-fuse's bindings. Registers exactly what {@link JnrFuseAdapter}
+ * serves; libfuse answers ENOSYS to the rest, and the kernel then stops asking (extended attributes, locks, access).
+ *
+ * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form takes a timeout for
+ * success. Read and write are bound by closures of our own that take plain numbers, because jnr-fuse builds a String,
+ * two pointers and a structure for each call.
+ */
+final class LibFuseSession extends FuseStubFS {
+    /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
+    private static final int NULLPATH_OK = 1;
+
+    private static final int UTIME_OMIT_OK = 4;
+    private static final int POINTER_BYTES = 8;
+
+    // libfuse holds plain addresses of these; the fields keep them from the garbage collector.
+    private final RawRead rawRead;
+    private final RawWrite rawWrite;
+
+    LibFuseSession(JnrFuseAdapter adapter) {
+        rawRead = adapter::read;
+        rawWrite = adapter::write;
+        FuseOperations operations = fuseOperations;
+        bindData(operations);
+        bindNames(operations, adapter);
+        bindHandles(operations, adapter);
+        long flagsOffset = operations.bmap.offset() + POINTER_BYTES;
+        Struct.getMemory(operations).putInt(flagsOffset, NULLPATH_OK | UTIME_OMIT_OK);
+    }
+
+    /** Called by libfuse with plain addresses; public because jnr-ffi implements it. */
+    public interface RawRead {
+        @Delegate
+        int read(long path, long address, long lengthBytes, long offset, long fileInfo);
+    }
+
+    /** Called by libfuse with plain addresses; public because jnr-ffi implements it. */
+    public interface RawWrite {
+        @Delegate
+        int write(long path, long address, long lengthBytes, long offset, long fileInfo);
+    }
+
+    /** Mounts and serves until the mount is gone; returns libfuse's exit code. Blocks the calling thread. */
+    int serve(String... arguments) {
+        return libFuse.fuse_main_real(arguments.length, arguments, fuseOperations, Struct.size(fuseOperations), null);
+    }
+
+    /** Who made the call that the current thread serves. */
+    Caller caller() {
+        FuseContext context = getContext();
+        return new Caller(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());
+    }
+
+    private void bindData(FuseOperations operations) {
+        var closures = Runtime.getSystemRuntime().getClosureManager();
+        Pointer memory = Struct.getMemory(operations);
+        memory.putPointer(operations.read.offset(), closures.getClosurePointer(RawRead.class, rawRead));
+        memory.putPointer(operations.write.offset(), closures.getClosurePointer(RawWrite.class, rawWrite));
+    }
+
+    private static void bindNames(FuseOperations operations, JnrFuseAdapter adapter) {
+        operations.getattr.set(adapter::attributes);
+        operations.readlink.set(adapter::readLink);
+        operations.readdir.set(adapter::list);
+        operations.mknod.set(adapter::makeNode);
+        operations.mkdir.set(adapter::makeDirectory);
+        operations.unlink.set(adapter::unlink);
+        operations.rmdir.set(adapter::removeDirectory);
+        operations.symlink.set(adapter::symlink);
+        operations.rename.set(adapter::rename);
+        operations.link.set(adapter::link);
+        operations.chmod.set(adapter::changeMode);
+        operations.chown.set(adapter::changeOwner);
+        operations.truncate.set(adapter::truncate);
+        operations.utimens.set(adapter::changeTimes);
+        operations.statfs.set(adapter::capacity);
+    }
+
+    private static void bindHandles(FuseOperations operations, JnrFuseAdapter adapter) {
+        operations.open.set(adapter::open);
+        operations.create.set(adapter::create);
+        operations.fgetattr.set(adapter::attributesOfHandle);
+        operations.ftruncate.set(adapter::truncateHandle);
+        operations.fallocate.set(adapter::allocate);
+        operations.flush.set(adapter::flush);
+        operations.fsync.set(adapter::fsync);
+        operations.release.set(adapter::release);
+    }
+}

@@ -1,0 +1,125 @@
+package io.ppmr.fuse;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Makes a mount point ready: clears what a killed service left there, and refuses everything else.
+ *
+ * <p>A service killed with SIGKILL leaves a dead mount ("Transport endpoint is not connected"); one that held a file
+ * of its own mount hangs in the kernel besides, until its connection is aborted. So the old connection is aborted
+ * before its mount is taken off. Only mounts of type {@code fuse.ppmr} whose service no longer runs are touched. The
+ * mount point itself is not looked at while something is mounted there, because that may hang. Stateless.
+ */
+public final class StaleMount {
+    private static final Logger LOG = LoggerFactory.getLogger(StaleMount.class);
+    private static final int STACKED_LIMIT = 16;
+
+    private StaleMount() {}
+
+    /**
+     * Clears the leftovers of dead services at a mount point.
+     *
+     * @return the mount point, absolute and without symbolic links: an empty directory with nothing mounted on it
+     * @throws MountException where the mount point is missing, no directory, not empty, or in use by somebody else
+     */
+    public static Path clear(Path mountPoint) throws IOException, InterruptedException {
+        Path named = resolveParent(mountPoint);
+        clearStack(named);
+        if (!Files.exists(named, LinkOption.NOFOLLOW_LINKS)) {
+            throw new MountException(
+                    "mount point " + named + " does not exist; create it with 'mkdir -p " + named + "'");
+        }
+        Path real = named.toRealPath();
+        if (!real.equals(named)) {
+            clearStack(real);
+        }
+        if (!Files.isDirectory(real)) {
+            throw new MountException("mount point " + real + " is not a directory; name an empty directory");
+        }
+        try (Stream<Path> names = Files.list(real)) {
+            List<String> first =
+                    names.limit(3).map(name -> name.getFileName().toString()).toList();
+            if (!first.isEmpty()) {
+                throw new MountException("mount point " + real + " is not empty (it holds " + String.join(", ", first)
+                        + "); empty it or name another directory");
+            }
+        }
+        return real;
+    }
+
+    /** Follows links in all but the last name, which may be a dead mount. */
+    private static Path resolveParent(Path mountPoint) throws IOException {
+        Path absolute = mountPoint.toAbsolutePath().normalize();
+        Path parent = absolute.getParent();
+        if (parent == null) {
+            throw new MountException("cannot mount at /; name an empty directory");
+        }
+        if (!Files.isDirectory(parent)) {
+            throw new MountException("mount point " + absolute + " does not exist, nor does its parent directory;"
+                    + " create it with 'mkdir -p " + absolute + "'");
+        }
+        return parent.toRealPath().resolve(absolute.getFileName());
+    }
+
+    private static void clearStack(Path mountPoint) throws IOException, InterruptedException {
+        for (int cleared = 0; cleared < STACKED_LIMIT; cleared++) {
+            List<MountEntry> entries = MountEntry.at(mountPoint);
+            if (entries.isEmpty()) {
+                return;
+            }
+            MountEntry top = entries.get(entries.size() - 1);
+            requireDeadAndOurs(top, mountPoint);
+            abortThenDetach(top, mountPoint);
+        }
+        throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + mountPoint
+                + "; unmount them with 'umount -l " + mountPoint + "'");
+    }
+
+    private static void requireDeadAndOurs(MountEntry entry, Path mountPoint) throws IOException {
+        String what = mountPoint + " is busy: " + entry.source() + " (type " + entry.type() + ") is mounted there";
+        if (!entry.isPpmr()) {
+            throw new MountException(what + "; unmount it or name another directory");
+        }
+        ServiceIdentity service = ServiceIdentity.parse(entry.source());
+        String byHand = "; if it is dead, unmount it with 'umount -l " + mountPoint + "'";
+        if (service == null) {
+            throw new MountException(what + " and does not say by which process" + byHand);
+        }
+        if (!service.isOfThisPidNamespace()) {
+            throw new MountException(what + " by process " + service.pid() + " of another PID namespace" + byHand);
+        }
+        if (service.isServing()) {
+            throw new MountException(what + " and served by the running process " + service.pid()
+                    + "; stop that service or name another directory");
+        }
+    }
+
+    private static void abortThenDetach(MountEntry entry, Path mountPoint) throws IOException, InterruptedException {
+        try {
+            boolean aborted = FuseControl.abort(entry.deviceMinor());
+            LOG.warn(
+                    "{}: clearing the mount that {} left behind (connection {} {})",
+                    mountPoint,
+                    entry.source(),
+                    entry.deviceMinor(),
+                    aborted ? "aborted" : "already gone");
+        } catch (IOException e) {
+            LOG.warn(
+                    "{}: connection {} of {} cannot be aborted ({}); a killed service that hangs on it stays until"
+                            + " root writes 1 to /sys/fs/fuse/connections/{}/abort",
+                    mountPoint,
+                    entry.deviceMinor(),
+                    entry.source(),
+                    e.toString(),
+                    entry.deviceMinor());
+        }
+        MountCalls.detach(mountPoint);
+    }
+}

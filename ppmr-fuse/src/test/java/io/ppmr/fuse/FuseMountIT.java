@@ -1,0 +1,216 @@
+package io.ppmr.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Waiting, closing, losing and sharing a real mount. */
+@Timeout(60)
+class FuseMountIT {
+    private static final long COMMAND_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final OpenFlags WRITE = new OpenFlags(1);
+
+    @TempDir
+    Path mountPoint;
+
+    private final InMemoryView view = new InMemoryView();
+    private FuseMount mount;
+    private ClientProcess client;
+    private FilesystemDriver files;
+
+    @BeforeEach
+    void mount() throws Exception {
+        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-test").forAllUsers());
+        client = new ClientProcess(mountPoint);
+        files = client.driver();
+    }
+
+    @AfterEach
+    void unmount() throws Exception {
+        try {
+            client.close();
+        } finally {
+            mount.close();
+        }
+    }
+
+    private void create(String path, int mode, int uid) throws ErrnoException {
+        view.release(view.create(path, WRITE, mode, new Caller(uid, uid, 1)));
+    }
+
+    private static CompletableFuture<byte[]> inBackground(java.util.concurrent.Callable<byte[]> call) {
+        CompletableFuture<byte[]> result = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                result.complete(call.call());
+            } catch (Exception e) {
+                result.completeExceptionally(e);
+            }
+        }, "background call");
+        thread.setDaemon(true);
+        thread.start();
+        return result;
+    }
+
+    private static String errnoOf(CompletableFuture<byte[]> call) {
+        ExecutionException failed =
+                assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
+        return ((FilesystemDriver.Failure) failed.getCause()).errno();
+    }
+
+    private ChildProcess.Result as(int uid, String... command) throws Exception {
+        List<String> whole = new java.util.ArrayList<>(List.of(
+                "setpriv", "--reuid", Integer.toString(uid), "--regid", Integer.toString(uid), "--clear-groups"));
+        whole.addAll(List.of(command));
+        return ChildProcess.run(whole, COMMAND_TIMEOUT_NS);
+    }
+
+    @Test
+    void shouldServeOthersInSameDirectoryWhenOpenIsBlocked() throws Exception {
+        create("/waits", 0644, 0);
+        create("/free", 0644, 0);
+        view.hold("/waits", InMemoryView.Held.OPEN);
+        CompletableFuture<byte[]> blocked = inBackground(() -> {
+            int file = files.open("/waits", "r");
+            return files.read(file, 10, 0);
+        });
+        Await.until("the open waits", () -> view.waitingCalls() == 1);
+        assertEquals(0, files.read(files.open("/free", "r"), 10, 0).length);
+        assertEquals(Set.of("waits", "free"), Set.copyOf(files.list("/")));
+        files.close(files.open("/new", "wc"));
+        assertFalse(blocked.isDone());
+        view.letGo("/waits");
+        assertArrayEquals(new byte[0], blocked.get(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldServeOthersInSameDirectoryWhenReadsAreBlocked() throws Exception {
+        create("/waits", 0644, 0);
+        view.hold("/waits", InMemoryView.Held.READ);
+        List<CompletableFuture<byte[]>> blocked = java.util.stream.IntStream.range(0, 20)
+                .mapToObj(i -> inBackground(() -> files.read(files.open("/waits", "r"), 10, 0)))
+                .toList();
+        Await.until("all reads wait", () -> view.waitingCalls() == 20);
+        int file = files.open("/other", "rwc");
+        files.write(file, new byte[] {7}, 0);
+        assertArrayEquals(new byte[] {7}, files.read(file, 10, 0));
+        assertTrue(blocked.stream().noneMatch(CompletableFuture::isDone));
+        view.letGo("/waits");
+        for (CompletableFuture<byte[]> one : blocked) {
+            assertArrayEquals(new byte[0], one.get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void shouldEndBlockedReadAndBeBoundedWhenClosed() throws Exception {
+        create("/waits", 0644, 0);
+        view.hold("/waits", InMemoryView.Held.READ);
+        CompletableFuture<byte[]> blocked = inBackground(() -> files.read(files.open("/waits", "r"), 10, 0));
+        Await.until("the read waits", () -> view.waitingCalls() == 1);
+        long startNs = System.nanoTime();
+        mount.close();
+        assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(3));
+        assertEquals("EIO", errnoOf(blocked));
+        assertFalse(mount.isMounted());
+        assertTrue(mount.failure().isEmpty());
+        assertEquals(List.of(), MountEntry.at(mount.mountPoint()));
+        mount.close();
+    }
+
+    @Test
+    void shouldReportLossWhenUnmountedBySomebodyElse() throws Exception {
+        assertTrue(mount.isMounted());
+        MountCalls.detach(mount.mountPoint());
+        Await.until("the loss is seen", () -> mount.failure().isPresent());
+        assertFalse(mount.isMounted());
+        assertTrue(mount.failure().orElseThrow().getMessage().contains(mount.mountPoint().toString()));
+    }
+
+    @Test
+    void shouldReportLossAndTakeMountOffWhenConnectionIsAborted() throws Exception {
+        assertTrue(FuseControl.abort(MountEntry.at(mount.mountPoint()).get(0).deviceMinor()));
+        Await.until("the loss is seen", () -> mount.failure().isPresent());
+        Await.until("the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());
+    }
+
+    @Test
+    void shouldLetOnlyOwnerInWhenDirectoryIsPrivate() throws Exception {
+        view.makeDirectory("/rank-0", 0700, new Caller(65534, 65534, 1));
+        view.makeDirectory("/rank-1", 0700, new Caller(12345, 12345, 1));
+        create("/rank-0/image", 0600, 65534);
+        create("/rank-1/image", 0644, 12345);
+        String own = mountPoint.resolve("rank-0").toString();
+        String other = mountPoint.resolve("rank-1").toString();
+        assertTrue(as(65534, "cat", own + "/image").succeeded());
+        assertTrue(as(65534, "dd", "if=/dev/zero", "of=" + own + "/made", "count=1").succeeded());
+        assertEquals(65534, view.attributes("/rank-0/made").uid());
+        ChildProcess.Result read = as(65534, "cat", other + "/image");
+        assertFalse(read.succeeded());
+        assertTrue(read.output().contains("Permission denied"), read.output());
+        assertFalse(as(65534, "ls", other).succeeded());
+        assertFalse(as(65534, "touch", other + "/intruder").succeeded());
+        assertEquals(List.of("image"), view.list("/rank-1"));
+    }
+
+    @Test
+    void shouldCopyTreeQuietlyWhenCopyAsksForAttributes() throws Exception {
+        Path from = java.nio.file.Files.createTempDirectory("ppmr-copy");
+        try {
+            java.nio.file.Files.write(from.resolve("file"), new byte[300_000]);
+            ChildProcess.Result copied = ChildProcess.run(
+                    List.of("cp", "-a", from.toString(), mountPoint.resolve("copy").toString()), COMMAND_TIMEOUT_NS);
+            assertEquals("", copied.output());
+            assertTrue(copied.succeeded(), copied.describe());
+            assertEquals(300_000, view.attributes("/copy/file").sizeBytes());
+        } finally {
+            java.nio.file.Files.deleteIfExists(from.resolve("file"));
+            java.nio.file.Files.delete(from);
+        }
+    }
+
+    @Test
+    void shouldRefuseHardLinkAndPipeWhenMade() throws Exception {
+        create("/file", 0644, 0);
+        String file = mountPoint.resolve("file").toString();
+        assertTrue(ChildProcess.run(List.of("ln", file, file + "2"), COMMAND_TIMEOUT_NS).output()
+                .contains("Operation not permitted"));
+        assertTrue(ChildProcess.run(List.of("mkfifo", file + "3"), COMMAND_TIMEOUT_NS).output()
+                .contains("Operation not permitted"));
+        assertEquals(List.of("file"), view.list("/"));
+    }
+
+    @Test
+    void shouldPunchHoleAndSetModificationTimeAloneWhenAsked() throws Exception {
+        int file = files.open("/data", "wc");
+        byte[] ones = new byte[8192];
+        java.util.Arrays.fill(ones, (byte) 1);
+        files.write(file, ones, 0);
+        files.close(file);
+        String path = mountPoint.resolve("data").toString();
+        assertTrue(ChildProcess.run(
+                List.of("fallocate", "-p", "-o", "4096", "-l", "4096", path), COMMAND_TIMEOUT_NS).succeeded());
+        int again = files.open("/data", "r");
+        byte[] data = files.read(again, 10_000, 0);
+        files.close(again);
+        assertEquals(8192, data.length);
+        assertEquals(1, data[4095]);
+        assertEquals(0, data[4096]);
+        assertTrue(ChildProcess.run(
+                List.of("touch", "-m", "-d", "@1000000000.5", path), COMMAND_TIMEOUT_NS).succeeded());
+        assertEquals(1_000_000_000_500_000_000L, view.attributes("/data").modifiedEpochNs());
+    }
+}

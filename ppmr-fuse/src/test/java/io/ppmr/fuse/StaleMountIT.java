@@ -1,0 +1,135 @@
+package io.ppmr.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
+@Timeout(60)
+class StaleMountIT {
+    // Cleaned by hand: a walk into a dead mount could hang.
+    @TempDir(cleanup = CleanupMode.NEVER)
+    Path folder;
+
+    private Process service;
+
+    @AfterEach
+    void clear() throws Exception {
+        if (service != null) {
+            service.destroyForcibly();
+        }
+        Path mountPoint = folder.resolve("mnt").toRealPath();
+        while (!MountEntry.at(mountPoint).isEmpty()) {
+            MountEntry entry = MountEntry.at(mountPoint).get(0);
+            if (entry.isPpmr()) {
+                FuseControl.abort(entry.deviceMinor());
+            }
+            MountCalls.detach(mountPoint);
+        }
+        try (var names = Files.walk(folder)) {
+            for (Path name : names.sorted(java.util.Comparator.reverseOrder()).toList()) {
+                Files.delete(name);
+            }
+        }
+    }
+
+    private Path startService(String... how) throws IOException {
+        Path mountPoint = Files.createDirectory(folder.resolve("mnt"));
+        String[] arguments = new String[how.length + 1];
+        arguments[0] = mountPoint.toString();
+        System.arraycopy(how, 0, arguments, 1, how.length);
+        service = JavaProcess.start(ServedMount.class, arguments);
+        BufferedReader lines =
+                new BufferedReader(new InputStreamReader(service.getInputStream(), StandardCharsets.UTF_8));
+        assertEquals(ServedMount.READY, lines.readLine());
+        return mountPoint;
+    }
+
+    private void mountAgain(Path mountPoint) throws Exception {
+        try (FuseMount mount = FuseMount.mount(new InMemoryView(), mountPoint, MountOptions.named("ppmr-next"))) {
+            assertTrue(mount.isMounted());
+            assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
+            assertTrue(ChildProcess.run(
+                    List.of("ls", mountPoint.toString()), TimeUnit.SECONDS.toNanos(5)).succeeded());
+        }
+        assertEquals(List.of(), MountEntry.at(mountPoint.toRealPath()));
+    }
+
+    @Test
+    void shouldMountAgainWhenServiceWasKilled() throws Exception {
+        Path mountPoint = startService();
+        service.destroyForcibly().waitFor(10, TimeUnit.SECONDS);
+        assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
+        mountAgain(mountPoint);
+    }
+
+    @Test
+    void shouldMountAgainAndFreeServiceWhenItHangsOnItsOwnMount() throws Exception {
+        Path mountPoint = startService("hold");
+        service.destroyForcibly();
+        ServiceIdentity killed = ServiceIdentity.parse(MountEntry.at(mountPoint.toRealPath()).get(0).source());
+        Await.until("the killed service is seen as not serving", () -> !killed.isServing());
+        mountAgain(mountPoint);
+        assertTrue(service.waitFor(10, TimeUnit.SECONDS), "the killed service still hangs in the kernel");
+    }
+
+    @Test
+    void shouldRefuseByNameWhenServiceStillRuns() throws Exception {
+        Path mountPoint = startService();
+        MountException refused = assertThrows(MountException.class, () -> mountAgain(mountPoint));
+        assertTrue(refused.getMessage().contains("served by the running process " + service.pid()),
+                refused.getMessage());
+        assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenForeignFilesystemIsMounted() throws Exception {
+        Path mountPoint = Files.createDirectory(folder.resolve("mnt"));
+        MountCalls.mountKernelFilesystem("tmpfs", mountPoint);
+        MountException refused = assertThrows(MountException.class, () -> mountAgain(mountPoint));
+        assertTrue(refused.getMessage().contains("busy: tmpfs (type tmpfs)"), refused.getMessage());
+        assertEquals("tmpfs", MountEntry.at(mountPoint.toRealPath()).get(0).type());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenMountPointIsNotEmpty() throws Exception {
+        Path mountPoint = Files.createDirectory(folder.resolve("mnt"));
+        Files.createFile(mountPoint.resolve("precious"));
+        MountException refused = assertThrows(MountException.class, () -> mountAgain(mountPoint));
+        assertTrue(refused.getMessage().contains("not empty (it holds precious)"), refused.getMessage());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenMountPointIsMissingOrNoDirectory() throws Exception {
+        Files.createDirectory(folder.resolve("mnt"));
+        Path file = Files.createFile(folder.resolve("file"));
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(file)).getMessage()
+                .contains("is not a directory"));
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none"))).getMessage()
+                .contains("does not exist; create it"));
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none/below"))).getMessage()
+                .contains("nor does its parent"));
+    }
+
+    @Test
+    void shouldMountWhenNameIsSymlinkOrHoldsBlank() throws Exception {
+        Path blank = Files.createDirectory(folder.resolve("mnt with blank"));
+        Path link = Files.createSymbolicLink(folder.resolve("mnt"), blank);
+        mountAgain(link);
+        mountAgain(blank);
+    }
+}

@@ -1,0 +1,73 @@
+package io.ppmr.fuse;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Measures a null view through a real mount: {@code ThroughputMain write|read SMALL_REQUESTS MIB_A_CLIENT}. Prints the
+ * rate over the bytes moved so far, from the first byte on, with 8 {@code dd} of 128 KiB requests, after a warm-up of
+ * the given number of small requests. Run by hand in a fresh JVM: what is measured is also how it warms.
+ */
+final class ThroughputMain {
+    private static final int CLIENTS = 8;
+    private static final long SLICE_BYTES = 256L << 20;
+    private static final long SAMPLE_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final double MIB = 1 << 20;
+
+    private ThroughputMain() {}
+
+    public static void main(String[] arguments) throws Exception {
+        WarmupPlan.Direction direction = arguments[0].equals("write")
+                ? WarmupPlan.Direction.WRITE : WarmupPlan.Direction.READ;
+        int small = Integer.parseInt(arguments[1]);
+        int mibEach = Integer.parseInt(arguments[2]);
+        NullView view = new NullView();
+        Path mountPoint = Files.createTempDirectory("ppmr-throughput");
+        try (FuseMount mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-throughput"))) {
+            if (small > 0) {
+                System.out.println(Warmup.run(mount.mountPoint(), new WarmupPlan(
+                        direction, CLIENTS, small, 64 << 20, 8, TimeUnit.SECONDS.toNanos(20))));
+            }
+            measure(view, mount.mountPoint(), direction, mibEach);
+        } finally {
+            Files.delete(mountPoint);
+        }
+        view.free();
+    }
+
+    private static void measure(NullView view, Path directory, WarmupPlan.Direction direction, int mibEach)
+            throws Exception {
+        boolean writes = direction == WarmupPlan.Direction.WRITE;
+        List<Process> clients = new ArrayList<>();
+        long start = view.bytes.sum();
+        long mark = start;
+        long callsMark = view.calls.sum();
+        for (int client = 0; client < CLIENTS; client++) {
+            String file = directory.resolve("measured-" + client).toString();
+            clients.add(ChildProcess.start(List.of("dd", "if=" + (writes ? "/dev/zero" : file),
+                    "of=" + (writes ? file : "/dev/null"), "bs=128K", "count=" + mibEach * 8)));
+        }
+        long markNs = System.nanoTime();
+        long total = ((long) mibEach * CLIENTS) << 20;
+        while (mark - start < total - SLICE_BYTES / 2) {
+            LockSupport.parkNanos(SAMPLE_NS);
+            long now = view.bytes.sum();
+            if (now - mark >= SLICE_BYTES) {
+                long nowNs = System.nanoTime();
+                System.out.printf("%6d MiB moved  %7.0f MiB/s  (%d bytes a request)%n", (now - start) >> 20,
+                        (now - mark) / MIB / ((nowNs - markNs) / 1e9),
+                        (now - mark) / (view.calls.sum() - callsMark));
+                mark = now;
+                markNs = nowNs;
+                callsMark = view.calls.sum();
+            }
+        }
+        for (Process client : clients) {
+            client.waitFor();
+        }
+    }
+}

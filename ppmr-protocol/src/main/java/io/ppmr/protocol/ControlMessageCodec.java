@@ -1,0 +1,183 @@
+package io.ppmr.protocol;
+
+import java.util.ArrayList;
+import java.util.List;
+import net.openhft.chronicle.bytes.Bytes;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/**
+ * Writes and reads {@link ControlMessage}s. A MESSAGE frame is the {@link Frame} header, one byte that names the message,
+ * and its fields in the order of the record: 32 and 64 bit numbers little-endian, text as UTF-8 behind a stop-bit
+ * length, lists behind a 32-bit count.
+ *
+ * <p>For cold frames only: each call allocates. Safe for any thread.
+ */
+public final class ControlMessageCodec {
+    private static final int MAX_LIST_ENTRIES = 8192;
+
+    private ControlMessageCodec() {}
+
+    /** A whole frame with the message in it. */
+    public static DirectBuffer encode(int attempt, ControlMessage message) {
+        Bytes<byte[]> body = Bytes.allocateElasticOnHeap(256);
+        writeBody(body, message);
+        byte[] bytes = body.toByteArray();
+        int lengthBytes = Frame.HEADER_BYTES + bytes.length;
+        if (lengthBytes > Frame.MAX_FRAME_BYTES) {
+            throw new IllegalArgumentException(message.getClass().getSimpleName() + " of " + lengthBytes
+                    + " bytes does not fit a frame of " + Frame.MAX_FRAME_BYTES);
+        }
+        UnsafeBuffer frame = new UnsafeBuffer(new byte[lengthBytes]);
+        Frame.writeHeader(frame, 0, FrameType.MESSAGE, lengthBytes, attempt, 0);
+        frame.putBytes(Frame.HEADER_BYTES, bytes);
+        return frame;
+    }
+
+    /** The message in a frame whose header is valid. */
+    public static ControlMessage decode(DirectBuffer frame, int offset) throws ProtocolException {
+        byte[] bytes = new byte[Frame.lengthBytes(frame, offset) - Frame.HEADER_BYTES];
+        frame.getBytes(offset + Frame.HEADER_BYTES, bytes);
+        Bytes<byte[]> body = Bytes.wrapForRead(bytes);
+        try {
+            ControlMessage message = readBody(body);
+            if (body.readRemaining() != 0) {
+                throw new ProtocolException(message.getClass().getSimpleName() + " with " + body.readRemaining()
+                        + " bytes too many: the peer is broken");
+            }
+            return message;
+        } catch (RuntimeException e) {
+            throw new ProtocolException("a message that cannot be read: the peer is broken (" + e + ")", e);
+        }
+    }
+
+    private static void writeBody(Bytes<?> out, ControlMessage message) {
+        if (message instanceof ControlMessage.Begin m) {
+            out.writeByte((byte) 1)
+                    .writeUtf8(m.migrationId())
+                    .writeUtf8(m.job())
+                    .writeUtf8(m.checkpointer());
+            out.writeInt(m.chunkBytes()).writeInt(m.dataConnections()).writeInt(m.uid()).writeInt(m.gid());
+            writeInts(out, m.ranks());
+        } else if (message instanceof ControlMessage.Accept m) {
+            out.writeByte((byte) 2).writeLong(m.clockNs());
+        } else if (message instanceof ControlMessage.Refuse m) {
+            out.writeByte((byte) 3).writeUtf8(m.reason());
+        } else if (message instanceof ControlMessage.Created m) {
+            out.writeByte((byte) 4).writeInt(m.file()).writeByte((byte) m.kind().code());
+            out.writeUtf8(m.path()).writeInt(m.mode()).writeInt(m.uid()).writeInt(m.gid());
+            out.writeUtf8(m.linkTarget());
+        } else if (message instanceof ControlMessage.Renamed m) {
+            out.writeByte((byte) 5).writeUtf8(m.from()).writeUtf8(m.to());
+        } else if (message instanceof ControlMessage.Removed m) {
+            out.writeByte((byte) 6).writeUtf8(m.path());
+        } else if (message instanceof ControlMessage.Changed m) {
+            out.writeByte((byte) 7).writeUtf8(m.path()).writeInt(m.mode()).writeInt(m.uid());
+            out.writeInt(m.gid()).writeLong(m.modifiedEpochNs());
+        } else if (message instanceof ControlMessage.Restored m) {
+            out.writeByte((byte) 8).writeInt(m.rank());
+            writeInts(out, m.pids());
+        } else if (message instanceof ControlMessage.Prepared m) {
+            out.writeByte((byte) 9);
+            writeReport(out, m.report());
+        } else if (message instanceof ControlMessage.Commit m) {
+            out.writeByte((byte) 10).writeUtf8(m.migrationId());
+        } else if (message instanceof ControlMessage.Committed m) {
+            out.writeByte((byte) 11).writeUtf8(m.migrationId());
+        } else if (message instanceof ControlMessage.RollBack m) {
+            out.writeByte((byte) 12).writeUtf8(m.migrationId()).writeUtf8(m.reason());
+        } else if (message instanceof ControlMessage.RolledBack m) {
+            out.writeByte((byte) 13).writeUtf8(m.migrationId());
+        } else if (message instanceof ControlMessage.Failed m) {
+            out.writeByte((byte) 14).writeUtf8(m.reason());
+        } else if (message instanceof ControlMessage.Progress m) {
+            out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
+            out.writeLong(m.stagedBytes());
+        } else {
+            throw new IllegalArgumentException("no code for " + message);
+        }
+    }
+
+    private static ControlMessage readBody(Bytes<?> in) throws ProtocolException {
+        int code = in.readUnsignedByte();
+        return switch (code) {
+            case 1 ->
+                new ControlMessage.Begin(
+                        text(in),text(in),text(in),in.readInt(),in.readInt(),in.readInt(),in.readInt(),readInts(in));
+            case 2 -> new ControlMessage.Accept(in.readLong());
+            case 3 -> new ControlMessage.Refuse(text(in));
+            case 4 ->
+                new ControlMessage.Created(
+                        in.readInt(),
+                        NodeKind.of(in.readUnsignedByte()),
+                        text(in),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        text(in));
+            case 5 -> new ControlMessage.Renamed(text(in), text(in));
+            case 6 -> new ControlMessage.Removed(text(in));
+            case 7 -> new ControlMessage.Changed(text(in), in.readInt(), in.readInt(), in.readInt(), in.readLong());
+            case 8 -> new ControlMessage.Restored(in.readInt(), readInts(in));
+            case 9 -> new ControlMessage.Prepared(readReport(in));
+            case 10 -> new ControlMessage.Commit(text(in));
+            case 11 -> new ControlMessage.Committed(text(in));
+            case 12 -> new ControlMessage.RollBack(text(in), text(in));
+            case 13 -> new ControlMessage.RolledBack(text(in));
+            case 14 -> new ControlMessage.Failed(text(in));
+            case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
+            default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
+        };
+    }
+
+    private static String text(Bytes<?> in) throws ProtocolException {
+        String text = in.readUtf8();
+        if (text == null) {
+            throw new ProtocolException("a message without a text that it must have: the peer is broken");
+        }
+        return text;
+    }
+
+    private static void writeInts(Bytes<?> out, List<Integer> values) {
+        out.writeInt(values.size());
+        values.forEach(out::writeInt);
+    }
+
+    private static List<Integer> readInts(Bytes<?> in) throws ProtocolException {
+        int count = readCount(in, Integer.BYTES);
+        List<Integer> values = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            values.add(in.readInt());
+        }
+        return values;
+    }
+
+    private static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
+        int count = in.readInt();
+        if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {
+            throw new ProtocolException("a list of " + count + " entries in a message: the peer is broken");
+        }
+        return count;
+    }
+
+    private static void writeReport(Bytes<?> out, TransferReport report) {
+        out.writeLong(report.arrivedBytes()).writeLong(report.readBytes()).writeLong(report.stagedBytes());
+        out.writeLong(report.peakResidentBytes()).writeLong(report.firstReadNs());
+        out.writeInt(report.samples().size());
+        report.samples().forEach(sample -> out.writeLong(sample.timeNs()).writeLong(sample.readBytes()));
+    }
+
+    private static TransferReport readReport(Bytes<?> in) throws ProtocolException {
+        long arrived = in.readLong();
+        long read = in.readLong();
+        long staged = in.readLong();
+        long peakResident = in.readLong();
+        long firstRead = in.readLong();
+        int count = readCount(in, 2 * Long.BYTES);
+        List<TransferReport.ReadSample> samples = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            samples.add(new TransferReport.ReadSample(in.readLong(), in.readLong()));
+        }
+        return new TransferReport(arrived, read, staged, peakResident, firstRead, samples);
+    }
+}

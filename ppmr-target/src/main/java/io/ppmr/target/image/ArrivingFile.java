@@ -1,0 +1,336 @@
+package io.ppmr.target.image;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.fuse.Errno;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.target.slots.Slot;
+import org.agrona.UnsafeApi;
+
+/**
+ * One image file on its way (paper 1, section IV, step 4: the linked list of a process's chunks): puts the pieces in
+ * order and gives them to readers, who wait for what has not come.
+ *
+ * <p>Written to by the session's agent (what is advertised, cut, ended) and by the transport's threads (what has
+ * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with the
+ * bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing moves
+ * any more.
+ *
+ * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, but for the head. A
+ * <i>retained</i> file keeps everything until the restart is over.
+ */
+public final class ArrivingFile {
+    private static final long WAIT_SLICE_MS = 1_000;
+    private static final long NOBODY_WAITS = -1;
+
+    private final int id;
+    private final RankImage rank;
+    private final PoolGeometry geometry;
+    private final boolean streamed;
+    private final ImageListener listener;
+
+    private final WindowSlots slots;
+    private final Extents extents;
+    private final FileHead head;
+    private String name;
+    private long size;
+    private boolean ended;
+    private boolean removed;
+    private String failure;
+    private long handedTo = FileHead.BYTES;
+    private int readersWaiting;
+    private int openHandles;
+    private long changes;
+    private volatile long waitingOffset = NOBODY_WAITS;
+
+    public ArrivingFile(
+            int id, String name, RankImage rank, PoolGeometry geometry, long headAddress, ImageListener listener) {
+        this.id = id;
+        this.name = name;
+        this.rank = rank;
+        this.geometry = geometry;
+        this.streamed = rank.streamed();
+        this.head = new FileHead(headAddress);
+        this.listener = listener;
+        this.slots = new WindowSlots(this, geometry, listener);
+        this.extents = slots.extents();
+    }
+
+    public int id() {
+        return id;
+    }
+
+    public RankImage rank() {
+        return rank;
+    }
+
+    public boolean streamed() {
+        return streamed;
+    }
+
+    /** The file's path, for messages. */
+    public synchronized String name() {
+        return name;
+    }
+
+    public synchronized void rename(String newName) {
+        name = newName;
+    }
+
+    /** The size known so far; the true one once the file has ended. */
+    public synchronized long size() {
+        return size;
+    }
+
+    public synchronized boolean hasEnded() {
+        return ended;
+    }
+
+    // ---- the session's agent ----------------------------------------------------------------------------------
+
+    /** The slot that holds a window, or is granted for it; null if none does. */
+    public synchronized Slot holder(long window) {
+        return slots.holder(window);
+    }
+
+    /** From now on this slot holds the window. */
+    public synchronized void hold(Slot slot) {
+        slots.hold(slot);
+    }
+
+    /**
+     * Points a lane slot at the slot that holds its window, if one does.
+     *
+     * @return whether one does; it stays until the piece has come or {@link #giveUp} was called
+     */
+    public synchronized boolean addPiece(Slot lane) {
+        return slots.addPiece(lane);
+    }
+
+    /** A granted slot was not needed. */
+    public synchronized void giveUp(Slot slot) {
+        slots.giveUp(slot);
+    }
+
+    /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
+    public synchronized void advertised(Slot slot) throws ImageException {
+        long end = slot.offset + slot.lengthBytes;
+        if (streamed && slot.offset < handedTo) {
+            throw new ImageException(
+                    "file " + name + ": bytes from " + slot.offset + " to " + end
+                            + " were written again after a restart had read up to " + handedTo
+                            + "; a streamed image cannot be rewritten behind its reader: configure the checkpointer as retained");
+        }
+        extents.put(slot.offset, end, slot);
+        size = Math.max(size, end);
+        dropIfUnreachable();
+    }
+
+    /** Bytes of the head have come with a frame. */
+    public synchronized void headArrived(HeadFrame frame) throws ImageException {
+        if (streamed && head.contradicts(frame)) {
+            throw new ImageException("file " + name + ": its first " + FileHead.BYTES
+                    + " bytes were changed after a restart had read them; configure the checkpointer as retained");
+        }
+        size = Math.max(size, head.put(frame));
+        signal();
+    }
+
+    /** The file was cut or extended. */
+    public synchronized void truncated(long newSize) throws ImageException {
+        boolean cutsHanded = newSize < head.handedTo() || (handedTo > FileHead.BYTES && newSize < handedTo);
+        if (streamed && cutsHanded) {
+            throw new ImageException("file " + name + " was cut to " + newSize
+                    + " bytes after a restart had read further; configure the checkpointer as retained");
+        }
+        extents.remove(newSize, Long.MAX_VALUE);
+        head.truncate(newSize);
+        size = newSize;
+        signal();
+    }
+
+    /** No byte will come any more: reads at {@code finalSize} are at the end of the file. */
+    public synchronized void end(long finalSize) throws ImageException {
+        if (finalSize != size) {
+            throw new ImageException("file " + name + " ends with " + finalSize + " bytes at the source but with "
+                    + size + " here: a frame was lost or doubled");
+        }
+        ended = true;
+        signal();
+    }
+
+    /** Its last name is gone: nobody can open it any more. Whoever has it open still reads it. */
+    public synchronized void remove() {
+        removed = true;
+        dropIfUnreachable();
+    }
+
+    /** Somebody has opened it. */
+    public synchronized void opened() {
+        openHandles++;
+    }
+
+    /** Somebody has closed it. */
+    public synchronized void closed() {
+        openHandles--;
+        dropIfUnreachable();
+    }
+
+    private void dropIfUnreachable() {
+        if (removed && openHandles == 0) {
+            extents.remove(0, Long.MAX_VALUE);
+        }
+    }
+
+    /** Ends every wait and every later read with EIO. */
+    public synchronized void fail(String reason) {
+        failure = reason;
+        signal();
+    }
+
+    /** Frees every slot; for the end of a session, when no transport works on them any more. */
+    public synchronized void discard() {
+        slots.discard();
+    }
+
+    /** Whether a reader waits for a byte of this window. */
+    public boolean readerWaitsIn(long window) {
+        long offset = waitingOffset;
+        return offset != NOBODY_WAITS && geometry.windowOf(offset) == window;
+    }
+
+    public boolean readerWaits() {
+        return waitingOffset != NOBODY_WAITS;
+    }
+
+    /** Whether a slot's bytes may move to staging: they have come, and nobody waits for a byte of its window. */
+    public synchronized boolean canEvict(Slot slot) {
+        return !readerWaitsIn(slot.window) && slots.canEvict(slot);
+    }
+
+    /** Moves a slot's bytes into a fresh slot of staging, which holds the window from now on. */
+    public synchronized boolean evict(Slot slot, Slot staged) {
+        boolean possible = canEvict(slot);
+        if (possible) {
+            slots.evict(slot, staged);
+        }
+        return possible;
+    }
+
+    // ---- the transport's threads ------------------------------------------------------------------------------
+
+    /** A slot's own pull has ended well. */
+    public synchronized void arrived(Slot slot) {
+        slots.arrived(slot);
+        signal();
+    }
+
+    // ---- FUSE's threads ---------------------------------------------------------------------------------------
+
+    /**
+     * Copies bytes to native memory, waiting for those that have not come. Short only at the end of the file.
+     *
+     * @return the bytes copied, or a negated errno
+     */
+    public synchronized int read(long address, int lengthBytes, long offset) {
+        int copied = 0;
+        while (copied < lengthBytes) {
+            int step = failure != null
+                    ? Errno.EIO.negated()
+                    : copyNext(address + copied, lengthBytes - copied, offset + copied);
+            if (step < 0) {
+                return step;
+            }
+            if (step == 0 && atEnd(offset + copied)) {
+                break;
+            }
+            if (step == 0 && !awaitChange(offset + copied)) {
+                return Errno.EINTR.negated();
+            }
+            copied += step;
+        }
+        listener.bytesRead(copied);
+        return copied;
+    }
+
+    /** Throws away a range that the reader does not need any more, where it is kept. */
+    public synchronized void punchHole(long offset, long lengthBytes) {
+        extents.remove(offset, offset + lengthBytes);
+    }
+
+    private boolean atEnd(long offset) {
+        return ended && offset >= size;
+    }
+
+    /** Copies one run of bytes that are there; 0 if the first of them has not come, or the file ends here. */
+    private int copyNext(long address, int lengthBytes, long offset) {
+        if (offset < FileHead.BYTES) {
+            int inHead = (int) Math.min(lengthBytes, FileHead.BYTES - offset);
+            int bytes = head.copy(address, inHead, offset);
+            return bytes > 0 ? bytes : copyHole(address, inHead, offset, head.nextFrom(offset));
+        }
+        if (streamed && offset < handedTo && offset < size) {
+            listener.seekRefused(this, offset);
+            return Errno.ESPIPE.negated();
+        }
+        int extent = extents.find(offset);
+        if (extent < 0) {
+            return copyHole(address, lengthBytes, offset, extents.nextStart(offset));
+        }
+        Slot slot = extents.slot(extent);
+        if (!slot.arrived) {
+            return 0;
+        }
+        int bytes = (int) Math.min(lengthBytes, extents.end(extent) - offset);
+        UnsafeApi.copyMemory(slot.address() + geometry.offsetInWindow(offset), address, bytes);
+        handOver(offset + bytes);
+        return bytes;
+    }
+
+    /** A gap is zeros, but only once the file has ended: until then it may be filled. */
+    private int copyHole(long address, int lengthBytes, long offset, long gapEnd) {
+        if (!ended || offset >= size) {
+            return 0;
+        }
+        int bytes = (int) Math.min(lengthBytes, Math.min(gapEnd, size) - offset);
+        UnsafeApi.setMemory(address, bytes, (byte) 0);
+        handOver(offset + bytes);
+        return bytes;
+    }
+
+    private void handOver(long to) {
+        if (streamed && to > handedTo) {
+            // Also what was skipped by a seek forward: a stream is not read twice.
+            extents.remove(handedTo, to);
+            handedTo = to;
+        }
+    }
+
+    private boolean awaitChange(long offset) {
+        readersWaiting++;
+        waitingOffset = offset;
+        rank.readerWaits();
+        listener.readerWaits(this);
+        try {
+            long seen = changes;
+            long deadlineNs = System.nanoTime() + WAIT_SLICE_MS * 1_000_000;
+            while (changes == seen && System.nanoTime() - deadlineNs < 0) {
+                wait(WAIT_SLICE_MS);
+            }
+            return true;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
+        } finally {
+            rank.readerGoesOn();
+            readersWaiting--;
+            if (readersWaiting == 0) {
+                waitingOffset = NOBODY_WAITS;
+            }
+        }
+    }
+
+    private void signal() {
+        changes++;
+        notifyAll();
+    }
+}

@@ -1,0 +1,207 @@
+package io.ppmr.target.image;
+
+import io.ppmr.fuse.Caller;
+import io.ppmr.fuse.Capacity;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FileAttributes;
+import io.ppmr.fuse.FilesystemView;
+import io.ppmr.fuse.HandleTable;
+import io.ppmr.fuse.Node;
+import io.ppmr.fuse.NodeTree;
+import io.ppmr.fuse.OpenFlags;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * What the target's mount shows: the images of the migrations that are under way, to be read only. Lives as long as the
+ * service; called by FUSE's threads.
+ */
+public final class ArrivingImageView implements FilesystemView {
+    private static final int PUNCH_HOLE = 2;
+
+    private final NodeTree<ArrivingFile> tree = new NodeTree<>(0, 0);
+    private final HandleTable<ArrivingFile> handles = new HandleTable<>();
+    private final ConcurrentHashMap<String, ArrivingImages> migrations = new ConcurrentHashMap<>();
+
+    /** The names of all migrations. */
+    public NodeTree<ArrivingFile> tree() {
+        return tree;
+    }
+
+    /** Lets a migration's announced names be found. */
+    public void add(String directory, ArrivingImages images) {
+        migrations.put(directory, images);
+    }
+
+    public void remove(String directory) {
+        migrations.remove(directory);
+    }
+
+    @Override
+    public FileAttributes attributes(String path) throws ErrnoException {
+        try {
+            return attributes(tree.find(path));
+        } catch (ErrnoException e) {
+            ArrivingImages images = migrationOf(path);
+            FileAttributes announced = images == null ? null : images.announced(path);
+            if (announced == null) {
+                throw e;
+            }
+            return announced;
+        }
+    }
+
+    @Override
+    public FileAttributes attributes(long handle) throws ErrnoException {
+        ArrivingFile file = require(handle);
+        return attributes(tree.find(file.name()));
+    }
+
+    private static FileAttributes attributes(Node<ArrivingFile> node) {
+        return node.attributes(node.isFile() ? node.file().size() : 0);
+    }
+
+    @Override
+    public List<String> list(String path) throws ErrnoException {
+        return tree.list(path);
+    }
+
+    @Override
+    public String readLink(String path) throws ErrnoException {
+        String target = tree.find(path).linkTarget();
+        if (target == null) {
+            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
+        }
+        return target;
+    }
+
+    @Override
+    public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+        if (flags.writes()) {
+            throw readOnly(path);
+        }
+        ArrivingImages images = migrationOf(path);
+        Node<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
+        if (!node.isFile()) {
+            throw new ErrnoException(Errno.EISDIR, path + " is no file");
+        }
+        node.file().opened();
+        return handles.add(node.file());
+    }
+
+    @Override
+    public int read(long handle, long address, int lengthBytes, long offset) {
+        ArrivingFile file = handles.get(handle);
+        return file == null ? Errno.EBADF.negated() : file.read(address, lengthBytes, offset);
+    }
+
+    @Override
+    public void flush(long handle) {
+        // Nothing was written, so nothing is to be flushed.
+    }
+
+    @Override
+    public void fsync(long handle) {
+        // Nothing was written, so nothing is to be synced.
+    }
+
+    @Override
+    public void release(long handle) {
+        ArrivingFile file = handles.remove(handle);
+        if (file != null) {
+            file.closed();
+        }
+    }
+
+    @Override
+    public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
+        ArrivingFile file = require(handle);
+        if ((mode & PUNCH_HOLE) == 0 || file.streamed()) {
+            throw readOnly(file.name());
+        }
+        file.punchHole(offset, lengthBytes);
+    }
+
+    @Override
+    public Capacity capacity() {
+        return new Capacity(4096, 0, 0, handles.all().size());
+    }
+
+    @Override
+    public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public int write(long handle, long address, int lengthBytes, long offset) {
+        return Errno.EROFS.negated();
+    }
+
+    @Override
+    public void truncate(String path, long sizeBytes) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void truncate(long handle, long sizeBytes) throws ErrnoException {
+        throw readOnly(require(handle).name());
+    }
+
+    @Override
+    public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void removeDirectory(String path) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void symlink(String target, String path, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void rename(String from, String to) throws ErrnoException {
+        throw readOnly(from);
+    }
+
+    @Override
+    public void unlink(String path) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void changeMode(String path, int mode) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void changeOwner(String path, int uid, int gid) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    @Override
+    public void changeModificationTime(String path, long epochNs) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    private ArrivingFile require(long handle) throws ErrnoException {
+        ArrivingFile file = handles.get(handle);
+        if (file == null) {
+            throw new ErrnoException(Errno.EBADF, "handle " + handle + " is not open");
+        }
+        return file;
+    }
+
+    private ArrivingImages migrationOf(String path) {
+        int end = path.indexOf('/', 1);
+        return end < 0 ? null : migrations.get(path.substring(1, end));
+    }
+
+    private static ErrnoException readOnly(String path) {
+        return new ErrnoException(Errno.EROFS, path + ": images at the target can only be read");
+    }
+}

@@ -1,0 +1,257 @@
+package io.ppmr.target.image;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FileAttributes;
+import io.ppmr.fuse.FileType;
+import io.ppmr.fuse.Node;
+import io.ppmr.fuse.NodeTree;
+import io.ppmr.protocol.ControlMessage.Changed;
+import io.ppmr.protocol.ControlMessage.Created;
+import io.ppmr.protocol.ControlMessage.Removed;
+import io.ppmr.protocol.ControlMessage.Renamed;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.agrona.collections.Int2ObjectHashMap;
+
+/**
+ * The files of one migration at the target: their names, which follow those at the source, and who waits for one that
+ * has not come.
+ *
+ * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only the job's user can enter. Names that the
+ * restart opens before they exist are announced: they can be looked up at once and an open of them waits.
+ *
+ * <p>The session's agent applies what the source did; FUSE's threads look up and open.
+ */
+public final class ArrivingImages {
+    private static final long WAIT_SLICE_MS = 1_000;
+    private static final long ANNOUNCED_INODE = Long.MAX_VALUE;
+
+    private final String root;
+    private final Checkpointer checkpointer;
+    private final NodeTree<ArrivingFile> tree;
+    private final PoolGeometry geometry;
+    private final HeadStore heads;
+    private final ImageListener listener;
+    private final int uid;
+    private final int gid;
+    private final Int2ObjectHashMap<ArrivingFile> files = new Int2ObjectHashMap<>();
+    private final Map<Integer, RankImage> ranks = new TreeMap<>();
+    private volatile String failure;
+
+    /** What it takes to serve one migration's images. */
+    public record Setting(
+            String directory,
+            Checkpointer checkpointer,
+            NodeTree<ArrivingFile> tree,
+            PoolGeometry geometry,
+            HeadStore heads,
+            int uid,
+            int gid,
+            List<Integer> ranks) {}
+
+    public ArrivingImages(Setting setting, ImageListener listener) throws ErrnoException {
+        root = "/" + setting.directory;
+        checkpointer = setting.checkpointer;
+        tree = setting.tree;
+        geometry = setting.geometry;
+        heads = setting.heads;
+        uid = setting.uid;
+        gid = setting.gid;
+        this.listener = listener;
+        tree.addDirectory(root, 0711, 0, 0);
+        for (int rank : setting.ranks) {
+            tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
+            ranks.put(rank, new RankImage(rank, checkpointer.readingMode() == ReadingMode.STREAMED));
+        }
+    }
+
+    /** The directory of a rank inside its migration's. */
+    public static String rankPath(int rank) {
+        return "/rank-" + rank;
+    }
+
+    // ---- the session's agent ----------------------------------------------------------------------------------
+
+    /** The file of this number. */
+    public ArrivingFile file(int id) throws ImageException {
+        ArrivingFile file = files.get(id);
+        if (file == null) {
+            throw new ImageException("the source speaks of file " + id + ", which it never created");
+        }
+        return file;
+    }
+
+    /** A name has come to be; gives the file if it is one. */
+    public ArrivingFile apply(Created created) throws ImageException, ErrnoException {
+        String path = shownPath(created.path());
+        ArrivingFile file = null;
+        switch (created.kind()) {
+            case DIRECTORY -> tree.addDirectory(path, created.mode(), created.uid(), created.gid());
+            case SYMLINK -> tree.addSymlink(path, created.linkTarget(), created.uid(), created.gid());
+            case FILE -> {
+                RankImage rank = rankOf(created.path());
+                file = new ArrivingFile(created.file(), path, rank, geometry, heads.claim(path), listener);
+                if (files.put(created.file(), file) != null) {
+                    throw new ImageException("the source creates file " + created.file() + " twice");
+                }
+                tree.addFile(path, created.mode(), created.uid(), created.gid(), file);
+                rank.changed();
+            }
+        }
+        return file;
+    }
+
+    public void apply(Renamed renamed) throws ImageException, ErrnoException {
+        String from = shownPath(renamed.from());
+        String to = shownPath(renamed.to());
+        if (from.equals(to)) {
+            return;
+        }
+        NodeTree.Renamed<ArrivingFile> result = tree.rename(from, to);
+        if (result.node().isFile()) {
+            result.node().file().rename(to);
+        }
+        if (result.replaced() != null && result.replaced().isFile()) {
+            result.replaced().file().remove();
+        }
+        rankOf(renamed.to()).changed();
+    }
+
+    public void apply(Removed removed) throws ImageException, ErrnoException {
+        String path = shownPath(removed.path());
+        Node<ArrivingFile> node = tree.find(path);
+        if (node.isDirectory()) {
+            tree.removeDirectory(path);
+        } else {
+            tree.removeFile(path);
+            if (node.isFile()) {
+                node.file().remove();
+            }
+        }
+    }
+
+    public void apply(Changed change) throws ErrnoException, ImageException {
+        Node<ArrivingFile> node = tree.find(shownPath(change.path()));
+        tree.changeMode(node, change.mode());
+        tree.changeOwner(node, change.uid(), change.gid());
+        tree.changeModificationTime(node, change.modifiedEpochNs());
+    }
+
+    /** Every file of a rank is whole. */
+    public void endRank(int rank) throws ImageException {
+        RankImage image = ranks.get(rank);
+        if (image == null) {
+            throw new ImageException("the source ends rank " + rank + ", which is not in the plan");
+        }
+        image.end();
+    }
+
+    /** Whether every rank's image is whole. */
+    public boolean complete() {
+        return ranks.values().stream().allMatch(RankImage::hasEnded);
+    }
+
+    /** Ends every wait with EIO, for good. */
+    public void fail(String reason) {
+        failure = reason;
+        for (ArrivingFile file : files.values()) {
+            file.fail(reason);
+        }
+        ranks.values().forEach(RankImage::changed);
+    }
+
+    /** Takes every name away and frees every slot; nothing may arrive any more. */
+    public void discard() throws ErrnoException {
+        tree.removeTree(root);
+        for (ArrivingFile file : files.values()) {
+            file.fail("the migration is over");
+            file.discard();
+        }
+    }
+
+    /** Whether somebody waits for a byte or a name. */
+    public boolean hasWaitingReader() {
+        return ranks.values().stream().anyMatch(RankImage::hasWaitingReader);
+    }
+
+    // ---- FUSE's threads ---------------------------------------------------------------------------------------
+
+    /** Attributes of an announced name that has not come; null if the name is not announced. */
+    FileAttributes announced(String path) {
+        Announced name = announcedName(path);
+        return name == null ? null : new FileAttributes(ANNOUNCED_INODE, FileType.REGULAR | 0400, 1, uid, gid, 0, 0);
+    }
+
+    /** Waits until a file can be opened: it has come, and is complete if its restart wants it so. */
+    Node<ArrivingFile> awaitFile(String path) throws ErrnoException {
+        Announced name = announcedName(path);
+        if (name == null) {
+            return tree.find(path);
+        }
+        boolean completion = checkpointer.completionNames(name.rank.rank()).contains(name.relative);
+        synchronized (name.rank) {
+            while (true) {
+                if (failure != null) {
+                    throw new ErrnoException(Errno.EIO, path + ": the migration has failed: " + failure);
+                }
+                if (name.rank.hasEnded() || (!completion && exists(path))) {
+                    return tree.find(path);
+                }
+                name.rank.readerWaits();
+                try {
+                    name.rank.wait(WAIT_SLICE_MS);
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                    throw new ErrnoException(Errno.EINTR, path + ": the thread that waits for it was interrupted", e);
+                } finally {
+                    name.rank.readerGoesOn();
+                }
+            }
+        }
+    }
+
+    private boolean exists(String path) {
+        try {
+            return tree.find(path).isFile();
+        } catch (ErrnoException e) {
+            return false;
+        }
+    }
+
+    private record Announced(RankImage rank, String relative) {}
+
+    private Announced announcedName(String path) {
+        for (RankImage rank : ranks.values()) {
+            String prefix = root + rankPath(rank.rank()) + "/";
+            if (path.startsWith(prefix)) {
+                String relative = path.substring(prefix.length());
+                boolean announced = checkpointer.announcedNames(rank.rank()).contains(relative);
+                return announced ? new Announced(rank, relative) : null;
+            }
+        }
+        return null;
+    }
+
+    /** Where a name of the source is shown: below this migration's root, and a temporary name under its final one. */
+    private String shownPath(String path) throws ImageException {
+        rankOf(path);
+        int slash = path.lastIndexOf('/');
+        String name = path.substring(slash + 1);
+        return root + path.substring(0, slash + 1) + checkpointer.finalNameOf(name).orElse(name);
+    }
+
+    private RankImage rankOf(String path) throws ImageException {
+        for (RankImage rank : ranks.values()) {
+            if (path.startsWith(rankPath(rank.rank()) + "/") && !path.contains("/../")) {
+                return rank;
+            }
+        }
+        throw new ImageException("the source names " + path + ", which is in no rank's directory");
+    }
+}

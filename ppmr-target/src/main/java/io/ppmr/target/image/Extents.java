@@ -1,0 +1,150 @@
+package io.ppmr.target.image;
+
+import io.ppmr.target.slots.Slot;
+import java.util.Arrays;
+
+/**
+ * Which slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an earlier one as soon
+ * as it is advertised, so the order of writes is kept whatever order the pulls end in.
+ *
+ * <p>Guarded by the file's lock. Keeps {@link Slot#liveBytes} true and tells the {@link SlotOwner} when a slot has lost
+ * its last byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
+ */
+final class Extents {
+    /** Told of a slot none of whose bytes belongs to the file any more. */
+    @FunctionalInterface
+    interface SlotOwner {
+        void emptied(Slot slot);
+    }
+
+    private final SlotOwner owner;
+    private long[] starts = new long[8];
+    private long[] ends = new long[8];
+    private Slot[] slots = new Slot[8];
+    private int count;
+
+    Extents(SlotOwner owner) {
+        this.owner = owner;
+    }
+
+    int count() {
+        return count;
+    }
+
+    long start(int extent) {
+        return starts[extent];
+    }
+
+    long end(int extent) {
+        return ends[extent];
+    }
+
+    Slot slot(int extent) {
+        return slots[extent];
+    }
+
+    /** The extent that holds a byte, or -1. */
+    int find(long offset) {
+        int extent = firstEndingAfter(offset);
+        return extent < count && starts[extent] <= offset ? extent : -1;
+    }
+
+    /** Where the first extent behind {@code offset} starts, or {@link Long#MAX_VALUE}. */
+    long nextStart(long offset) {
+        int extent = firstEndingAfter(offset);
+        return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;
+    }
+
+    /** From now on these bytes are the slot's. */
+    void put(long start, long end, Slot slot) {
+        remove(start, end);
+        int at = firstEndingAfter(start);
+        boolean touchesPrevious = at > 0 && ends[at - 1] == start && slots[at - 1] == slot;
+        if (touchesPrevious) {
+            ends[at - 1] = end;
+        } else {
+            insert(at, start, end, slot);
+        }
+        slot.liveBytes += (int) (end - start);
+    }
+
+    /** These bytes are nobody's any more. */
+    void remove(long start, long end) {
+        int extent = firstEndingAfter(start);
+        while (extent < count && starts[extent] < end) {
+            long cutStart = Math.max(start, starts[extent]);
+            long cutEnd = Math.min(end, ends[extent]);
+            extent = cut(extent, cutStart, cutEnd);
+        }
+    }
+
+    /** The bytes of one slot, all of which lie in this window, are another's now, at the same places. */
+    void move(Slot from, Slot to, long windowStart, long windowEnd) {
+        for (int extent = firstEndingAfter(windowStart); extent < count && starts[extent] < windowEnd; extent++) {
+            if (slots[extent] == from) {
+                slots[extent] = to;
+                int bytes = (int) (ends[extent] - starts[extent]);
+                from.liveBytes -= bytes;
+                to.liveBytes += bytes;
+            }
+        }
+    }
+
+    /** Cuts a part out of one extent and gives the index of the extent that follows the cut. */
+    private int cut(int extent, long cutStart, long cutEnd) {
+        Slot slot = slots[extent];
+        boolean keepsHead = starts[extent] < cutStart;
+        boolean keepsTail = cutEnd < ends[extent];
+        int next;
+        if (keepsHead && keepsTail) {
+            insert(extent + 1, cutEnd, ends[extent], slot);
+            ends[extent] = cutStart;
+            next = extent + 1;
+        } else if (keepsHead) {
+            ends[extent] = cutStart;
+            next = extent + 1;
+        } else if (keepsTail) {
+            starts[extent] = cutEnd;
+            next = extent;
+        } else {
+            delete(extent);
+            next = extent;
+        }
+        slot.liveBytes -= (int) (cutEnd - cutStart);
+        if (slot.liveBytes == 0) {
+            owner.emptied(slot);
+        }
+        return next;
+    }
+
+    private int firstEndingAfter(long offset) {
+        if (count == 0 || ends[count - 1] <= offset) {
+            return count;
+        }
+        int found = Arrays.binarySearch(ends, 0, count, offset);
+        return found >= 0 ? found + 1 : -found - 1;
+    }
+
+    private void insert(int at, long start, long end, Slot slot) {
+        if (count == starts.length) {
+            starts = Arrays.copyOf(starts, count * 2);
+            ends = Arrays.copyOf(ends, count * 2);
+            slots = Arrays.copyOf(slots, count * 2);
+        }
+        System.arraycopy(starts, at, starts, at + 1, count - at);
+        System.arraycopy(ends, at, ends, at + 1, count - at);
+        System.arraycopy(slots, at, slots, at + 1, count - at);
+        starts[at] = start;
+        ends[at] = end;
+        slots[at] = slot;
+        count++;
+    }
+
+    private void delete(int at) {
+        count--;
+        System.arraycopy(starts, at + 1, starts, at, count - at);
+        System.arraycopy(ends, at + 1, ends, at, count - at);
+        System.arraycopy(slots, at + 1, slots, at, count - at);
+        slots[count] = null;
+    }
+}

@@ -1,0 +1,67 @@
+package io.ppmr.target.image;
+
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * What the files of one rank share: one checkpointer writes them and one restart reads them. That both may do so in turn
+ * is why a reader of one file can wait for a writer who stands still at another.
+ *
+ * <p>Any thread; the agent alone uses {@link #allowStaging}.
+ */
+public final class RankImage {
+    private final int rank;
+    private final boolean streamed;
+    private final AtomicInteger readersWaiting = new AtomicInteger();
+    private volatile boolean ended;
+    private boolean staging;
+
+    public RankImage(int rank, boolean streamed) {
+        this.rank = rank;
+        this.streamed = streamed;
+    }
+
+    public int rank() {
+        return rank;
+    }
+
+    public boolean streamed() {
+        return streamed;
+    }
+
+    /** Every file of it is whole and no other will come. */
+    synchronized void end() {
+        ended = true;
+        notifyAll();
+    }
+
+    boolean hasEnded() {
+        return ended;
+    }
+
+    /** A name has come or the migration has failed: whoever waits for a name looks again. */
+    synchronized void changed() {
+        notifyAll();
+    }
+
+    /** A reader of one of the files, or somebody who opens one that has not come, begins to wait. */
+    public void readerWaits() {
+        readersWaiting.incrementAndGet();
+    }
+
+    public void readerGoesOn() {
+        readersWaiting.decrementAndGet();
+    }
+
+    public boolean hasWaitingReader() {
+        return readersWaiting.get() > 0;
+    }
+
+    /** From now on writers of this rank need not wait for a reader of the same file: what is not read is staged. */
+    public void allowStaging() {
+        staging = true;
+    }
+
+    public boolean mayStage() {
+        return staging || !streamed;
+    }
+}

@@ -1,0 +1,383 @@
+package io.ppmr.target.session;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.protocol.AdvertiseFrame;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.DenyReason;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.ReleaseFrame;
+import io.ppmr.protocol.SlotFrame;
+import io.ppmr.protocol.TransferReport;
+import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.ImageException;
+import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.slots.Slot;
+import io.ppmr.target.slots.SlotLedger;
+import io.ppmr.target.slots.StagingArea;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.PullListener;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.agrona.DirectBuffer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The data path of one migration at the target: an advertised chunk is pulled into its slot, checked, shown to readers,
+ * and released at the source.
+ *
+ * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
+ * pulls, FUSE's threads report reads: both leave a mark and wake the agent.
+ */
+public final class Transfer implements PullListener, ImageListener, SlotLedger.Decisions {
+    private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
+    private static final int FRAME_BYTES = 64;
+
+    private final ControlLink link;
+    private final ArrivingImages images;
+    private final StagingArea staging;
+    private final SlotLedger ledger;
+    private final Pulls pulls;
+    private final Consumer<String> onFailure;
+    private final TransferWatch watch;
+
+    private final ChunkBits freedChunks;
+    private final long[] freedNow;
+    private final ConcurrentLinkedQueue<Slot> freedStaging = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean readerWaits = new AtomicBoolean();
+    private final AtomicReference<String> failure = new AtomicReference<>();
+    private final LongAdder readBytes = new LongAdder();
+    private final AtomicLong refusedSeeks = new AtomicLong();
+    private final List<PendingSync> syncs = new ArrayList<>();
+    private final AdvertiseFrame advertise = new AdvertiseFrame();
+    private final WantFrame want = new WantFrame();
+    private final SlotFrame slotFrame = new SlotFrame();
+    private final HeadFrame head = new HeadFrame();
+    private final ValueFrame value = new ValueFrame();
+    private final AtomicLong arrivedBytes = new AtomicLong();
+    private final AtomicLong headBytes = new AtomicLong();
+    private long frames;
+    private boolean failed;
+
+    private static final class PendingSync {
+        private final int file;
+        private final long token;
+        private int outstanding;
+
+        private PendingSync(int file, long token, int outstanding) {
+            this.file = file;
+            this.token = token;
+            this.outstanding = outstanding;
+        }
+    }
+
+    /**
+     * @param laneChunks how many of the pool's chunks are the lane
+     * @param makePuller makes the transport's half, which reports to the listener that it is given
+     * @param onFailure told the first reason, once
+     */
+    public Transfer(
+            TransferSettings settings,
+            BufferPool pool,
+            int laneChunks,
+            ControlLink link,
+            ArrivingImages.Setting imageSetting,
+            Function<PullListener, ChunkPuller> makePuller,
+            Consumer<String> onFailure)
+            throws ErrnoException {
+        this.link = link;
+        this.onFailure = onFailure;
+        int chunks = pool.geometry().chunkCount();
+        freedChunks = new ChunkBits(chunks);
+        freedNow = new long[freedChunks.wordCount()];
+        staging = new StagingArea(
+                settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
+        images = new ArrivingImages(imageSetting, this);
+        ledger = new SlotLedger(pool, laneChunks, staging, imageSetting.ranks().size(), this);
+        watch = new TransferWatch(settings.stallLimit(), ledger, images);
+        pulls = new Pulls(pool, ledger, this::fail, makePuller, this);
+    }
+
+    public ArrivingImages images() {
+        return images;
+    }
+
+    /** Whether every byte of every rank has come and was checked. */
+    public boolean complete() {
+        return images.complete() && pulls.underWay() == 0;
+    }
+
+    /** Fails the migration; the first reason counts. Any thread. */
+    public void fail(String reason) {
+        if (failure.compareAndSet(null, reason)) {
+            LOG.error("the migration fails: {}", reason);
+            onFailure.accept(reason);
+            link.wake();
+        }
+    }
+
+    // ---- the session's agent ----------------------------------------------------------------------------------
+
+    /** Takes one hot frame of the source. */
+    public void onFrame(FrameType type, DirectBuffer buffer, int offset) throws IOException {
+        frames++;
+        try {
+            switch (type) {
+                case ADVERTISE -> onAdvertise(advertise.wrap(buffer, offset));
+                case WANT -> {
+                    want.wrap(buffer, offset);
+                    ledger.want(images.file(want.file()), want.window(), want.count(), want.flags());
+                }
+                case RETURN -> {
+                    slotFrame.wrap(buffer, offset);
+                    ledger.returned(images.file(slotFrame.file()), slotFrame.slot());
+                }
+                case HEAD -> onHead(head.wrap(buffer, offset));
+                case TRUNCATE -> {
+                    value.wrap(buffer, offset);
+                    images.file(value.file()).truncated(value.value());
+                }
+                case SYNC -> onSync(value.wrap(buffer, offset));
+                case END_OF_FILE -> {
+                    ArrivingFile file = images.file(value.wrap(buffer, offset).file());
+                    file.end(value.value());
+                    ledger.fileEnded(file);
+                }
+                case END_OF_IMAGE -> images.endRank((int) value.wrap(buffer, offset).value());
+                default -> throw new ProtocolException("frame " + type + " is not for a target");
+            }
+        } catch (ImageException e) {
+            fail(e.getMessage());
+        }
+    }
+
+    /** Takes a message about names. */
+    public void onMessage(ControlMessage message) throws ProtocolException {
+        frames++;
+        try {
+            if (message instanceof ControlMessage.Created created) {
+                ArrivingFile file = images.apply(created);
+                if (file != null) {
+                    ledger.fileCreated(file);
+                }
+            } else if (message instanceof ControlMessage.Renamed renamed) {
+                images.apply(renamed);
+            } else if (message instanceof ControlMessage.Removed removed) {
+                images.apply(removed);
+            } else if (message instanceof ControlMessage.Changed changed) {
+                images.apply(changed);
+            } else {
+                throw new ProtocolException("message " + message.getClass().getSimpleName() + " comes at a wrong time");
+            }
+        } catch (ImageException | ErrnoException e) {
+            fail("names at the source and here differ: " + e.getMessage());
+        }
+    }
+
+    /** Everything that is to be done beside the frames; gives how much was done. */
+    public int doWork(long nowNs) throws IOException {
+        if (failure.get() != null && !failed) {
+            failed = true;
+            images.fail(failure.get());
+            link.sendFromAgent(new ControlMessage.Failed(failure.get()));
+        }
+        // Freed is read before arrived: a slot's arrival is always marked first, so it is never granted anew unseen.
+        freedChunks.drainTo(freedNow);
+        int freed = 0;
+        if (pulls.reportArrivals()) {
+            freed = ChunkBits.forEach(freedNow, chunk -> ledger.freed(ledger.slot(chunk)));
+        }
+        for (Slot slot = freedStaging.poll(); slot != null; slot = freedStaging.poll()) {
+            ledger.freed(slot);
+            freed++;
+        }
+        if (freed > 0 || readerWaits.getAndSet(false)) {
+            ledger.serve();
+        }
+        pulls.start();
+        if (!failed) {
+            String stuck = watch.check(nowNs, arrivedBytes.get() + headBytes.get() + readBytes.sum() + frames);
+            if (stuck != null) {
+                fail(stuck);
+            }
+        }
+        watch.sample(nowNs, readBytes.sum());
+        return freed;
+    }
+
+    /** Whether a mark was left that {@link #doWork} has not seen. */
+    public boolean hasWork() {
+        return readerWaits.get()
+                || pulls.hasArrivals()
+                || !freedChunks.isEmpty()
+                || !freedStaging.isEmpty()
+                || (failure.get() != null && !failed);
+    }
+
+    /** A step of the progress that the source shows. */
+    public ControlMessage.Progress progress() {
+        return new ControlMessage.Progress(arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
+    }
+
+    public TransferReport report(long peakResidentBytes) {
+        return new TransferReport(
+                arrivedBytes.get() + headBytes.get(),
+                readBytes.sum(),
+                ledger.stagedBytes(),
+                peakResidentBytes,
+                watch.firstReadNs(),
+                watch.samples());
+    }
+
+    /** How many reads asked for bytes that were given away before. */
+    public long refusedSeeks() {
+        return refusedSeeks.get();
+    }
+
+    /**
+     * Ends the transfer after the agent has ended: stops the transport, then frees every slot. Returns once nothing of
+     * it is left.
+     */
+    public void close() {
+        pulls.close();
+        try {
+            images.discard();
+        } catch (ErrnoException e) {
+            LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
+        }
+        ledger.reclaimAll();
+        staging.close();
+    }
+
+    private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
+        ArrivingFile file = images.file(frame.file());
+        Slot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
+        slot.offset = frame.offset();
+        slot.lengthBytes = frame.lengthBytes();
+        slot.crc32c = frame.crc32c();
+        slot.sourceChunk = frame.sourceChunk();
+        slot.order = frame.order();
+        pulls.add(slot, frame);
+        file.advertised(slot);
+    }
+
+    private void onHead(HeadFrame frame) throws ImageException, ProtocolException {
+        if (!frame.isConsistent()) {
+            throw new ProtocolException(frame + " is outside a head: the source is broken");
+        }
+        images.file(frame.file()).headArrived(frame);
+        headBytes.lazySet(headBytes.get() + frame.dataLengthBytes());
+    }
+
+    private void onSync(ValueFrame frame) {
+        syncs.add(new PendingSync(frame.file(), frame.value(), pulls.underWay(frame.file())));
+        answerSyncs();
+    }
+
+    private void answerSyncs() {
+        syncs.removeIf(sync -> {
+            if (sync.outstanding > 0 || !link.hasRoom(FRAME_BYTES)) {
+                return false;
+            }
+            link.advance(ValueFrame.encode(
+                    link.outBuffer(), link.outOffset(), FrameType.SYNCED, link.attempt(), sync.file, sync.token));
+            return true;
+        });
+    }
+
+    /** A chunk has come: the source may reuse its own. */
+    void released(Slot slot, int file) {
+        arrivedBytes.lazySet(arrivedBytes.get() + slot.lengthBytes);
+        link.advance(ReleaseFrame.encode(
+                link.outBuffer(), link.outOffset(), link.attempt(), file, slot.order, slot.sourceChunk));
+        if (!syncs.isEmpty()) {
+            for (PendingSync sync : syncs) {
+                sync.outstanding -= sync.file == file && sync.outstanding > 0 ? 1 : 0;
+            }
+            answerSyncs();
+        }
+    }
+
+    boolean roomForReleases(int count) {
+        return link.hasRoom(count * FRAME_BYTES);
+    }
+
+    @Override
+    public void granted(ArrivingFile file, Slot slot) {
+        decide(FrameType.GRANT, file, slot.window, slot.index());
+    }
+
+    @Override
+    public void denied(ArrivingFile file, long window, DenyReason reason, String message) {
+        decide(FrameType.DENY, file, window, reason.code());
+        fail(message);
+    }
+
+    private void decide(FrameType type, ArrivingFile file, long window, int slotOrReason) {
+        if (!link.hasRoom(FRAME_BYTES)) {
+            fail("the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
+            return;
+        }
+        link.advance(SlotFrame.encode(
+                link.outBuffer(), link.outOffset(), type, link.attempt(), file.id(), window, slotOrReason));
+    }
+
+    // ---- the transport's and FUSE's threads -------------------------------------------------------------------
+
+    @Override
+    public void pulled(long pullId) {
+        pulls.pulled(pullId);
+        link.wake();
+    }
+
+    @Override
+    public void pullFailed(long pullId, String reason) {
+        pulls.failed(pullId);
+        fail(reason);
+    }
+
+    @Override
+    public void slotFree(Slot slot) {
+        if (slot.kind() == Slot.Kind.STAGING) {
+            freedStaging.add(slot);
+        } else {
+            freedChunks.set(slot.chunk());
+        }
+        link.wake();
+    }
+
+    @Override
+    public void readerWaits(ArrivingFile file) {
+        if (!readerWaits.get()) {
+            readerWaits.set(true);
+            link.wake();
+        }
+    }
+
+    @Override
+    public void bytesRead(long bytes) {
+        readBytes.add(bytes);
+    }
+
+    @Override
+    public void seekRefused(ArrivingFile file, long offset) {
+        refusedSeeks.incrementAndGet();
+        LOG.warn("file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
+                + "configure the checkpointer as retained", file.name(), offset);
+    }
+}

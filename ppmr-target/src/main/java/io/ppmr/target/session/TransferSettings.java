@@ -1,0 +1,15 @@
+package io.ppmr.target.session;
+
+import java.nio.file.Path;
+import java.time.Duration;
+
+/**
+ * What bounds a transfer.
+ *
+ * @param stagingDirectory where staging is made
+ * @param stagingLimitBytes how large it may become, 0 for none
+ * @param headsLimitBytes memory for the heads of all files
+ * @param stallLimit how long nothing may move before the migration fails
+ */
+public record TransferSettings(
+        Path stagingDirectory, long stagingLimitBytes, long headsLimitBytes, Duration stallLimit) {}

@@ -1,0 +1,72 @@
+package io.ppmr.target.session;
+
+import io.ppmr.protocol.TransferReport.ReadSample;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.slots.SlotLedger;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Watches that a transfer moves. What stands still for a moment is helped, what cannot be helped fails by name, and what
+ * stands still for the stall limit fails in any case, however long the migration has lasted. Owned by the agent.
+ */
+final class TransferWatch {
+    private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long MAX_PATIENCE_NS = TimeUnit.SECONDS.toNanos(10);
+
+    private final long stallLimitNs;
+    private final long patienceNs;
+    private final SlotLedger ledger;
+    private final ArrivingImages images;
+    private final ReadTimeline timeline = new ReadTimeline();
+    private long lastMoved = -1;
+    private long lastMovedNs = System.nanoTime();
+
+    TransferWatch(Duration stallLimit, SlotLedger ledger, ArrivingImages images) {
+        this.stallLimitNs = stallLimit.toNanos();
+        this.patienceNs = Math.min(stallLimitNs / 2, MAX_PATIENCE_NS);
+        this.ledger = ledger;
+        this.images = images;
+    }
+
+    /**
+     * Looks whether anything has moved.
+     *
+     * @param moved a sum that changes whenever anything does
+     * @return why the migration must fail, or null
+     */
+    String check(long nowNs, long moved) {
+        if (moved != lastMoved) {
+            lastMoved = moved;
+            lastMovedNs = nowNs;
+            return null;
+        }
+        long standingNs = nowNs - lastMovedNs;
+        if (standingNs > RELIEF_NS && images.hasWaitingReader() && ledger.someoneIsBlocked()) {
+            String wanting = ledger.relieve();
+            if (wanting != null && standingNs > patienceNs) {
+                return wanting;
+            }
+        }
+        if (standingNs > stallLimitNs && !images.complete()) {
+            return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(standingNs)
+                    + " s (stall.limit): " + (images.hasWaitingReader()
+                            ? "a restart waits for bytes that no checkpointer writes"
+                            : "the checkpointers write nothing, or their restarts do not read");
+        }
+        return null;
+    }
+
+    void sample(long nowNs, long readBytes) {
+        timeline.sample(nowNs, readBytes);
+    }
+
+    long firstReadNs() {
+        return timeline.firstReadNs();
+    }
+
+    List<ReadSample> samples() {
+        return timeline.samples();
+    }
+}

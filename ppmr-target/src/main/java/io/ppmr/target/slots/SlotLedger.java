@@ -1,0 +1,419 @@
+package io.ppmr.target.slots;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.protocol.DenyReason;
+import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.target.image.ArrivingFile;
+import java.util.ArrayDeque;
+import org.agrona.collections.Int2ObjectHashMap;
+
+/**
+ * Who gets which slot. A writer at the source fills a chunk only for a slot that this ledger granted to its file, so what
+ * is under way always has a place to go to.
+ *
+ * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset that
+ * a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few chunks
+ * beside the pool are the <i>lane</i>: bytes that belong into a slot already held, or into staging, pass through it and
+ * leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
+ *
+ * <p>Owned by the session's agent; no other thread calls it.
+ */
+public final class SlotLedger {
+    /** Hears what was decided. */
+    public interface Decisions {
+        void granted(ArrivingFile file, Slot slot);
+
+        /** There will be no slot: {@code reason} goes to the writer, {@code message} to the log and the migration. */
+        void denied(ArrivingFile file, long window, DenyReason reason, String message);
+    }
+
+    private enum Answer {
+        GRANTED,
+        DENIED,
+        WAIT
+    }
+
+    private final BufferPool pool;
+    private final StagingArea staging;
+    private final Decisions decisions;
+    private final int poolChunks;
+    private final int laneChunks;
+    private final Slot[] chunkSlots;
+    private final Int2ObjectHashMap<FileDemand> demands = new Int2ObjectHashMap<>();
+    private final ArrayDeque<FileDemand> queue = new ArrayDeque<>();
+    private final int expectedStreams;
+    private int openStreams;
+    private int reservedUsed;
+    private int generalUsed;
+    private int generalGranted;
+    private int laneUsed;
+    private long stagedBytes;
+
+    /**
+     * @param laneChunks how many of the pool's chunks are the lane
+     * @param expectedStreams how many streams the plan of the migration announces
+     */
+    public SlotLedger(BufferPool pool, int laneChunks, StagingArea staging, int expectedStreams, Decisions decisions) {
+        this.pool = pool;
+        this.staging = staging;
+        this.decisions = decisions;
+        this.laneChunks = laneChunks;
+        this.expectedStreams = expectedStreams;
+        int chunks = pool.geometry().chunkCount();
+        poolChunks = chunks - laneChunks;
+        chunkSlots = new Slot[chunks];
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            chunkSlots[chunk] = new Slot(chunk, chunk, pool.address(chunk));
+        }
+    }
+
+    /** Bytes that have gone to staging. */
+    public long stagedBytes() {
+        return stagedBytes;
+    }
+
+    /** Whether a writer stands still for want of a slot. */
+    public boolean someoneIsBlocked() {
+        for (FileDemand demand : queue) {
+            if (demand.isBlocked()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    public void fileCreated(ArrivingFile file) {
+        demands.put(file.id(), new FileDemand(file));
+        openStreams += file.streamed() ? 1 : 0;
+    }
+
+    /** The file will want nothing more. */
+    public void fileEnded(ArrivingFile file) {
+        FileDemand demand = demands.get(file.id());
+        if (demand != null && demand.file == file) {
+            demand.forget();
+            queue.remove(demand);
+            demands.remove(file.id());
+            openStreams -= file.streamed() ? 1 : 0;
+        }
+    }
+
+    // ---- what the source asks ---------------------------------------------------------------------------------
+
+    /** The writer of a file asks for windows. */
+    public void want(ArrivingFile file, long window, int count, int flags) {
+        FileDemand demand = demands.get(file.id());
+        if (demand == null) {
+            decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
+            return;
+        }
+        if ((flags & WantFrame.BLOCKED) != 0) {
+            demand.blockedWindow = demand.granted.contains(window) ? FileDemand.NONE : window;
+            demand.blockedBehindGap = (flags & WantFrame.AHEAD) != 0;
+        } else {
+            demand.ahead.addLong(window);
+        }
+        for (int further = 1; further < count; further++) {
+            demand.ahead.addLong(window + further);
+        }
+        if (demand.isBlocked()) {
+            serveBlocked(demand);
+        }
+        enqueue(demand);
+        serve();
+    }
+
+    /** A granted slot is not needed. */
+    public void returned(ArrivingFile file, int index) throws ProtocolException {
+        Slot slot = requireGranted(file, index);
+        forgetGrant(file, slot);
+        file.giveUp(slot);
+    }
+
+    /** A granted slot is about to be filled. */
+    public Slot advertised(ArrivingFile file, int index, long offset, int lengthBytes) throws ProtocolException {
+        Slot slot = requireGranted(file, index);
+        int chunkBytes = pool.geometry().chunkBytes();
+        long windowStart = slot.window * chunkBytes;
+        if (lengthBytes <= 0 || offset < windowStart || offset + lengthBytes > windowStart + chunkBytes) {
+            throw new ProtocolException("an advertisement of " + lengthBytes + " bytes at " + offset + " of file "
+                    + file.name() + " is outside the window of " + slot);
+        }
+        forgetGrant(file, slot);
+        return slot;
+    }
+
+    /** The slot with this index, or null. */
+    public Slot slot(int index) {
+        return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : staging.slot(index);
+    }
+
+    /** Takes back every chunk that is still out; for the end of a session. */
+    public void reclaimAll() {
+        for (Slot slot : chunkSlots) {
+            if (pool.state(slot.chunk()) == ChunkState.FILLING) {
+                slot.file = null;
+                pool.giveUp(slot.chunk());
+            }
+        }
+    }
+
+    // ---- what happens here ------------------------------------------------------------------------------------
+
+    /** A slot is empty again. */
+    public void freed(Slot slot) {
+        switch (slot.kind()) {
+            case RESERVED -> reservedUsed--;
+            case GENERAL -> generalUsed--;
+            case LANE -> laneUsed--;
+            case STAGING -> {
+                staging.release(slot);
+                return;
+            }
+        }
+        pool.ready(slot.chunk());
+        pool.release(slot.chunk());
+    }
+
+    /** Readers wait, or slots are free: grants what can be granted now. */
+    public void serve() {
+        boolean progress = true;
+        while (progress) {
+            progress = false;
+            for (int left = queue.size(); left > 0; left--) {
+                FileDemand demand = queue.poll();
+                demand.queued = false;
+                progress |= serveOne(demand);
+                enqueue(demand);
+            }
+        }
+    }
+
+    /**
+     * Nothing has moved for a while: helps readers who wait for a writer that stands still at another file of the same
+     * rank, and readers for whom there is no slot.
+     *
+     * @return null if there was nothing to do or it was done, else what would have helped and could not be had
+     */
+    public String relieve() {
+        String wanting = null;
+        for (FileDemand demand : queue.toArray(new FileDemand[0])) {
+            if (!demand.isBlocked() || !demand.file.rank().hasWaitingReader()) {
+                continue;
+            }
+            if (demand.file.readerWaitsIn(demand.blockedWindow)) {
+                wanting = evictOne() || tryGrantAnyChunk(demand) ? wanting : stuckAtPool(demand);
+            } else {
+                demand.file.rank().allowStaging();
+                wanting = serveOne(demand) || tryGrantAnyChunk(demand) ? wanting : stuckAtOrder(demand);
+            }
+        }
+        serve();
+        return wanting;
+    }
+
+    private boolean serveOne(FileDemand demand) {
+        if (demand.isBlocked()) {
+            return serveBlocked(demand);
+        }
+        while (!demand.ahead.isEmpty()) {
+            long window = demand.ahead.peekLong();
+            if (demand.granted.contains(window)) {
+                demand.ahead.pollLong();
+                continue;
+            }
+            if (tryGrant(demand, window, false) != Answer.GRANTED) {
+                return false;
+            }
+            demand.ahead.pollLong();
+            return true;
+        }
+        return false;
+    }
+
+    private boolean serveBlocked(FileDemand demand) {
+        Answer answer = tryGrant(demand, demand.blockedWindow, true);
+        if (answer != Answer.WAIT) {
+            demand.blockedWindow = FileDemand.NONE;
+        }
+        return answer != Answer.WAIT;
+    }
+
+    private Answer tryGrant(FileDemand demand, long window, boolean blocked) {
+        ArrivingFile file = demand.file;
+        if (file.holder(window) != null) {
+            return grantPiece(demand, window);
+        }
+        boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
+        if (needed && reservedUsed < reserveLimit() && grantChunk(demand, window, Slot.Kind.RESERVED)) {
+            return Answer.GRANTED;
+        }
+        if (generalUsed < poolChunks - Math.max(reservedUsed, reserveLimit())
+                && grantChunk(demand, window, Slot.Kind.GENERAL)) {
+            return Answer.GRANTED;
+        }
+        boolean behindGap = blocked && demand.blockedBehindGap;
+        if (!file.rank().mayStage() && !behindGap) {
+            return Answer.WAIT;
+        }
+        if (laneUsed == laneChunks) {
+            return Answer.WAIT;
+        }
+        if (grantStaged(demand, window)) {
+            return Answer.GRANTED;
+        }
+        boolean atLast = blocked && (behindGap || !file.streamed()) && generalGranted == 0;
+        if (atLast) {
+            decisions.denied(
+                    file,
+                    window,
+                    DenyReason.NO_SPACE,
+                    "file " + file.name() + ": its image does not fit the "
+                            + "pool of " + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
+                            + staging.whyNone() + "): raise pool.size or staging.limit of the target");
+            return Answer.DENIED;
+        }
+        return Answer.WAIT;
+    }
+
+    private boolean grantChunk(FileDemand demand, long window, Slot.Kind kind) {
+        int chunk = pool.tryClaim();
+        if (chunk == BufferPool.NONE) {
+            return false;
+        }
+        Slot slot = chunkSlots[chunk];
+        slot.grant(kind, demand.file, window);
+        if (kind == Slot.Kind.RESERVED) {
+            reservedUsed++;
+        } else {
+            generalUsed++;
+            generalGranted++;
+        }
+        demand.file.hold(slot);
+        grant(demand, slot);
+        return true;
+    }
+
+    /** Grants a lane chunk whose bytes go into the slot that holds the window already. */
+    private Answer grantPiece(FileDemand demand, long window) {
+        if (laneUsed == laneChunks) {
+            return Answer.WAIT;
+        }
+        int chunk = pool.tryClaim();
+        if (chunk == BufferPool.NONE) {
+            return Answer.WAIT;
+        }
+        Slot lane = chunkSlots[chunk];
+        lane.grant(Slot.Kind.LANE, demand.file, window);
+        if (!demand.file.addPiece(lane)) {
+            // A reader emptied the holder in between: the window needs a slot of its own after all.
+            pool.giveUp(chunk);
+            return tryGrant(demand, window, demand.blockedWindow == window);
+        }
+        laneUsed++;
+        grant(demand, lane);
+        return Answer.GRANTED;
+    }
+
+    private boolean grantStaged(FileDemand demand, long window) {
+        Slot staged = staging.claim();
+        if (staged == null) {
+            return false;
+        }
+        staged.grant(Slot.Kind.STAGING, demand.file, window);
+        staged.arrived = true;
+        demand.file.hold(staged);
+        stagedBytes += pool.geometry().chunkBytes();
+        return grantPiece(demand, window) == Answer.GRANTED;
+    }
+
+    private void grant(FileDemand demand, Slot slot) {
+        demand.granted.add(slot.window);
+        decisions.granted(demand.file, slot);
+    }
+
+    private int reserveLimit() {
+        int streams = Math.max(openStreams, expectedStreams);
+        return Math.min(poolChunks / 2, streams);
+    }
+
+    private void enqueue(FileDemand demand) {
+        if (!demand.queued && demand.wantsAnything()) {
+            demand.queued = true;
+            queue.add(demand);
+        }
+    }
+
+    private Slot requireGranted(ArrivingFile file, int index) throws ProtocolException {
+        Slot slot = slot(index);
+        FileDemand demand = demands.get(file.id());
+        boolean granted = slot != null
+                && slot.file == file
+                && slot.lengthBytes == 0
+                && (demand == null || demand.granted.contains(slot.window));
+        if (!granted) {
+            throw new ProtocolException(
+                    "slot " + index + " is not granted to file " + file.name() + ": the source is broken");
+        }
+        return slot;
+    }
+
+    private void forgetGrant(ArrivingFile file, Slot slot) {
+        FileDemand demand = demands.get(file.id());
+        if (demand != null) {
+            demand.granted.remove(slot.window);
+        }
+        if (slot.kind() == Slot.Kind.GENERAL) {
+            generalGranted--;
+        }
+    }
+
+    // ---- relief -----------------------------------------------------------------------------------------------
+
+    /** Moves a chunk that nobody reads from to staging. */
+    private boolean evictOne() {
+        for (int chunk = 0; chunk < chunkSlots.length; chunk++) {
+            Slot slot = chunkSlots[chunk];
+            ArrivingFile file = slot.file;
+            if (file == null || slot.kind() == Slot.Kind.LANE || !file.canEvict(slot)) {
+                continue;
+            }
+            Slot staged = staging.claim();
+            if (staged == null) {
+                return false;
+            }
+            staged.grant(Slot.Kind.STAGING, file, slot.window);
+            if (file.evict(slot, staged)) {
+                stagedBytes += pool.geometry().chunkBytes();
+                return true;
+            }
+            staging.release(staged);
+        }
+        return false;
+    }
+
+    /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
+    private boolean tryGrantAnyChunk(FileDemand demand) {
+        boolean given = demand.file.holder(demand.blockedWindow) == null
+                && reservedUsed + generalUsed < poolChunks
+                && grantChunk(demand, demand.blockedWindow, Slot.Kind.RESERVED);
+        if (given) {
+            demand.blockedWindow = FileDemand.NONE;
+        }
+        return given;
+    }
+
+    private String stuckAtPool(FileDemand demand) {
+        return "a restart waits for file " + demand.file.name() + ", but every chunk of the pool holds bytes that no "
+                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+    }
+
+    private String stuckAtOrder(FileDemand demand) {
+        return "file " + demand.file.name()
+                + " is written but not read, while a restart waits for another file of rank "
+                + demand.file.rank().rank() + " that its checkpointer writes later; the pool is full and "
+                + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+    }
+}

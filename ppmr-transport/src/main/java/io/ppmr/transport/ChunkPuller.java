@@ -1,0 +1,28 @@
+package io.ppmr.transport;
+
+/**
+ * The target's half of a transport: pulls blocks of the peer's pool into chunks of its own, many at a time
+ * (paper 1, section IV, step 3: an RDMA Read).
+ *
+ * <p>{@link #pull} is called by one thread. Every pull is answered exactly once on the {@link PullListener}, also when
+ * the transport fails or is closed; until then the local chunk belongs to the transport.
+ */
+public interface ChunkPuller extends AutoCloseable {
+
+    /** How many pulls can be under way at once; the caller keeps to it. */
+    int depth();
+
+    /**
+     * Starts a pull and returns at once.
+     *
+     * @param pullId names the pull in its answer
+     * @param from the block at the peer; its fields are read before the call returns
+     * @param localChunk chunk of the local pool
+     * @param localOffset where in that chunk the block's first byte goes
+     */
+    void pull(long pullId, RemoteBlock from, int localChunk, int localOffset);
+
+    /** Fails every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
+    @Override
+    void close();
+}

@@ -1,0 +1,21 @@
+package io.ppmr.transport;
+
+/**
+ * The source's half of a transport: makes a buffer pool readable by one peer. After an advertisement the source takes no
+ * step until the chunk is released; what the transport itself must do to serve a pull is its own affair.
+ *
+ * <p>Made for one session by the thread that runs the migration, which also closes it. {@link #address} and
+ * {@link #key} are constant and may be asked by any thread.
+ */
+public interface RegionExporter extends AutoCloseable {
+
+    /** Where the peer finds the first byte of a chunk. */
+    long address(int chunk);
+
+    /** The key that goes with every address: an rkey, or what stands for one. */
+    long key();
+
+    /** Ends every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
+    @Override
+    void close();
+}

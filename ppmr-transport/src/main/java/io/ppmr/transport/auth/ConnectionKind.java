@@ -1,0 +1,28 @@
+package io.ppmr.transport.auth;
+
+/** What a connection is for; the code is part of the wire format. */
+public enum ConnectionKind {
+    /** Frames, both ways; opens a session. */
+    CONTROL(1),
+    /** Pulls of one session. */
+    DATA(2);
+
+    private final int code;
+
+    ConnectionKind(int code) {
+        this.code = code;
+    }
+
+    int code() {
+        return code;
+    }
+
+    static ConnectionKind of(int code) {
+        for (ConnectionKind kind : values()) {
+            if (kind.code == code) {
+                return kind;
+            }
+        }
+        return null;
+    }
+}

@@ -1,0 +1,205 @@
+package io.ppmr.transport.auth;
+
+import io.ppmr.protocol.Frame;
+import io.ppmr.protocol.ProtocolException;
+import io.ppmr.transport.auth.PeerAuthenticator.Role;
+import java.io.IOException;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.SocketChannel;
+import java.security.SecureRandom;
+
+/**
+ * The first four messages of every connection, each of a fixed size, so that a stranger can neither send much nor wait
+ * long. The source opens, the target proves itself first:
+ *
+ * <pre>
+ *  S to T  hello      magic u32 | version u16 | mechanism u8 | kind u8 | session 16 | nonce 32       56 bytes
+ *  T to S  challenge  magic u32 | version u16 | mechanism u8 | kind u8 | session 16 | nonce 32 | proof 32   88
+ *  S to T  proof      proof 32                                                                       32
+ *  T to S  verdict    u32: 0 is welcome, else a reason                                                4
+ * </pre>
+ *
+ * <p>A control connection opens a session, whose random name the challenge carries; a data connection names the session
+ * that it belongs to, and both proofs cover that name. Runs on the caller's thread, in blocking mode, to a deadline.
+ */
+public final class Handshake {
+    private static final int MAGIC = 0x724D5050; // "PPMr"
+    private static final int OPENING_BYTES = 56;
+    private static final int NONCE_BYTES = 32;
+    private static final int WELCOME = 0;
+    private static final int NO_SUCH_SESSION = 1;
+    private static final int WRONG_PROOF = 2;
+
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final SocketChannel channel;
+    private final PeerAuthenticator authenticator;
+    private final long deadlineNs;
+
+    public Handshake(SocketChannel channel, PeerAuthenticator authenticator, long deadlineNs) {
+        this.channel = channel;
+        this.authenticator = authenticator;
+        this.deadlineNs = deadlineNs;
+    }
+
+    /** What the target learns of a connection that passed. */
+    public record Accepted(ConnectionKind kind, SessionId session) {}
+
+    /** Tells the target whether a session exists. */
+    @FunctionalInterface
+    public interface Sessions {
+        boolean exists(SessionId session);
+    }
+
+    /**
+     * The source's side.
+     *
+     * @param session the session of a data connection, {@link SessionId#NONE} for a control connection
+     * @return the session that the connection belongs to
+     */
+    public SessionId asSource(ConnectionKind kind, SessionId session) throws IOException {
+        byte[] nonce = nonce();
+        write(opening(kind.code(), session, nonce));
+        ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
+        requireOpening(challenge);
+        challenge.get();
+        SessionId given = new SessionId(challenge.getLong(), challenge.getLong());
+        byte[] targetNonce = take(challenge, NONCE_BYTES);
+        byte[] proof = take(challenge, PeerAuthenticator.PROOF_BYTES);
+        byte[] transcript = transcript(kind.code(), given, nonce, targetNonce);
+        if (!authenticator.verify(Role.TARGET, transcript, proof)) {
+            throw new IOException("target " + channel.getRemoteAddress()
+                    + " does not hold this node's key: put the same key file on both nodes");
+        }
+        write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, transcript)));
+        int verdict = read(Integer.BYTES).getInt();
+        if (verdict != WELCOME) {
+            throw new IOException("target " + channel.getRemoteAddress() + " refuses the connection: "
+                    + (verdict == NO_SUCH_SESSION
+                            ? "its session is over"
+                            : "this node does not hold the target's key: put the same key file on both nodes"));
+        }
+        return given;
+    }
+
+    /**
+     * The target's side.
+     *
+     * @throws IOException if the peer is no ppmr, does not hold the key, or is too slow; nothing was done for it
+     */
+    public Accepted asTarget(Sessions sessions) throws IOException {
+        ByteBuffer hello = read(OPENING_BYTES);
+        requireOpening(hello);
+        int kindCode = hello.get();
+        ConnectionKind kind = ConnectionKind.of(kindCode);
+        if (kind == null) {
+            throw new ProtocolException(
+                    "connection of unknown kind " + kindCode + " from " + channel.getRemoteAddress());
+        }
+        SessionId asked = new SessionId(hello.getLong(), hello.getLong());
+        SessionId session = kind == ConnectionKind.CONTROL ? SessionId.random(RANDOM) : asked;
+        byte[] sourceNonce = take(hello, NONCE_BYTES);
+        byte[] nonce = nonce();
+        byte[] transcript = transcript(kindCode, session, sourceNonce, nonce);
+        ByteBuffer challenge = ByteBuffer.allocate(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
+        challenge
+                .put(opening(kindCode, session, nonce))
+                .put(authenticator.prove(Role.TARGET, transcript))
+                .flip();
+        write(challenge);
+        byte[] proof = take(read(PeerAuthenticator.PROOF_BYTES), PeerAuthenticator.PROOF_BYTES);
+        if (!authenticator.verify(Role.SOURCE, transcript, proof)) {
+            verdict(WRONG_PROOF);
+            throw new IOException("peer " + channel.getRemoteAddress()
+                    + " does not hold this node's key: refused (put the same key file on both nodes)");
+        }
+        if (kind == ConnectionKind.DATA && !sessions.exists(session)) {
+            verdict(NO_SUCH_SESSION);
+            throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
+                    + ", which is not open: refused");
+        }
+        verdict(WELCOME);
+        return new Accepted(kind, session);
+    }
+
+    private void verdict(int code) throws IOException {
+        ByteBuffer verdict = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        write(verdict.putInt(code).flip());
+    }
+
+    private ByteBuffer opening(int kindCode, SessionId session, byte[] nonce) {
+        ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        opening.putInt(MAGIC).putShort((short) Frame.VERSION).put((byte) authenticator.mechanism());
+        opening.put((byte) kindCode)
+                .putLong(session.high())
+                .putLong(session.low())
+                .put(nonce);
+        return opening.flip();
+    }
+
+    private void requireOpening(ByteBuffer opening) throws IOException {
+        if (opening.getInt() != MAGIC) {
+            throw new ProtocolException("peer " + channel.getRemoteAddress() + " is no ppmr service: refused");
+        }
+        int version = opening.getShort() & 0xFFFF;
+        if (version != Frame.VERSION) {
+            throw new ProtocolException("peer " + channel.getRemoteAddress() + " speaks version " + version
+                    + " of the protocol, this service version " + Frame.VERSION
+                    + ": install the same release of ppmr on both nodes");
+        }
+        int mechanism = opening.get();
+        if (mechanism != authenticator.mechanism()) {
+            throw new ProtocolException("peer " + channel.getRemoteAddress() + " uses authentication mechanism "
+                    + mechanism + ", this node " + authenticator.mechanism() + ": configure the same on both nodes");
+        }
+    }
+
+    private static byte[] transcript(int kindCode, SessionId session, byte[] sourceNonce, byte[] targetNonce) {
+        ByteBuffer transcript = ByteBuffer.allocate(2 + SessionId.BYTES + 2 * NONCE_BYTES);
+        transcript.put((byte) Frame.VERSION).put((byte) kindCode);
+        transcript.putLong(session.high()).putLong(session.low());
+        return transcript.put(sourceNonce).put(targetNonce).array();
+    }
+
+    private static byte[] nonce() {
+        byte[] nonce = new byte[NONCE_BYTES];
+        RANDOM.nextBytes(nonce);
+        return nonce;
+    }
+
+    private static byte[] take(ByteBuffer from, int lengthBytes) {
+        byte[] bytes = new byte[lengthBytes];
+        from.get(bytes);
+        return bytes;
+    }
+
+    private void write(ByteBuffer bytes) throws IOException {
+        while (bytes.hasRemaining()) {
+            channel.write(bytes);
+        }
+    }
+
+    private ByteBuffer read(int lengthBytes) throws IOException {
+        Socket socket = channel.socket();
+        byte[] bytes = new byte[lengthBytes];
+        int have = 0;
+        while (have < lengthBytes) {
+            long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
+            if (leftMs <= 0) {
+                throw new SocketTimeoutException(
+                        "peer " + channel.getRemoteAddress() + " did not finish the handshake");
+            }
+            socket.setSoTimeout((int) Math.min(leftMs, Integer.MAX_VALUE));
+            int read = socket.getInputStream().read(bytes, have, lengthBytes - have);
+            if (read < 0) {
+                throw new IOException("peer " + channel.getRemoteAddress() + " ended the handshake: it may not hold "
+                        + "the same key, or is no ppmr service of this release");
+            }
+            have += read;
+        }
+        return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    }
+}

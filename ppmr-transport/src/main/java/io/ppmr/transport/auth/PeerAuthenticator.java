@@ -1,0 +1,27 @@
+package io.ppmr.transport.auth;
+
+/**
+ * A mechanism by which two services prove to each other that they belong together. Both sides make a proof over the same
+ * transcript of the handshake (both nonces, the kind of connection, the session), each in its own role. Safe for any
+ * thread.
+ */
+public interface PeerAuthenticator {
+
+    /** The side that makes a proof; a proof of one role is worthless in the other. */
+    enum Role {
+        SOURCE,
+        TARGET
+    }
+
+    /** Length of a proof. */
+    int PROOF_BYTES = 32;
+
+    /** Number of the mechanism in the handshake; both sides must use the same. */
+    int mechanism();
+
+    /** A proof of {@link #PROOF_BYTES} bytes over the transcript. */
+    byte[] prove(Role role, byte[] transcript);
+
+    /** Whether a peer's proof is right; takes the same time whatever it is. */
+    boolean verify(Role role, byte[] transcript, byte[] proof);
+}

@@ -1,0 +1,80 @@
+package io.ppmr.transport.auth;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermission;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.EnumSet;
+import java.util.Set;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/** Authentication by a key that both nodes hold in a file: HMAC-SHA256 over role and transcript (RFC 2104). */
+public final class PreSharedKey implements PeerAuthenticator {
+    private static final int MECHANISM = 1;
+    private static final int MIN_KEY_BYTES = 32;
+    private static final int MAX_KEY_BYTES = 4096;
+    private static final String ALGORITHM = "HmacSHA256";
+    private static final Set<PosixFilePermission> OWNER_ONLY =
+            EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE);
+
+    private final SecretKeySpec key;
+
+    public PreSharedKey(byte[] secret) {
+        if (secret.length < MIN_KEY_BYTES) {
+            throw new IllegalArgumentException("a key of " + secret.length + " bytes: it must have at least "
+                    + MIN_KEY_BYTES + " (make one: openssl rand -hex 32)");
+        }
+        key = new SecretKeySpec(secret, ALGORITHM);
+    }
+
+    /**
+     * Reads the key from a file, without white space at its ends.
+     *
+     * @throws IOException if it cannot be read, is too short or too long, or is readable by others than its owner
+     */
+    public static PreSharedKey load(Path file) throws IOException {
+        if (!Files.isRegularFile(file)) {
+            throw new IOException("key file " + file + " does not exist: make one (openssl rand -hex 32 > " + file
+                    + "; chmod 600 " + file + ") and put the same on every node");
+        }
+        Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
+        if (!OWNER_ONLY.containsAll(permissions)) {
+            throw new IOException("key file " + file + " can be read by others than its owner: chmod 600 " + file);
+        }
+        if (Files.size(file) > MAX_KEY_BYTES) {
+            throw new IOException("key file " + file + " is longer than " + MAX_KEY_BYTES + " bytes: is it a key?");
+        }
+        String text = Files.readString(file, StandardCharsets.ISO_8859_1).strip();
+        try {
+            return new PreSharedKey(text.getBytes(StandardCharsets.ISO_8859_1));
+        } catch (IllegalArgumentException e) {
+            throw new IOException("key file " + file + ": " + e.getMessage(), e);
+        }
+    }
+
+    @Override
+    public int mechanism() {
+        return MECHANISM;
+    }
+
+    @Override
+    public byte[] prove(Role role, byte[] transcript) {
+        try {
+            Mac mac = Mac.getInstance(ALGORITHM);
+            mac.init(key);
+            mac.update(("ppmr peer " + role).getBytes(StandardCharsets.US_ASCII));
+            return mac.doFinal(transcript);
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException(ALGORITHM + " is missing in this JDK, though every JDK must have it", e);
+        }
+    }
+
+    @Override
+    public boolean verify(Role role, byte[] transcript, byte[] proof) {
+        return MessageDigest.isEqual(prove(role, transcript), proof);
+    }
+}

@@ -1,0 +1,20 @@
+package io.ppmr.transport.auth;
+
+import java.security.SecureRandom;
+
+/** A session's random name: 128 bits that nobody guesses. */
+public record SessionId(long high, long low) {
+    static final int BYTES = 16;
+
+    /** What a connection carries that does not belong to a session yet. */
+    public static final SessionId NONE = new SessionId(0, 0);
+
+    public static SessionId random(SecureRandom random) {
+        return new SessionId(random.nextLong(), random.nextLong());
+    }
+
+    @Override
+    public String toString() {
+        return String.format("%016x%016x", high, low);
+    }
+}

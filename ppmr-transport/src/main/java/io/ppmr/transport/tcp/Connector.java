@@ -1,0 +1,81 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.transport.auth.ConnectionKind;
+import io.ppmr.transport.auth.Handshake;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.SessionId;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Opens the source's connections to one target, each connected and authenticated within a deadline. */
+public final class Connector {
+    private final InetSocketAddress target;
+    private final PeerAuthenticator authenticator;
+    private final Duration deadline;
+
+    public Connector(InetSocketAddress target, PeerAuthenticator authenticator, Duration deadline) {
+        this.target = target;
+        this.authenticator = authenticator;
+        this.deadline = deadline;
+    }
+
+    /** A control connection and the session that it opened. */
+    public record Control(SocketChannel channel, SessionId session) {}
+
+    public Control control() throws IOException {
+        SocketChannel channel = connect();
+        try {
+            return new Control(channel, shake(channel, ConnectionKind.CONTROL, SessionId.NONE));
+        } catch (IOException e) {
+            channel.close();
+            throw e;
+        }
+    }
+
+    /** The data connections of a session; all or none. */
+    public List<SocketChannel> data(SessionId session, int count) throws IOException {
+        List<SocketChannel> channels = new ArrayList<>();
+        try {
+            for (int i = 0; i < count; i++) {
+                SocketChannel channel = connect();
+                channels.add(channel);
+                shake(channel, ConnectionKind.DATA, session);
+            }
+            return channels;
+        } catch (IOException e) {
+            for (SocketChannel channel : channels) {
+                channel.close();
+            }
+            throw e;
+        }
+    }
+
+    private SessionId shake(SocketChannel channel, ConnectionKind kind, SessionId session) throws IOException {
+        return new Handshake(channel, authenticator, System.nanoTime() + deadline.toNanos()).asSource(kind, session);
+    }
+
+    private SocketChannel connect() throws IOException {
+        if (target.isUnresolved()) {
+            throw new IOException("target host " + target.getHostString() + " is not known: check its name and the "
+                    + "name service of this node");
+        }
+        SocketChannel channel = SocketChannel.open();
+        try {
+            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
+            channel.socket().connect(target, (int) deadline.toMillis());
+            return channel;
+        } catch (IOException e) {
+            channel.close();
+            throw new IOException(
+                    "target " + target + " cannot be reached: " + e.getMessage()
+                            + " (is its ppmr service running, and the port open?)",
+                    e);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.RemoteBlock;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Pulls over data connections: the caller's thread writes the small request, the connection's own thread reads the
+ * answers, which come in the order of the requests, straight into the local chunks.
+ */
+public final class TcpChunkPuller implements ChunkPuller {
+    private static final Logger LOG = LoggerFactory.getLogger(TcpChunkPuller.class);
+    private static final long JOIN_MS = 2_000;
+
+    /** Requests under way on one connection; a power of two. Their bytes fit any socket buffer, so no request blocks. */
+    private static final int DEPTH_A_CONNECTION = 64;
+
+    private final BufferPool pool;
+    private final PullListener listener;
+    private final List<Connection> connections = new ArrayList<>();
+    private volatile boolean closed;
+
+    /** Takes over connected and authenticated channels. */
+    public TcpChunkPuller(BufferPool pool, List<SocketChannel> channels, PullListener listener) {
+        this.pool = pool;
+        this.listener = listener;
+        for (SocketChannel channel : channels) {
+            connections.add(new Connection(channel, connections.size()));
+        }
+        connections.forEach(connection -> connection.thread.start());
+    }
+
+    @Override
+    public int depth() {
+        return connections.size() * DEPTH_A_CONNECTION;
+    }
+
+    @Override
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+        Connection least = connections.get(0);
+        for (int i = 1; i < connections.size(); i++) {
+            if (connections.get(i).underWay() < least.underWay()) {
+                least = connections.get(i);
+            }
+        }
+        least.request(pullId, from, localChunk, localOffset);
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        connections.forEach(Connection::closeChannel);
+        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
+        for (Connection connection : connections) {
+            try {
+                connection.thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime())));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+            if (connection.thread.isAlive()) {
+                LOG.error(
+                        "{} did not end within {} ms after its connection was closed",
+                        connection.thread.getName(),
+                        JOIN_MS);
+            }
+        }
+    }
+
+    /**
+     * One data connection. The caller of {@link #pull} adds at the tail, the connection's thread takes at the head; when
+     * the connection fails, whoever finds {@code failure} set and entries left answers them under the lock.
+     */
+    private final class Connection {
+        private final SocketChannel channel;
+        private final Thread thread;
+        private final long[] pullIds = new long[DEPTH_A_CONNECTION];
+        private final int[] chunks = new int[DEPTH_A_CONNECTION];
+        private final int[] offsets = new int[DEPTH_A_CONNECTION];
+        private final int[] lengths = new int[DEPTH_A_CONNECTION];
+        private final AtomicInteger head = new AtomicInteger();
+        private final AtomicInteger tail = new AtomicInteger();
+        private final ByteBuffer request =
+                ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        private final ByteBuffer header =
+                ByteBuffer.allocateDirect(PullFrames.ANSWER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        private volatile String failure;
+
+        private Connection(SocketChannel channel, int number) {
+            this.channel = channel;
+            thread = new Thread(this::receive, "ppmr-pull-" + number);
+            thread.setDaemon(true);
+        }
+
+        private int underWay() {
+            return tail.get() - head.get();
+        }
+
+        private void request(long pullId, RemoteBlock from, int chunk, int offset) {
+            if (underWay() == DEPTH_A_CONNECTION) {
+                throw new IllegalStateException("more pulls than the depth of " + depth() + " allows");
+            }
+            int entry = tail.get() & (DEPTH_A_CONNECTION - 1);
+            pullIds[entry] = pullId;
+            chunks[entry] = chunk;
+            offsets[entry] = offset;
+            lengths[entry] = from.lengthBytes();
+            tail.set(tail.get() + 1);
+            if (failure != null) {
+                failAll();
+                return;
+            }
+            request.clear();
+            PullFrames.putRequest(request, pullId, from.address(), from.key(), from.lengthBytes());
+            request.flip();
+            try {
+                while (request.hasRemaining()) {
+                    channel.write(request);
+                }
+            } catch (IOException e) {
+                // The connection's thread fails on the same socket and answers what is under way, this pull with it.
+                closeChannel();
+                LOG.debug("asking for a chunk: {}", e.toString());
+            }
+        }
+
+        private void receive() {
+            try {
+                while (true) {
+                    header.clear();
+                    readFully(header);
+                    receiveOne();
+                }
+            } catch (IOException e) {
+                failure = closed ? "the transport was closed" : "data connection to the source failed: " + e;
+                closeChannel();
+                failAll();
+            }
+        }
+
+        private void receiveOne() throws IOException {
+            header.flip();
+            long pullId = header.getLong();
+            int status = header.getInt();
+            int lengthBytes = header.getInt();
+            int entry = head.get() & (DEPTH_A_CONNECTION - 1);
+            if (underWay() == 0 || pullIds[entry] != pullId) {
+                throw new IOException("an answer to pull " + pullId + ", which was not asked for next");
+            }
+            if (status != PullFrames.OK || lengthBytes != lengths[entry]) {
+                throw new IOException("the source answers a pull of " + lengths[entry] + " bytes with status " + status
+                        + " and " + lengthBytes + " bytes: the advertised block is outside its region");
+            }
+            ByteBuffer chunk = pool.buffer(chunks[entry]);
+            chunk.limit(offsets[entry] + lengthBytes).position(offsets[entry]);
+            readFully(chunk);
+            head.set(head.get() + 1);
+            listener.pulled(pullId);
+        }
+
+        private void readFully(ByteBuffer into) throws IOException {
+            while (into.hasRemaining()) {
+                if (channel.read(into) < 0) {
+                    throw new EOFException("closed by the source");
+                }
+            }
+        }
+
+        private synchronized void failAll() {
+            while (underWay() > 0) {
+                long pullId = pullIds[head.get() & (DEPTH_A_CONNECTION - 1)];
+                head.set(head.get() + 1);
+                listener.pullFailed(pullId, failure);
+            }
+        }
+
+        private void closeChannel() {
+            try {
+                channel.close();
+            } catch (IOException e) {
+                LOG.warn("closing a data connection: {}", e.toString());
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.RegionExporter;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.SocketChannel;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Answers the target's pulls out of the pool: one thread a data connection, which waits in the kernel while nothing is
+ * asked for. An address is an offset in the region; the key is random for each session, so a request of another session
+ * reads nothing.
+ */
+public final class TcpRegionExporter implements RegionExporter {
+    private static final Logger LOG = LoggerFactory.getLogger(TcpRegionExporter.class);
+    private static final long JOIN_MS = 2_000;
+    private static final int REQUESTS_AT_ONCE = 64;
+
+    private final BufferPool pool;
+    private final long key = new SecureRandom().nextLong();
+    private final List<SocketChannel> connections;
+    private final List<Thread> threads = new ArrayList<>();
+    private final Consumer<String> onFailure;
+    private volatile boolean closed;
+
+    /**
+     * Takes over connected and authenticated channels.
+     *
+     * @param onFailure told once for each connection that fails before {@link #close}
+     */
+    public TcpRegionExporter(BufferPool pool, List<SocketChannel> connections, Consumer<String> onFailure) {
+        this.pool = pool;
+        this.connections = List.copyOf(connections);
+        this.onFailure = onFailure;
+        for (SocketChannel connection : this.connections) {
+            Thread thread = new Thread(() -> serve(connection), "ppmr-export-" + threads.size());
+            thread.setDaemon(true);
+            threads.add(thread);
+        }
+        threads.forEach(Thread::start);
+    }
+
+    @Override
+    public long address(int chunk) {
+        return (long) chunk * pool.geometry().chunkBytes();
+    }
+
+    @Override
+    public long key() {
+        return key;
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        for (SocketChannel connection : connections) {
+            try {
+                connection.close();
+            } catch (IOException e) {
+                LOG.warn("closing a data connection: {}", e.toString());
+            }
+        }
+        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
+        for (Thread thread : threads) {
+            try {
+                thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime())));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+            if (thread.isAlive()) {
+                LOG.error("{} did not end within {} ms after its connection was closed", thread.getName(), JOIN_MS);
+            }
+        }
+    }
+
+    private void serve(SocketChannel connection) {
+        try {
+            new Connection(connection).serve();
+        } catch (IOException e) {
+            if (!closed) {
+                onFailure.accept("data connection to the target failed: " + e);
+            }
+        }
+    }
+
+    /** One data connection; used by its thread alone. */
+    private final class Connection {
+        private final SocketChannel channel;
+        private final ByteBuffer requests = ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * REQUESTS_AT_ONCE)
+                .order(ByteOrder.LITTLE_ENDIAN);
+        private final ByteBuffer header =
+                ByteBuffer.allocateDirect(PullFrames.ANSWER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        private final ByteBuffer region = pool.region().duplicate();
+        private final ByteBuffer[] answer = {header, region};
+
+        private Connection(SocketChannel channel) {
+            this.channel = channel;
+        }
+
+        private void serve() throws IOException {
+            while (channel.read(requests) >= 0) {
+                requests.flip();
+                while (requests.remaining() >= PullFrames.REQUEST_BYTES) {
+                    answer();
+                }
+                requests.compact();
+            }
+            if (!closed) {
+                throw new IOException("closed by the target");
+            }
+        }
+
+        private void answer() throws IOException {
+            long pullId = requests.getLong();
+            long address = requests.getLong();
+            long requestKey = requests.getLong();
+            int lengthBytes = requests.getInt();
+            int magic = requests.getInt();
+            boolean inside = magic == PullFrames.MAGIC
+                    && requestKey == key
+                    && lengthBytes > 0
+                    && lengthBytes <= pool.geometry().chunkBytes()
+                    && address >= 0
+                    && address + lengthBytes <= pool.geometry().poolBytes();
+            header.clear();
+            if (inside) {
+                PullFrames.putAnswer(header, pullId, PullFrames.OK, lengthBytes);
+                region.limit((int) address + lengthBytes).position((int) address);
+            } else {
+                PullFrames.putAnswer(header, pullId, PullFrames.OUTSIDE, 0);
+                region.limit(0).position(0);
+            }
+            header.flip();
+            while (header.hasRemaining() || region.hasRemaining()) {
+                channel.write(answer, 0, answer.length);
+            }
+            if (!inside) {
+                throw new IOException("the target asked for " + lengthBytes + " bytes at 0x" + Long.toHexString(address)
+                        + ", which is outside the exported region or has a wrong key");
+            }
+        }
+    }
+}
