@@ -5,9 +5,9 @@
 summaries=()
 skipped=()
 
-# The lines of Maven's output that tell how the tests stand; the rest is in the log.
+# The lines of Maven's output that tell how the tests stand, without the formatter's diffs; the rest is in the log.
 show_progress() {
-    grep --line-buffered -E \
+    grep --line-buffered -vE '^\[ERROR\] {9}[-+@ ·]' | grep --line-buffered -E \
         'Running io\.ppmr|Tests run:|Results:|BUILD (SUCCESS|FAILURE)|^\[ERROR\]|^ppmr .*: |Reactor Summary|(SUCCESS|FAILURE|SKIPPED) *(\[|$)' ||
         true
 }
