@@ -55,6 +55,10 @@ list_skipped() {
         /<testcase / { test = value("classname") "." value("name") }
         /<skipped/ {
             reason = value("message")
+            # A failed assumption gives its reason as the first line of a stack trace.
+            if (reason == "" && sub(/.*<!\[CDATA\[/, "")) {
+                sub(/^[A-Za-z0-9_.$]+: /, ""); sub(/^Assumption failed: /, ""); sub(/\]\]>.*/, ""); reason = $0
+            }
             gsub(/&quot;/, "\"", reason); gsub(/&apos;/, "\x27", reason); gsub(/&lt;/, "<", reason)
             gsub(/&gt;/, ">", reason); gsub(/&amp;/, "\\&", reason)
             print test ": " (reason == "" ? "no reason given" : reason)
