@@ -5,9 +5,9 @@
 summaries=()
 skipped=()
 
-# The lines of Maven's output that tell how the tests stand; the rest is in the log.
+# The lines of Maven's output that tell how the tests stand, without the formatter's diffs; the rest is in the log.
 show_progress() {
-    grep --line-buffered -E \
+    grep --line-buffered -vE '^\[ERROR\] {9}[-+@ ·]' | grep --line-buffered -E \
         'Running io\.ppmr|Tests run:|Results:|BUILD (SUCCESS|FAILURE)|^\[ERROR\]|^ppmr .*: |Reactor Summary|(SUCCESS|FAILURE|SKIPPED) *(\[|$)' ||
         true
 }
@@ -55,6 +55,10 @@ list_skipped() {
         /<testcase / { test = value("classname") "." value("name") }
         /<skipped/ {
             reason = value("message")
+            # A failed assumption gives its reason as the first line of a stack trace.
+            if (reason == "" && sub(/.*<!\[CDATA\[/, "")) {
+                sub(/^[A-Za-z0-9_.$]+: /, ""); sub(/^Assumption failed: /, ""); sub(/\]\]>.*/, ""); reason = $0
+            }
             gsub(/&quot;/, "\"", reason); gsub(/&apos;/, "\x27", reason); gsub(/&lt;/, "<", reason)
             gsub(/&gt;/, ">", reason); gsub(/&amp;/, "\\&", reason)
             print test ": " (reason == "" ? "no reason given" : reason)

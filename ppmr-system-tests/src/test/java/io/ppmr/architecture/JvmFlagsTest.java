@@ -46,7 +46,7 @@ class JvmFlagsTest {
     }
 
     @Test
-    void shouldHoldNoVmFlagThatThisJvmPassesOver() {
+    void shouldGiveEachVmFlagItsValue() {
         HotSpotDiagnosticMXBean vm = ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
         int checked = 0;
         for (String flag : flags) {
