@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 /**
  * One mount that serves one {@link FilesystemView}: {@link #mount}, {@link #isMounted}, {@link #close}.
  *
- * <p>libfuse's loop blocks a daemon thread of this class; libfuse adds worker threads of its own as calls come in.
+ * <p>A daemon thread of this class owns libfuse's side; daemon workers serve the calls, more of them as calls block.
  * {@code mount} returns only when a child process has looked up a magic name through the mount and our own getattr
  * has seen it. No shutdown hook is added: the service closes its mount; one killed before leaves a dead mount, which
  * {@link StaleMount} clears at the next start. The owner of the object closes it; any thread may call any method.
@@ -35,7 +35,7 @@ public final class FuseMount implements AutoCloseable {
     private final String source;
     private final JnrFuseAdapter adapter;
     private final String probeName;
-    private final CompletableFuture<Integer> loopEnd = new CompletableFuture<>();
+    private final CompletableFuture<Boolean> loopEnd = new CompletableFuture<>();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private volatile boolean closing;
     private volatile boolean proved;
@@ -129,7 +129,7 @@ public final class FuseMount implements AutoCloseable {
             }
         }
         if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
-            LOG.warn("{}: files are still open; their connection is aborted", mountPoint);
+            LOG.warn("{}: still in use, by open files or in another mount namespace; the connection is aborted", mountPoint);
             FuseControl.abort(entry.get().deviceMinor());
         }
         if (!awaitLoopEnd(deadlineNs - System.nanoTime())) {
@@ -143,29 +143,31 @@ public final class FuseMount implements AutoCloseable {
         // Loads libfuse here, so that a missing library is the caller's exception and not a silent thread's.
         LibFuseSession session = new LibFuseSession(adapter);
         adapter.askCallersFrom(session::caller);
-        Thread thread = new Thread(() -> serve(session), "ppmr-fuse " + mountPoint);
+        Thread thread = new Thread(() -> serve(session), threadName());
         thread.setDaemon(true);
         thread.start();
     }
 
     private void serve(LibFuseSession session) {
-        int exitCode = -1;
+        boolean accepted = false;
         try {
-            exitCode = session.serve(arguments());
+            accepted = session.serve(threadName(), arguments());
+        } catch (InterruptedException e) {
+            // Nobody interrupts this thread but a JVM that ends; the mount then dies with it.
+            Thread.currentThread().interrupt();
         } finally {
-            loopEnd.complete(exitCode);
+            loopEnd.complete(accepted);
             if (closing || !proved) {
                 ended.complete(null);
             } else {
-                reportLoss(exitCode);
+                reportLoss();
             }
         }
     }
 
-    private void reportLoss(int exitCode) {
+    private void reportLoss() {
         MountException lost = new MountException(mountPoint + " is no longer served: it was unmounted or its"
-                + " connection aborted by somebody else (libfuse's exit code " + exitCode
-                + "); start the service again");
+                + " connection aborted by somebody else; start the service again");
         LOG.error("{}", lost.getMessage());
         ended.completeExceptionally(lost);
         view.abort();
@@ -220,8 +222,8 @@ public final class FuseMount implements AutoCloseable {
 
     private void requireLoopRuns() throws MountException {
         if (loopEnd.isDone()) {
-            throw new MountException("cannot mount at " + mountPoint + " (libfuse's exit code " + loopEnd.join()
-                    + "; its own message is on standard error). " + (MountCalls.isRoot()
+            throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
+                    + " error. " + (MountCalls.isRoot()
                     ? "Is /dev/fuse there, and is this container allowed to mount?"
                     : "Is fusermount installed, does this user own " + mountPoint
                             + (options.allowOther() ? ", and does /etc/fuse.conf say user_allow_other?" : "?")));
@@ -234,6 +236,10 @@ public final class FuseMount implements AutoCloseable {
         } catch (IOException e) {
             LOG.warn("{}: clearing up after a mount that failed: {}", mountPoint, e.getMessage());
         }
+    }
+
+    private String threadName() {
+        return "ppmr-fuse " + mountPoint;
     }
 
     private long timeoutMs() {
@@ -251,7 +257,7 @@ public final class FuseMount implements AutoCloseable {
         } catch (java.util.concurrent.TimeoutException e) {
             return false;
         } catch (java.util.concurrent.ExecutionException e) {
-            throw new IllegalStateException("the end of libfuse's loop is a number, never a failure", e);
+            throw new IllegalStateException("the end of the loop is a value, never a failure", e);
         }
     }
 }
