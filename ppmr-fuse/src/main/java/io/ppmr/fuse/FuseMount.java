@@ -129,13 +129,24 @@ public final class FuseMount implements AutoCloseable {
             }
         }
         if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
-            LOG.warn("{}: still in use, by open files or in another mount namespace; the connection is aborted", mountPoint);
-            FuseControl.abort(entry.get().deviceMinor());
+            LOG.warn("{}: still in use, by open files or in another mount namespace; its connection is aborted",
+                    mountPoint);
+            abortConnection(entry.get());
         }
         if (!awaitLoopEnd(deadlineNs - System.nanoTime())) {
             throw new MountException(mountPoint + " is unmounted, but calls are still in the filesystem view after "
                     + TimeUnit.NANOSECONDS.toMillis(options.closeTimeoutNs())
-                    + " ms: abort() of the view must end them; a thread dump shows where they wait");
+                    + " ms, or its files are still open elsewhere: abort() of the view must end the calls; a thread dump"
+                    + " shows where they wait");
+        }
+    }
+
+    private void abortConnection(MountEntry entry) {
+        try {
+            FuseControl.abort(entry.deviceMinor());
+        } catch (IOException e) {
+            // An ordinary user cannot mount fusectl; whoever still holds a file then decides when this mount ends.
+            LOG.warn("{}: its connection cannot be aborted: {}", mountPoint, e.getMessage());
         }
     }
 
@@ -225,7 +236,7 @@ public final class FuseMount implements AutoCloseable {
             throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
                     + " error. " + (MountCalls.isRoot()
                     ? "Is /dev/fuse there, and is this container allowed to mount?"
-                    : "Is fusermount installed, does this user own " + mountPoint
+                    : "Is fusermount installed, may this user open /dev/fuse (mode 0666), does it own the mount point"
                             + (options.allowOther() ? ", and does /etc/fuse.conf say user_allow_other?" : "?")));
         }
     }

@@ -14,8 +14,8 @@ import ru.serce.jnrfuse.struct.FuseOperations;
  * serves; libfuse answers ENOSYS to the rest, and the kernel then stops asking (extended attributes, locks, access).
  *
  * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form takes a timeout for
- * success. Requests are taken by {@link FuseWorkers}. Read and write are bound by closures of our own that take plain numbers, because jnr-fuse builds a String,
- * two pointers and a structure for each call.
+ * success. Requests are taken by {@link FuseWorkers}. Read and write are bound by closures of our own that take plain
+ * numbers, because jnr-fuse builds a String, two pointers and a structure for each call.
  */
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
