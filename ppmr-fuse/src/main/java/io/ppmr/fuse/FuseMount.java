@@ -136,8 +136,8 @@ public final class FuseMount implements AutoCloseable {
         if (!awaitLoopEnd(deadlineNs - System.nanoTime())) {
             throw new MountException(mountPoint + " is unmounted, but calls are still in the filesystem view after "
                     + TimeUnit.NANOSECONDS.toMillis(options.closeTimeoutNs())
-                    + " ms, or its files are still open elsewhere: abort() of the view must end the calls; a thread dump"
-                    + " shows where they wait");
+                    + " ms, or its files are still open elsewhere: abort() of the view must end the calls; a thread"
+                    + " dump shows where they wait");
         }
     }
 
