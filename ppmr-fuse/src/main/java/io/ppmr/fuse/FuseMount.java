@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 /**
  * One mount that serves one {@link FilesystemView}: {@link #mount}, {@link #isMounted}, {@link #close}.
  *
- * <p>libfuse's loop blocks a daemon thread of this class; libfuse adds worker threads of its own as calls come in.
+ * <p>A daemon thread of this class owns libfuse's side; daemon workers serve the calls, more of them as calls block.
  * {@code mount} returns only when a child process has looked up a magic name through the mount and our own getattr
  * has seen it. No shutdown hook is added: the service closes its mount; one killed before leaves a dead mount, which
  * {@link StaleMount} clears at the next start. The owner of the object closes it; any thread may call any method.
@@ -36,7 +36,7 @@ public final class FuseMount implements AutoCloseable {
     private final String source;
     private final JnrFuseAdapter adapter;
     private final String probeName;
-    private final CompletableFuture<Integer> loopEnd = new CompletableFuture<>();
+    private final CompletableFuture<Boolean> loopEnd = new CompletableFuture<>();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private volatile boolean closing;
     private volatile boolean proved;
@@ -132,13 +132,24 @@ public final class FuseMount implements AutoCloseable {
             }
         }
         if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
-            LOG.warn("{}: files are still open; their connection is aborted", mountPoint);
-            FuseControl.abort(entry.get().deviceMinor());
+            LOG.warn("{}: still in use, by open files or in another mount namespace; its connection is aborted",
+                    mountPoint);
+            abortConnection(entry.get());
         }
         if (!awaitLoopEnd(deadlineNs - System.nanoTime())) {
             throw new MountException(mountPoint + " is unmounted, but calls are still in the filesystem view after "
                     + TimeUnit.NANOSECONDS.toMillis(options.closeTimeoutNs())
-                    + " ms: abort() of the view must end them; a thread dump shows where they wait");
+                    + " ms, or its files are still open elsewhere: abort() of the view must end the calls; a thread"
+                    + " dump shows where they wait");
+        }
+    }
+
+    private void abortConnection(MountEntry entry) {
+        try {
+            FuseControl.abort(entry.deviceMinor());
+        } catch (IOException e) {
+            // An ordinary user cannot mount fusectl; whoever still holds a file then decides when this mount ends.
+            LOG.warn("{}: its connection cannot be aborted: {}", mountPoint, e.getMessage());
         }
     }
 
@@ -146,29 +157,31 @@ public final class FuseMount implements AutoCloseable {
         // Loads libfuse here, so that a missing library is the caller's exception and not a silent thread's.
         LibFuseSession session = new LibFuseSession(adapter);
         adapter.askCallersFrom(session::caller);
-        Thread thread = new Thread(() -> serve(session), "ppmr-fuse " + mountPoint);
+        Thread thread = new Thread(() -> serve(session), threadName());
         thread.setDaemon(true);
         thread.start();
     }
 
     private void serve(LibFuseSession session) {
-        int exitCode = -1;
+        boolean accepted = false;
         try {
-            exitCode = session.serve(arguments());
+            accepted = session.serve(threadName(), arguments());
+        } catch (InterruptedException e) {
+            // Nobody interrupts this thread but a JVM that ends; the mount then dies with it.
+            Thread.currentThread().interrupt();
         } finally {
-            loopEnd.complete(exitCode);
+            loopEnd.complete(accepted);
             if (closing || !proved) {
                 ended.complete(null);
             } else {
-                reportLoss(exitCode);
+                reportLoss();
             }
         }
     }
 
-    private void reportLoss(int exitCode) {
+    private void reportLoss() {
         MountException lost = new MountException(mountPoint + " is no longer served: it was unmounted or its"
-                + " connection aborted by somebody else (libfuse's exit code " + exitCode
-                + "); start the service again");
+                + " connection aborted by somebody else; start the service again");
         LOG.error("{}", lost.getMessage());
         ended.completeExceptionally(lost);
         view.abort();
@@ -224,6 +237,7 @@ public final class FuseMount implements AutoCloseable {
 
     private void requireLoopRuns() throws MountException {
         if (loopEnd.isDone()) {
+<<<<<<< HEAD
             throw new MountException("cannot mount at " + mountPoint + " (libfuse's exit code " + loopEnd.join()
                     + "; its own message is on standard error). "
                     + (MountCalls.isRoot()
@@ -232,6 +246,13 @@ public final class FuseMount implements AutoCloseable {
                                     + (options.allowOther()
                                             ? ", and does /etc/fuse.conf say user_allow_other?"
                                             : "?")));
+=======
+            throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
+                    + " error. " + (MountCalls.isRoot()
+                    ? "Is /dev/fuse there, and is this container allowed to mount?"
+                    : "Is fusermount installed, may this user open /dev/fuse (mode 0666), does it own the mount point"
+                            + (options.allowOther() ? ", and does /etc/fuse.conf say user_allow_other?" : "?")));
+>>>>>>> fuse
         }
     }
 
@@ -241,6 +262,10 @@ public final class FuseMount implements AutoCloseable {
         } catch (IOException e) {
             LOG.warn("{}: clearing up after a mount that failed: {}", mountPoint, e.getMessage());
         }
+    }
+
+    private String threadName() {
+        return "ppmr-fuse " + mountPoint;
     }
 
     private long timeoutMs() {
@@ -260,7 +285,7 @@ public final class FuseMount implements AutoCloseable {
         } catch (java.util.concurrent.TimeoutException e) {
             return false;
         } catch (java.util.concurrent.ExecutionException e) {
-            throw new IllegalStateException("the end of libfuse's loop is a number, never a failure", e);
+            throw new IllegalStateException("the end of the loop is a value, never a failure", e);
         }
     }
 }

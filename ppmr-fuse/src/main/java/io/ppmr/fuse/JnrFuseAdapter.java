@@ -17,7 +17,7 @@ import ru.serce.jnrfuse.struct.FuseFileInfo;
 import ru.serce.jnrfuse.struct.Statvfs;
 
 /**
- * Maps each FUSE call to one call of the view, and its failure to an errno. Called by libfuse's worker threads, many
+ * Maps each FUSE call to one call of the view, and its failure to an errno. Called by {@link FuseWorkers}, many
  * at once; keeps nothing between calls, because those threads come and go. A blocked call holds one of them, so it is
  * the view that blocks, never this class.
  */

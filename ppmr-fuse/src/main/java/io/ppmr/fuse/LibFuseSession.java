@@ -1,5 +1,6 @@
 package io.ppmr.fuse;
 
+import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 import jnr.ffi.Struct;
@@ -9,12 +10,12 @@ import ru.serce.jnrfuse.struct.FuseContext;
 import ru.serce.jnrfuse.struct.FuseOperations;
 
 /**
- * libfuse 2.9's function table and main loop, by jnr-fuse's bindings. Registers exactly what {@link JnrFuseAdapter}
+ * libfuse 2.9's function table, by jnr-fuse's bindings, and its mount. Registers exactly what {@link JnrFuseAdapter}
  * serves; libfuse answers ENOSYS to the rest, and the kernel then stops asking (extended attributes, locks, access).
  *
  * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form takes a timeout for
- * success. Read and write are bound by closures of our own that take plain numbers, because jnr-fuse builds a String,
- * two pointers and a structure for each call.
+ * success. Requests are taken by {@link FuseWorkers}. Read and write are bound by closures of our own that take plain
+ * numbers, because jnr-fuse builds a String, two pointers and a structure for each call.
  */
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
@@ -50,9 +51,34 @@ final class LibFuseSession extends FuseStubFS {
         int write(long path, long address, long lengthBytes, long offset, long fileInfo);
     }
 
+<<<<<<< HEAD
     /** Mounts and serves until the mount is gone; returns libfuse's exit code. Blocks the calling thread. */
     int serve(String... arguments) {
         return libFuse.fuse_main_real(arguments.length, arguments, fuseOperations, Struct.size(fuseOperations), null);
+=======
+    /**
+     * Mounts and serves until the mount is gone and all calls have come back. Blocks the calling thread.
+     *
+     * @param name of the threads that serve
+     * @return false where libfuse refused to mount; its message is on standard error
+     */
+    boolean serve(String name, String... arguments) throws InterruptedException {
+        LibFuse29 library = LibFuse29.load();
+        Runtime runtime = Runtime.getSystemRuntime();
+        Pointer mountPoint = Memory.allocateDirect(runtime, POINTER_BYTES, true);
+        Pointer multithreaded = Memory.allocateDirect(runtime, POINTER_BYTES, true);
+        Pointer fuse = library.fuse_setup(arguments.length, arguments, Struct.getMemory(fuseOperations),
+                Struct.size(fuseOperations), mountPoint, multithreaded, null);
+        if (fuse == null) {
+            return false;
+        }
+        Pointer session = library.fuse_get_session(fuse);
+        Pointer channel = library.fuse_session_next_chan(session, null);
+        new FuseWorkers(library, session.address(), channel.address(), library.fuse_chan_bufsize(channel), name)
+                .serve();
+        library.fuse_teardown(fuse, mountPoint.getPointer(0));
+        return true;
+>>>>>>> fuse
     }
 
     /** Who made the call that the current thread serves. */

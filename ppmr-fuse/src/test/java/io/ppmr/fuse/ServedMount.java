@@ -9,7 +9,7 @@ final class ServedMount {
 
     private ServedMount() {}
 
-    /** {@code ServedMount MOUNTPOINT [hold]}; with {@code hold} it keeps a file of its own mount open, as it must not. */
+    /** {@code ServedMount MOUNTPOINT [hold]}; {@code hold}: it keeps a file of its own mount open, as it must not. */
     @SuppressWarnings("resource") // it is killed with the mount open: that is what it is for
     public static void main(String[] arguments) throws Exception {
         Path mountPoint = Path.of(arguments[0]);

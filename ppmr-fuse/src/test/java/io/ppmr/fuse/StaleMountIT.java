@@ -1,6 +1,7 @@
 package io.ppmr.fuse;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -83,6 +84,7 @@ class StaleMountIT {
         service.destroyForcibly();
         ServiceIdentity killed = ServiceIdentity.parse(MountEntry.at(mountPoint.toRealPath()).get(0).source());
         Await.until("the killed service is seen as not serving", () -> !killed.isServing());
+        assertFalse(service.waitFor(1, TimeUnit.SECONDS), "it does not hang, so this test shows nothing");
         mountAgain(mountPoint);
         assertTrue(service.waitFor(10, TimeUnit.SECONDS), "the killed service still hangs in the kernel");
     }

@@ -14,8 +14,9 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class ThroughputMain {
     private static final int CLIENTS = 8;
-    private static final long SLICE_BYTES = 256L << 20;
+    private static final long SLICE_BYTES = 32L << 20;
     private static final long SAMPLE_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(60);
     private static final double MIB = 1 << 20;
 
     private ThroughputMain() {}
@@ -46,16 +47,18 @@ final class ThroughputMain {
         long start = view.bytes.sum();
         long mark = start;
         long callsMark = view.calls.sum();
+        long markNs = System.nanoTime();
         for (int client = 0; client < CLIENTS; client++) {
             String file = directory.resolve("measured-" + client).toString();
             clients.add(ChildProcess.start(List.of("dd", "if=" + (writes ? "/dev/zero" : file),
                     "of=" + (writes ? file : "/dev/null"), "bs=128K", "count=" + mibEach * 8)));
         }
-        long markNs = System.nanoTime();
         long total = ((long) mibEach * CLIENTS) << 20;
-        while (mark - start < total - SLICE_BYTES / 2) {
+        long deadlineNs = markNs + DEADLINE_NS;
+        long now = start;
+        while (now - start < total && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(SAMPLE_NS);
-            long now = view.bytes.sum();
+            now = view.bytes.sum();
             if (now - mark >= SLICE_BYTES) {
                 long nowNs = System.nanoTime();
                 System.out.printf("%6d MiB moved  %7.0f MiB/s  (%d bytes a request)%n", (now - start) >> 20,
@@ -67,7 +70,7 @@ final class ThroughputMain {
             }
         }
         for (Process client : clients) {
-            client.waitFor();
+            client.destroyForcibly();
         }
     }
 }

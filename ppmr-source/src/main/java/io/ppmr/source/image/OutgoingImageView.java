@@ -227,6 +227,11 @@ public final class OutgoingImageView implements FilesystemView {
     }
 
     @Override
+    public void abort() {
+        migrations.values().forEach(files -> files.fail("the service ends"));
+    }
+
+    @Override
     public Capacity capacity() {
         return PLENTY;
     }

@@ -124,6 +124,11 @@ public final class ArrivingImageView implements FilesystemView {
     }
 
     @Override
+    public void abort() {
+        migrations.values().forEach(ArrivingImages::abort);
+    }
+
+    @Override
     public Capacity capacity() {
         return new Capacity(4096, 0, 0, handles.all().size());
     }

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.agrona.collections.Int2ObjectHashMap;
 
 /**
@@ -42,6 +43,7 @@ public final class ArrivingImages {
     private final int gid;
     private final Int2ObjectHashMap<ArrivingFile> files = new Int2ObjectHashMap<>();
     private final Map<Integer, RankImage> ranks = new TreeMap<>();
+    private final CopyOnWriteArrayList<ArrivingFile> all = new CopyOnWriteArrayList<>();
     private volatile String failure;
 
     /** What it takes to serve one migration's images. */
@@ -100,6 +102,7 @@ public final class ArrivingImages {
                 if (files.put(created.file(), file) != null) {
                     throw new ImageException("the source creates file " + created.file() + " twice");
                 }
+                all.add(file);
                 tree.addFile(path, created.mode(), created.uid(), created.gid(), file);
                 rank.changed();
             }
@@ -160,16 +163,25 @@ public final class ArrivingImages {
     /** Ends every wait with EIO, for good. */
     public void fail(String reason) {
         failure = reason;
-        for (ArrivingFile file : files.values()) {
+        for (ArrivingFile file : all) {
             file.fail(reason);
         }
         ranks.values().forEach(RankImage::changed);
     }
 
+    /** The service ends: fails everything from a thread that is not the agent's. */
+    void abort() {
+        failure = "the service ends";
+        ranks.values().forEach(RankImage::changed);
+        for (ArrivingFile file : all) {
+            file.fail(failure);
+        }
+    }
+
     /** Takes every name away and frees every slot; nothing may arrive any more. */
     public void discard() throws ErrnoException {
         tree.removeTree(root);
-        for (ArrivingFile file : files.values()) {
+        for (ArrivingFile file : all) {
             file.fail("the migration is over");
             file.discard();
         }

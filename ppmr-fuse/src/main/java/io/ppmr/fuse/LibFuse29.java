@@ -1,0 +1,47 @@
+package io.ppmr.fuse;
+
+import jnr.ffi.LibraryLoader;
+import jnr.ffi.Pointer;
+import jnr.ffi.annotations.In;
+
+/**
+ * The part of libfuse 2.9's interface (fuse.h, fuse_lowlevel.h) that jnr-fuse does not bind: mounting and the request
+ * loop, in separate steps. Public because jnr-ffi implements it.
+ */
+public interface LibFuse29 {
+    /** Size of {@code struct fuse_buf}: size, flags, memory, descriptor, position. */
+    int FUSE_BUF_BYTES = 40;
+    /** Where that structure has its size. */
+    int FUSE_BUF_SIZE_OFFSET = 0;
+    /** Where that structure has its flags. */
+    int FUSE_BUF_FLAGS_OFFSET = 8;
+    /** Where that structure has the address of its memory. */
+    int FUSE_BUF_MEMORY_OFFSET = 16;
+
+    static LibFuse29 load() {
+        return LibraryLoader.create(LibFuse29.class).failImmediately().load("libfuse.so.2");
+    }
+
+    /** Mounts; answers the {@code struct fuse}, or null after a message on standard error. */
+    Pointer fuse_setup(int count, @In String[] arguments, Pointer operations, long operationsBytes,
+            Pointer mountPointOut, Pointer multithreadedOut, Pointer userData);
+
+    /** Unmounts where still mounted, and frees what setup made; nobody may use it any more. */
+    void fuse_teardown(Pointer fuse, Pointer mountPoint);
+
+    Pointer fuse_get_session(Pointer fuse);
+
+    Pointer fuse_session_next_chan(Pointer session, Pointer previous);
+
+    long fuse_chan_bufsize(Pointer channel);
+
+    /** Waits for a request; answers its bytes, 0 once the mount is gone, or a negated errno. */
+    int fuse_session_receive_buf(long session, long buffer, long channelInOut);
+
+    /** Serves a request and answers it to the kernel. */
+    void fuse_session_process_buf(long session, long buffer, long channel);
+
+    int fuse_session_exited(long session);
+
+    void fuse_session_exit(long session);
+}

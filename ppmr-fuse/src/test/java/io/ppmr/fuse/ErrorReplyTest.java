@@ -1,0 +1,18 @@
+package io.ppmr.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.Test;
+
+class ErrorReplyTest {
+    @Test
+    void shouldAnswerItsErrnoWhenViewRefuses() {
+        assertEquals(-28, ErrorReply.of("write", "/image", new ErrnoException(Errno.ENOSPC, "pool and staging full")));
+    }
+
+    @Test
+    void shouldAnswerEIOWhenViewFailsUnexpectedly() {
+        assertEquals(-5, ErrorReply.of("getattr", "/image", new IllegalStateException("wrong step, as a test")));
+        assertEquals(-5, ErrorReply.of("getattr", "/image", new StackOverflowError("as a test")));
+    }
+}
