@@ -20,7 +20,6 @@ import ru.serce.jnrfuse.struct.FuseOperations;
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
     private static final int NULLPATH_OK = 1;
-
     private static final int UTIME_OMIT_OK = 4;
     private static final int POINTER_BYTES = 8;
 
@@ -51,11 +50,6 @@ final class LibFuseSession extends FuseStubFS {
         int write(long path, long address, long lengthBytes, long offset, long fileInfo);
     }
 
-<<<<<<< HEAD
-    /** Mounts and serves until the mount is gone; returns libfuse's exit code. Blocks the calling thread. */
-    int serve(String... arguments) {
-        return libFuse.fuse_main_real(arguments.length, arguments, fuseOperations, Struct.size(fuseOperations), null);
-=======
     /**
      * Mounts and serves until the mount is gone and all calls have come back. Blocks the calling thread.
      *
@@ -78,7 +72,6 @@ final class LibFuseSession extends FuseStubFS {
                 .serve();
         library.fuse_teardown(fuse, mountPoint.getPointer(0));
         return true;
->>>>>>> fuse
     }
 
     /** Who made the call that the current thread serves. */
