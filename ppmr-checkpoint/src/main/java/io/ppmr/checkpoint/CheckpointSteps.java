@@ -24,8 +24,9 @@ final class CheckpointSteps implements RunningCommand.Steps {
         this.kit = kit;
         this.log = log;
         this.originals = List.copyOf(originals);
-        this.stoppedBefore = new LinkedHashSet<>(
-                originals.stream().filter(process -> !kit.table().isRunning(process)).toList());
+        this.stoppedBefore = new LinkedHashSet<>(originals.stream()
+                .filter(process -> !kit.table().isRunning(process))
+                .toList());
     }
 
     @Override
@@ -51,7 +52,9 @@ final class CheckpointSteps implements RunningCommand.Steps {
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was checkpointed but is not held: "
-                    + kit.table().whyNotHeld(held).orElse(held.isEmpty() ? "its root is gone" : "it makes new processes")
+                    + kit.table()
+                            .whyNotHeld(held)
+                            .orElse(held.isEmpty() ? "its root is gone" : "it makes new processes")
                     + ". Remedy: the checkpoint command must leave every process stopped");
         }
         List<ProcessIdentity> companions = RankNamespace.around(kit.table(), task.root())
@@ -85,7 +88,8 @@ final class CheckpointSteps implements RunningCommand.Steps {
             throw new CheckpointException("rank " + task.rank() + ": its processes do not run again after SIGCONT");
         }
         if (!kit.table().isAlive(task.root())) {
-            throw new CheckpointException("rank " + task.rank() + ": PID " + task.root().pid() + " is gone");
+            throw new CheckpointException(
+                    "rank " + task.rank() + ": PID " + task.root().pid() + " is gone");
         }
     }
 }

@@ -22,8 +22,7 @@ public sealed interface CheckpointerSettings {
      * @param needsKernelModule whether the probe asks for BLCR's kernel module; false for programs that stand in for it
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no, since PIDs are not restored
      */
-    record Blcr(
-            String checkpointProgram, String restartProgram, boolean needsKernelModule, NamespacePolicy namespaces)
+    record Blcr(String checkpointProgram, String restartProgram, boolean needsKernelModule, NamespacePolicy namespaces)
             implements CheckpointerSettings {
 
         /** BLCR as it is installed on a node. */
@@ -128,8 +127,16 @@ public sealed interface CheckpointerSettings {
         /** One file a rank, {@code image.RANK}, written and read front to back, as the job's user. */
         public static Command streamed(List<String> checkpoint, List<String> restart) {
             return new Command(
-                    checkpoint, restart, ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(),
-                    Map.of(), true, false, NamespacePolicy.AUTO);
+                    checkpoint,
+                    restart,
+                    ReadingMode.STREAMED,
+                    "image.{rank}",
+                    List.of("image.{rank}"),
+                    List.of(),
+                    Map.of(),
+                    true,
+                    false,
+                    NamespacePolicy.AUTO);
         }
 
         @Override

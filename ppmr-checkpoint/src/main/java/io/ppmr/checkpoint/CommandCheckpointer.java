@@ -26,16 +26,21 @@ final class CommandCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(
+                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         for (List<String> command : List.of(settings.checkpoint(), settings.restart())) {
             if (ToolKit.find(command.get(0)).isEmpty()) {
                 return new Availability(
-                        false, command.get(0) + " is not installed", "install it, or correct the command in the configuration");
+                        false,
+                        command.get(0) + " is not installed",
+                        "install it, or correct the command in the configuration");
             }
         }
         return new Availability(
-                true, settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there", "");
+                true,
+                settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there",
+                "");
     }
 
     @Override
@@ -60,7 +65,8 @@ final class CommandCheckpointer implements Checkpointer {
                 .filter(rule -> temporaryName.length() > rule.getKey().length())
                 .filter(rule -> temporaryName.endsWith(rule.getKey()))
                 .max((a, b) -> Integer.compare(a.getKey().length(), b.getKey().length()))
-                .map(rule -> temporaryName.substring(0, temporaryName.length() - rule.getKey().length())
+                .map(rule -> temporaryName.substring(
+                                0, temporaryName.length() - rule.getKey().length())
                         + rule.getValue());
     }
 
@@ -97,16 +103,16 @@ final class CommandCheckpointer implements Checkpointer {
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, task.workDirectory());
         values.put("pidfile", pidFile.toString());
-        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
+        List<String> command =
+                new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
             command.addAll(kit.launch(user(task.user())));
         }
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
-        RestartSteps.Finder finder = writesPid
-                ? new ByPidFile(task, namespace, pidFile)
-                : new ByDescent(task, namespace.isPresent());
+        RestartSteps.Finder finder =
+                writesPid ? new ByPidFile(task, namespace, pidFile) : new ByDescent(task, namespace.isPresent());
         return Restarts.start(name, command, task, kit, namespace, new RestartSteps(task, kit, namespace, finder));
     }
 
@@ -117,7 +123,11 @@ final class CommandCheckpointer implements Checkpointer {
     private Map<String, String> values(int rank, Path directory, Path workDirectory) {
         Map<String, String> values = new HashMap<>();
         values.put("rank", Integer.toString(rank));
-        values.put("file", directory.resolve(CommandTemplate.fill(settings.fileName(), values)).toString());
+        values.put(
+                "file",
+                directory
+                        .resolve(CommandTemplate.fill(settings.fileName(), values))
+                        .toString());
         values.put("dir", directory.toString());
         values.put("work", workDirectory.toString());
         return values;
@@ -170,8 +180,9 @@ final class CommandCheckpointer implements Checkpointer {
         }
 
         private Optional<ProcessIdentity> root(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException(
-                    "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
+            int pid = PidFiles.read(pidFile, false)
+                    .orElseThrow(() -> new CheckpointException(
+                            "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
             Optional<ProcessIdentity> root = PidFiles.root(kit.table(), namespace, pid);
             if (root.isPresent() && root.get().startTimeTicks() < tool.startedNotBeforeTicks()) {
                 throw new CheckpointException("rank " + task.rank() + ": the restart command names PID " + pid

@@ -25,7 +25,8 @@ final class CommandTemplate {
             while (matcher.find()) {
                 if (!known.contains(matcher.group(1))) {
                     throw new IllegalArgumentException("the " + which + " command has the unknown placeholder "
-                            + matcher.group() + ". Remedy: use one of " + known.stream().sorted().toList());
+                            + matcher.group() + ". Remedy: use one of "
+                            + known.stream().sorted().toList());
                 }
             }
         }

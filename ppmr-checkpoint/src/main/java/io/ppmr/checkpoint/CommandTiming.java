@@ -11,8 +11,7 @@ import java.time.Duration;
  * @param rollback within what time the originals must run again after a failed checkpoint, and what a failed restart
  *     restored must be gone
  */
-public record CommandTiming(
-        Duration cancelGrace, Duration terminateGrace, Duration holdProof, Duration rollback) {
+public record CommandTiming(Duration cancelGrace, Duration terminateGrace, Duration holdProof, Duration rollback) {
 
     public static CommandTiming defaults() {
         return new CommandTiming(

@@ -38,12 +38,15 @@ final class CriuCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(
+                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return new Availability(
-                    false, program + " is not installed", "run install-criu.sh and put the words it prints into the configuration");
+                    false,
+                    program + " is not installed",
+                    "run install-criu.sh and put the words it prints into the configuration");
         }
         if (ToolKit.find("nsenter").isEmpty()) {
             return new Availability(false, "nsenter is not installed", "install the package util-linux");
@@ -122,10 +125,17 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
-                "--tree", Integer.toString(elsewhere ? kit.table().pidInside(task.root()) : task.root().pid()),
-                "--images-dir", elsewhere ? "." : task.imageDirectory().toString(),
-                "--work-dir", task.workDirectory().toString(),
-                "--log-file", log.toString(),
+                "--tree",
+                Integer.toString(
+                        elsewhere
+                                ? kit.table().pidInside(task.root())
+                                : task.root().pid()),
+                "--images-dir",
+                elsewhere ? "." : task.imageDirectory().toString(),
+                "--work-dir",
+                task.workDirectory().toString(),
+                "--log-file",
+                log.toString(),
                 "--leave-stopped",
                 "--manage-cgroups=ignore"));
         if (!kit.table().leadsSession(task.root())) {
@@ -159,10 +169,14 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
-                "--images-dir", namespace.isPresent() ? "." : task.imageDirectory().toString(),
-                "--work-dir", task.workDirectory().toString(),
-                "--log-file", log.toString(),
-                "--pidfile", pidFile.toString(),
+                "--images-dir",
+                namespace.isPresent() ? "." : task.imageDirectory().toString(),
+                "--work-dir",
+                task.workDirectory().toString(),
+                "--log-file",
+                log.toString(),
+                "--pidfile",
+                pidFile.toString(),
                 "--restore-detached",
                 "--leave-stopped",
                 "--shell-job",
@@ -196,8 +210,9 @@ final class CriuCheckpointer implements Checkpointer {
 
         @Override
         public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException("rank " + task.rank()
-                    + ": CRIU has left no PID in " + pidFile));
+            int pid = PidFiles.read(pidFile, false)
+                    .orElseThrow(() ->
+                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
             return PidFiles.rank(kit.table(), namespace, pid);
         }
 

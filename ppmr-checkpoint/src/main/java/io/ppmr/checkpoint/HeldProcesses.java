@@ -59,8 +59,8 @@ public final class HeldProcesses implements HeldRank {
         // Children first: a parent that runs finds its children running.
         for (int i = processes.size() - 1; i >= 0; i--) {
             if (!signals.send(Signal.CONT, processes.get(i))) {
-                throw new CheckpointException(
-                        "rank " + rank + " cannot go on: PID " + processes.get(i).pid() + " is gone");
+                throw new CheckpointException("rank " + rank + " cannot go on: PID "
+                        + processes.get(i).pid() + " is gone");
             }
         }
     }
@@ -79,7 +79,10 @@ public final class HeldProcesses implements HeldRank {
             }
         }
         if (failure == null && !Patience.until(deadline, () -> all.stream().noneMatch(table::isAlive))) {
-            List<Integer> left = all.stream().filter(table::isAlive).map(ProcessIdentity::pid).toList();
+            List<Integer> left = all.stream()
+                    .filter(table::isAlive)
+                    .map(ProcessIdentity::pid)
+                    .toList();
             failure = new CheckpointException("rank " + rank + ": PIDs " + left + " are still there " + deadline
                     + " after SIGKILL. Remedy: a process in state D waits for its filesystem; abort that mount");
         }
@@ -93,6 +96,7 @@ public final class HeldProcesses implements HeldRank {
 
     @Override
     public String toString() {
-        return "rank " + rank + " " + processes.stream().map(ProcessIdentity::pid).toList();
+        return "rank " + rank + " "
+                + processes.stream().map(ProcessIdentity::pid).toList();
     }
 }

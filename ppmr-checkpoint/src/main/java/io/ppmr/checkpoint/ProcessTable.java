@@ -36,8 +36,9 @@ public final class ProcessTable {
 
     /** The identity of a living process; throws and names the PID if there is none. */
     public ProcessIdentity of(int pid) throws CheckpointException {
-        return find(pid).orElseThrow(() -> new CheckpointException("PID " + pid
-                + " is no living process of this node. Remedy: correct the job's list of processes"));
+        return find(pid)
+                .orElseThrow(() -> new CheckpointException("PID " + pid
+                        + " is no living process of this node. Remedy: correct the job's list of processes"));
     }
 
     /** The identity of a living process, if there is one with that PID. */
@@ -49,11 +50,14 @@ public final class ProcessTable {
         try {
             String link = Files.readSymbolicLink(PROC.resolve(pid + "/ns/pid")).toString();
             long inode = Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
-            return Optional.of(new ProcessIdentity(bootId, inode, pid, stat.get().startTimeTicks()));
+            return Optional.of(
+                    new ProcessIdentity(bootId, inode, pid, stat.get().startTimeTicks()));
         } catch (IOException e) {
             if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
-                throw new UncheckedIOException("the namespaces of PID " + pid
-                        + " may not be read. Remedy: run as root or as the process's user", e);
+                throw new UncheckedIOException(
+                        "the namespaces of PID " + pid
+                                + " may not be read. Remedy: run as root or as the process's user",
+                        e);
             }
             return Optional.empty();
         }
@@ -61,7 +65,8 @@ public final class ProcessTable {
 
     /** Whether that very process still lives. To be asked before every signal. */
     public boolean isAlive(ProcessIdentity process) {
-        return bootId.equals(process.bootId()) && find(process.pid()).filter(process::equals).isPresent();
+        return bootId.equals(process.bootId())
+                && find(process.pid()).filter(process::equals).isPresent();
     }
 
     /** The PID namespace that this service lives in. */
@@ -74,8 +79,9 @@ public final class ProcessTable {
         String[] uids = statusLine(process, "Uid:").split("\\s+", -1);
         for (String uid : uids) {
             if (Integer.parseInt(uid) != user.uid()) {
-                throw new CheckpointException("PID " + process.pid() + " belongs to user " + uid
-                        + ", not to the job's user " + user.uid() + ". Remedy: correct the job's user or its processes");
+                throw new CheckpointException(
+                        "PID " + process.pid() + " belongs to user " + uid + ", not to the job's user " + user.uid()
+                                + ". Remedy: correct the job's user or its processes");
             }
         }
     }
@@ -143,7 +149,9 @@ public final class ProcessTable {
 
     /** Whether the process lives and every one of its living threads is stopped by a signal (state T). */
     public boolean isHeld(ProcessIdentity process) {
-        return isAlive(process) && threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped()).isEmpty();
+        return isAlive(process)
+                && threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
+                        .isEmpty();
     }
 
     /** Whether the process lives and none of its threads is stopped. */
@@ -197,8 +205,8 @@ public final class ProcessTable {
 
     private String statusLine(ProcessIdentity process, String key) throws CheckpointException {
         try {
-            for (String line : Files.readAllLines(
-                    PROC.resolve(process.pid() + "/status"), StandardCharsets.ISO_8859_1)) {
+            for (String line :
+                    Files.readAllLines(PROC.resolve(process.pid() + "/status"), StandardCharsets.ISO_8859_1)) {
                 if (line.startsWith(key) && isAlive(process)) {
                     return line.substring(key.length()).trim();
                 }

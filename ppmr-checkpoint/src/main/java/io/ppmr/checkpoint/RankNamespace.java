@@ -103,6 +103,9 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     private static String unescape(String field) {
-        return field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
+        return field.replace("\\040", " ")
+                .replace("\\011", "\t")
+                .replace("\\012", "\n")
+                .replace("\\134", "\\");
     }
 }

@@ -62,9 +62,7 @@ final class RestartSteps implements RunningCommand.Steps {
             held.clear();
             held.addAll(finder.restored(tool));
             seen.addAll(held);
-            return !held.isEmpty()
-                    && kit.table().whyNotHeld(held).isEmpty()
-                    && held.equals(finder.restored(tool));
+            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && held.equals(finder.restored(tool));
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was restarted but is not held: "
@@ -98,7 +96,11 @@ final class RestartSteps implements RunningCommand.Steps {
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
         if (!Patience.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
-                    + " PIDs " + all.stream().filter(kit.table()::isAlive).map(ProcessIdentity::pid).toList()
+                    + " PIDs "
+                    + all.stream()
+                            .filter(kit.table()::isAlive)
+                            .map(ProcessIdentity::pid)
+                            .toList()
                     + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }
     }

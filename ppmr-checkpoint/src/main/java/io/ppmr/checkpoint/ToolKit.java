@@ -39,7 +39,10 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
         if (user.isPresent() && runsAsRoot()) {
             prefix.addAll(List.of(
-                    "--uid", Integer.toString(user.get().uid()), "--gid", Integer.toString(user.get().gid())));
+                    "--uid",
+                    Integer.toString(user.get().uid()),
+                    "--gid",
+                    Integer.toString(user.get().gid())));
         }
         prefix.add("--");
         return prefix;
@@ -48,8 +51,9 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
     /** The processes of a rank that is to be checkpointed; throws if one is not the user's, or the root is gone. */
     List<ProcessIdentity> requireTree(CheckpointTask task) throws CheckpointException {
         if (!table.isAlive(task.root())) {
-            throw new CheckpointException("rank " + task.rank() + ": PID " + task.root().pid()
-                    + " is gone, or it is another process by now. Remedy: correct the job's list of processes");
+            throw new CheckpointException(
+                    "rank " + task.rank() + ": PID " + task.root().pid()
+                            + " is gone, or it is another process by now. Remedy: correct the job's list of processes");
         }
         List<ProcessIdentity> tree = table.tree(task.root());
         for (ProcessIdentity process : tree) {
@@ -66,7 +70,8 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
             Files.deleteIfExists(file);
             return file;
         } catch (IOException e) {
-            throw new CheckpointException("the work directory " + workDirectory + " cannot be used: " + e.getMessage(), e);
+            throw new CheckpointException(
+                    "the work directory " + workDirectory + " cannot be used: " + e.getMessage(), e);
         }
     }
 
@@ -104,7 +109,13 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {
                 if (line.startsWith("CapEff:")) {
-                    return (Long.parseUnsignedLong(line.substring("CapEff:".length()).trim(), 16) >> number & 1) == 1;
+                    return (Long.parseUnsignedLong(
+                                                    line.substring("CapEff:".length())
+                                                            .trim(),
+                                                    16)
+                                            >> number
+                                    & 1)
+                            == 1;
                 }
             }
             return false;

@@ -62,8 +62,10 @@ final class ToolProcess {
             LOG.debug("{} started as PID {}: {}", name, process.pid(), command);
             return new ToolProcess(name, process, output, nowTicks, table);
         } catch (IOException e) {
-            throw new CheckpointException(name + " cannot be started: " + e.getMessage()
-                    + ". Remedy: check the program's path and the work directory " + workDirectory, e);
+            throw new CheckpointException(
+                    name + " cannot be started: " + e.getMessage()
+                            + ". Remedy: check the program's path and the work directory " + workDirectory,
+                    e);
         }
     }
 
@@ -135,8 +137,11 @@ final class ToolProcess {
         if (Patience.until(terminateGrace, () -> members().isEmpty())) {
             return;
         }
-        LOG.error("{} (PID {}) does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process"
-                + " may be left damaged", name, pid());
+        LOG.error(
+                "{} (PID {}) does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process"
+                        + " may be left damaged",
+                name,
+                pid());
         kill(terminateGrace, signals);
     }
 
@@ -148,8 +153,8 @@ final class ToolProcess {
             return left.isEmpty();
         });
         if (!gone) {
-            throw new CheckpointException(name + " (PID " + pid() + ") does not even end on SIGKILL. Remedy: it waits for"
-                    + " its filesystem; abort that mount");
+            throw new CheckpointException(name + " (PID " + pid()
+                    + ") does not even end on SIGKILL. Remedy: it waits for" + " its filesystem; abort that mount");
         }
     }
 

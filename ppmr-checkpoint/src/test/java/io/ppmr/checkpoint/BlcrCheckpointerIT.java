@@ -107,7 +107,8 @@ class BlcrCheckpointerIT {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         Files.createFile(images.resolve("context.0"));
         RankCommand command = blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("rank 0") && message.contains("File exists"), message);
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
@@ -115,11 +116,12 @@ class BlcrCheckpointerIT {
 
     @Test
     void shouldLetTheOriginalRunWhenCancelled() throws Exception {
-        JobFixture.Job job = fixture.start(
-                "selfckpt-job", "a", "--size", "70m", "--passes", "6", "--seed", "7", "--pace", "1000");
+        JobFixture.Job job =
+                fixture.start("selfckpt-job", "a", "--size", "70m", "--passes", "6", "--seed", "7", "--pace", "1000");
         RankCommand command = blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
         command.cancel();
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("cancelled"), message);
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
@@ -133,7 +135,8 @@ class BlcrCheckpointerIT {
             image.truncate(30 << 20);
         }
         RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Input/output error"), message);
         original.requireHeld();
         original.end(JobFixture.LIMIT);
@@ -144,11 +147,15 @@ class BlcrCheckpointerIT {
     void shouldLeaveNothingWhenARestartThatWaitsForDataIsCancelled() throws Exception {
         // A FIFO that nobody writes to stands for a stream that does not come.
         Path fifo = images.resolve("context.0");
-        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
+        assertEquals(
+                0,
+                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                        .exitCode());
         RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
         assertEquals(null, command.await(Duration.ofMillis(300)));
         command.cancel();
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("cancelled"), message);
         fixture.requireNothingLeft();
     }
@@ -156,10 +163,14 @@ class BlcrCheckpointerIT {
     @Test
     void shouldFailWhenTheDeadlinePasses() throws Exception {
         Path fifo = images.resolve("context.0");
-        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
-        RankCommand command = blcr.restart(
-                new RestartTask(0, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(300)));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertEquals(
+                0,
+                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                        .exitCode());
+        RankCommand command =
+                blcr.restart(new RestartTask(0, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(300)));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("limit"), message);
         fixture.requireNothingLeft();
     }
@@ -168,8 +179,8 @@ class BlcrCheckpointerIT {
     void shouldGiveAnotherResultWhenOneByteOfTheImageIsFlipped() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
-        try (FileChannel image = FileChannel.open(
-                images.resolve("context.0"), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+        try (FileChannel image =
+                FileChannel.open(images.resolve("context.0"), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
             ByteBuffer one = ByteBuffer.allocate(1);
             image.read(one, 50 << 20);
             one.put(0, (byte) (one.get(0) ^ 1)).flip();
@@ -186,7 +197,8 @@ class BlcrCheckpointerIT {
     void shouldNameTheProcessWhenItBelongsToAnotherUser() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", new JobUser(0, 0), "a", SMALL);
         String message = assertThrows(
-                        CheckpointException.class, () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")))
+                        CheckpointException.class,
+                        () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")))
                 .getMessage();
         assertTrue(message.contains("PID " + job.root().pid()) && message.contains("user 0"), message);
         assertTrue(fixture.table.isRunning(job.root()));
@@ -210,7 +222,10 @@ class BlcrCheckpointerIT {
                 .create(fixture.programs)
                 .probe();
         assertFalse(none.available());
-        assertTrue(none.detail().contains("cr_nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        assertTrue(
+                none.detail().contains("cr_nothing is not installed")
+                        && !none.remedy().isEmpty(),
+                none.toString());
         Availability module = new CheckpointerSettings.Blcr(
                         fixture.bin.resolve("cr_checkpoint").toString(),
                         fixture.bin.resolve("cr_restart").toString(),
@@ -228,7 +243,8 @@ class BlcrCheckpointerIT {
         Checkpointer missing = new CheckpointerSettings.Blcr("cr_nothing", "cr_nothing", false, NamespacePolicy.AUTO)
                 .create(fixture.programs);
         RankCommand command = missing.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("cr_nothing"), message);
         assertTrue(fixture.table.isRunning(job.root()));
     }

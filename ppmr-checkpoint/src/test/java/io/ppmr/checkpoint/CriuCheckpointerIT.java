@@ -89,7 +89,9 @@ class CriuCheckpointerIT {
         third.requireHeld();
         held.requireHeld();
         assertEquals(2, third.processes().size());
-        assertNotEquals(second.processes().get(0).pidNamespace(), third.processes().get(0).pidNamespace());
+        assertNotEquals(
+                second.processes().get(0).pidNamespace(),
+                third.processes().get(0).pidNamespace());
         held.end(JobFixture.LIMIT);
         third.release();
         fixture.requireResult(job);
@@ -130,7 +132,8 @@ class CriuCheckpointerIT {
         try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
             pages.truncate(pages.size() / 2);
         }
-        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1"))
+                .getMessage();
         assertTrue(message.contains("rank 3") && message.contains("criu-restore-3.log"), message);
         original.requireHeld();
         original.release();
@@ -140,7 +143,8 @@ class CriuCheckpointerIT {
 
     @Test
     void shouldLeaveNothingWhenThereAreNoImages() throws Exception {
-        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1"))
+                .getMessage();
         assertTrue(message.contains("rank 3"), message);
         fixture.requireNothingLeft();
     }
@@ -149,7 +153,10 @@ class CriuCheckpointerIT {
     void shouldLeaveNothingWhenARestartThatWaitsForItsImageIsCancelled() throws Exception {
         // A FIFO that nobody writes to stands for an inventory that has not come.
         Path fifo = images.resolve("inventory.img");
-        assertEquals(0, HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT).exitCode());
+        assertEquals(
+                0,
+                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                        .exitCode());
         RankCommand command = criu.restart(fixture.restart(3, images, "r1"));
         assertEquals(null, command.await(Duration.ofMillis(500)));
         command.cancel();
@@ -161,7 +168,8 @@ class CriuCheckpointerIT {
     void shouldLetTheOriginalRunWhenTheDumpFails() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         Path nowhere = fixture.base.resolve("no-such-directory");
-        String message = assertThrows(CheckpointException.class, () -> dump(job.root(), nowhere, "d1")).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> dump(job.root(), nowhere, "d1"))
+                .getMessage();
         assertTrue(message.contains("rank 3"), message);
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
@@ -180,9 +188,14 @@ class CriuCheckpointerIT {
     @Test
     void shouldSayWhatIsMissingWhenProbed() throws Exception {
         assertTrue(criu.probe().available(), criu.probe().toString());
-        Availability none = CheckpointerSettings.Criu.of(List.of("criu-nothing")).create(fixture.programs).probe();
+        Availability none = CheckpointerSettings.Criu.of(List.of("criu-nothing"))
+                .create(fixture.programs)
+                .probe();
         assertFalse(none.available());
-        assertTrue(none.detail().contains("criu-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        assertTrue(
+                none.detail().contains("criu-nothing is not installed")
+                        && !none.remedy().isEmpty(),
+                none.toString());
         Availability helpers = CheckpointerSettings.Criu.of(CriuInstall.program())
                 .create(new NativePrograms(fixture.base))
                 .probe();

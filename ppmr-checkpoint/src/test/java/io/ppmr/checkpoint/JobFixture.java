@@ -48,7 +48,8 @@ final class JobFixture implements AutoCloseable {
     private JobFixture(JobUser user) throws IOException {
         this.user = user;
         Assumptions.assumeTrue(
-                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: jobs run as an ordinary user");
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0),
+                "needs root: jobs run as an ordinary user");
         base = Files.createTempDirectory("ppmr-checkpoint-it");
         Files.setPosixFilePermissions(base, PosixFilePermissions.fromString("rwxr-xr-x"));
         bin = Files.createDirectory(base.resolve("bin"));
@@ -66,8 +67,8 @@ final class JobFixture implements AutoCloseable {
 
     /** A new directory of the job's user. */
     Path userDirectory(String name) throws IOException {
-        Path directory = Files.createDirectory(base.resolve(name), PosixFilePermissions.asFileAttribute(
-                PosixFilePermissions.fromString("rwx------")));
+        Path directory = Files.createDirectory(
+                base.resolve(name), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         Files.setAttribute(directory, "unix:uid", user.uid());
         Files.setAttribute(directory, "unix:gid", user.gid());
         return directory;
@@ -105,8 +106,17 @@ final class JobFixture implements AutoCloseable {
         assertEquals(0, expected.exitCode(), expected.output());
 
         List<String> command = new ArrayList<>(List.of(
-                programs.launch().toString(), "--uid", "" + user.uid(), "--gid", "" + user.gid(), "--",
-                bin.resolve(program).toString(), "--out", out.toString(), "--progress", progress.toString()));
+                programs.launch().toString(),
+                "--uid",
+                "" + user.uid(),
+                "--gid",
+                "" + user.gid(),
+                "--",
+                bin.resolve(program).toString(),
+                "--out",
+                out.toString(),
+                "--progress",
+                progress.toString()));
         command.addAll(arguments);
         Process process = new ProcessBuilder(command)
                 .directory(jobs.toFile())
@@ -114,8 +124,7 @@ final class JobFixture implements AutoCloseable {
                 .redirectErrorStream(true)
                 .redirectOutput(ToolProcess.NULL)
                 .start();
-        assertTrue(
-                Patience.until(LIMIT, () -> Files.exists(progress) && lines(progress) > 0), "the job has not begun");
+        assertTrue(Patience.until(LIMIT, () -> Files.exists(progress) && lines(progress) > 0), "the job has not begun");
         return new Job(table.of((int) process.pid()), out, progress, expected.output());
     }
 
@@ -175,8 +184,11 @@ final class JobFixture implements AutoCloseable {
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path entry : entries) {
                 int pid = Integer.parseInt(entry.getFileName().toString());
-                boolean ours = commandLine(pid).contains(base.toString()) || program(entry).startsWith(base.toString());
-                if (ours && pid != ProcessHandle.current().pid() && table.find(pid).isPresent()) {
+                boolean ours = commandLine(pid).contains(base.toString())
+                        || program(entry).startsWith(base.toString());
+                if (ours
+                        && pid != ProcessHandle.current().pid()
+                        && table.find(pid).isPresent()) {
                     found.add(pid);
                 }
             }
@@ -194,7 +206,8 @@ final class JobFixture implements AutoCloseable {
 
     private static String commandLine(int pid) {
         try {
-            return Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1).replace('\0', ' ');
+            return Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1)
+                    .replace('\0', ' ');
         } catch (IOException gone) {
             return "";
         }

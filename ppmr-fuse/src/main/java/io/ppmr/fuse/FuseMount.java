@@ -26,6 +26,7 @@ public final class FuseMount implements AutoCloseable {
     private static final int REQUEST_BYTES = 128 * 1024;
     /** How long a close waits for clients to leave by themselves before it aborts what they wait for. */
     private static final long GRACE_NS = TimeUnit.MILLISECONDS.toNanos(300);
+
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);
     private static final long ONE_PROBE_NS = TimeUnit.SECONDS.toNanos(3);
 
@@ -88,7 +89,8 @@ public final class FuseMount implements AutoCloseable {
         if (!ended.isCompletedExceptionally()) {
             return Optional.empty();
         }
-        return Optional.of(ended.handle((none, failure) -> (MountException) failure).join());
+        return Optional.of(
+                ended.handle((none, failure) -> (MountException) failure).join());
     }
 
     /** Completes when the mount has ended: ordinarily after {@link #close}, with {@link #failure} if it was lost. */
@@ -113,8 +115,9 @@ public final class FuseMount implements AutoCloseable {
             closeOnce();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new MountException("closing " + mountPoint + " was interrupted; if it is still mounted, the next"
-                    + " start clears it", e);
+            throw new MountException(
+                    "closing " + mountPoint + " was interrupted; if it is still mounted, the next" + " start clears it",
+                    e);
         }
     }
 
@@ -129,7 +132,8 @@ public final class FuseMount implements AutoCloseable {
             }
         }
         if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
-            LOG.warn("{}: still in use, by open files or in another mount namespace; its connection is aborted",
+            LOG.warn(
+                    "{}: still in use, by open files or in another mount namespace; its connection is aborted",
                     mountPoint);
             abortConnection(entry.get());
         }
@@ -214,7 +218,8 @@ public final class FuseMount implements AutoCloseable {
             }
             awaitLoopEnd(POLL_NS);
         }
-        List<String> command = List.of("stat", "--", mountPoint.resolve(probeName).toString());
+        List<String> command =
+                List.of("stat", "--", mountPoint.resolve(probeName).toString());
         while (!adapter.awaitProbe(0)) {
             requireLoopRuns();
             long leftNs = deadlineNs - System.nanoTime();
@@ -234,10 +239,13 @@ public final class FuseMount implements AutoCloseable {
     private void requireLoopRuns() throws MountException {
         if (loopEnd.isDone()) {
             throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
-                    + " error. " + (MountCalls.isRoot()
-                    ? "Is /dev/fuse there, and is this container allowed to mount?"
-                    : "Is fusermount installed, may this user open /dev/fuse (mode 0666), does it own the mount point"
-                            + (options.allowOther() ? ", and does /etc/fuse.conf say user_allow_other?" : "?")));
+                    + " error. "
+                    + (MountCalls.isRoot()
+                            ? "Is /dev/fuse there, and is this container allowed to mount?"
+                            : "Is fusermount installed, may this user open /dev/fuse (mode 0666), does it own the mount point"
+                                    + (options.allowOther()
+                                            ? ", and does /etc/fuse.conf say user_allow_other?"
+                                            : "?")));
         }
     }
 
@@ -258,7 +266,9 @@ public final class FuseMount implements AutoCloseable {
     }
 
     private Optional<MountEntry> ownEntry() throws IOException {
-        return MountEntry.at(mountPoint).stream().filter(entry -> entry.source().equals(source)).findFirst();
+        return MountEntry.at(mountPoint).stream()
+                .filter(entry -> entry.source().equals(source))
+                .findFirst();
     }
 
     private boolean awaitLoopEnd(long timeoutNs) throws InterruptedException {

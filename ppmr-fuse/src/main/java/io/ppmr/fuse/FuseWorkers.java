@@ -19,6 +19,7 @@ final class FuseWorkers {
     private static final int IDLE_MAX = 10;
     /** One for each call that may be blocked in the view at a time; far above any sane number of ranks. */
     private static final int WORKERS_MAX = 4096;
+
     private static final int EINTR = -4;
 
     private final LibFuse29 library;
@@ -49,8 +50,10 @@ final class FuseWorkers {
     private void startOne() {
         int now = running.incrementAndGet();
         if (now > WORKERS_MAX) {
-            LOG.error("{}: {} calls are blocked in the filesystem view; further ones wait until one of them ends",
-                    name, WORKERS_MAX);
+            LOG.error(
+                    "{}: {} calls are blocked in the filesystem view; further ones wait until one of them ends",
+                    name,
+                    WORKERS_MAX);
             running.decrementAndGet();
             return;
         }
@@ -61,8 +64,11 @@ final class FuseWorkers {
             thread.start();
         } catch (OutOfMemoryError e) {
             // The caller has a request in hand that must still be answered; a worker that comes back tries again.
-            LOG.error("{}: no thread can be started beside the {} that run; raise TasksMax or 'ulimit -u'",
-                    name, now - 1, e);
+            LOG.error(
+                    "{}: no thread can be started beside the {} that run; raise TasksMax or 'ulimit -u'",
+                    name,
+                    now - 1,
+                    e);
             idle.decrementAndGet();
             leave();
         }

@@ -23,8 +23,14 @@ public interface LibFuse29 {
     }
 
     /** Mounts; answers the {@code struct fuse}, or null after a message on standard error. */
-    Pointer fuse_setup(int count, @In String[] arguments, Pointer operations, long operationsBytes,
-            Pointer mountPointOut, Pointer multithreadedOut, Pointer userData);
+    Pointer fuse_setup(
+            int count,
+            @In String[] arguments,
+            Pointer operations,
+            long operationsBytes,
+            Pointer mountPointOut,
+            Pointer multithreadedOut,
+            Pointer userData);
 
     /** Unmounts where still mounted, and frees what setup made; nobody may use it any more. */
     void fuse_teardown(Pointer fuse, Pointer mountPoint);

@@ -20,6 +20,7 @@ import ru.serce.jnrfuse.struct.FuseOperations;
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
     private static final int NULLPATH_OK = 1;
+
     private static final int UTIME_OMIT_OK = 4;
     private static final int POINTER_BYTES = 8;
 
@@ -61,8 +62,14 @@ final class LibFuseSession extends FuseStubFS {
         Runtime runtime = Runtime.getSystemRuntime();
         Pointer mountPoint = Memory.allocateDirect(runtime, POINTER_BYTES, true);
         Pointer multithreaded = Memory.allocateDirect(runtime, POINTER_BYTES, true);
-        Pointer fuse = library.fuse_setup(arguments.length, arguments, Struct.getMemory(fuseOperations),
-                Struct.size(fuseOperations), mountPoint, multithreaded, null);
+        Pointer fuse = library.fuse_setup(
+                arguments.length,
+                arguments,
+                Struct.getMemory(fuseOperations),
+                Struct.size(fuseOperations),
+                mountPoint,
+                multithreaded,
+                null);
         if (fuse == null) {
             return false;
         }

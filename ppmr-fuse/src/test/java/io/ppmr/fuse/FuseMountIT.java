@@ -34,7 +34,8 @@ class FuseMountIT {
 
     @BeforeEach
     void mount() throws Exception {
-        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-test").forAllUsers());
+        mount = FuseMount.mount(
+                view, mountPoint, MountOptions.named("ppmr-test").forAllUsers());
         client = new ClientProcess(mountPoint);
         files = client.driver();
     }
@@ -54,21 +55,22 @@ class FuseMountIT {
 
     private static CompletableFuture<byte[]> inBackground(java.util.concurrent.Callable<byte[]> call) {
         CompletableFuture<byte[]> result = new CompletableFuture<>();
-        Thread thread = new Thread(() -> {
-            try {
-                result.complete(call.call());
-            } catch (Exception e) {
-                result.completeExceptionally(e);
-            }
-        }, "background call");
+        Thread thread = new Thread(
+                () -> {
+                    try {
+                        result.complete(call.call());
+                    } catch (Exception e) {
+                        result.completeExceptionally(e);
+                    }
+                },
+                "background call");
         thread.setDaemon(true);
         thread.start();
         return result;
     }
 
     private static String errnoOf(CompletableFuture<byte[]> call) {
-        ExecutionException failed =
-                assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
         return ((FilesystemDriver.Failure) failed.getCause()).errno();
     }
 
@@ -137,14 +139,18 @@ class FuseMountIT {
         MountCalls.detach(mount.mountPoint());
         Await.until("the loss is seen", () -> mount.failure().isPresent());
         assertFalse(mount.isMounted());
-        assertTrue(mount.failure().orElseThrow().getMessage().contains(mount.mountPoint().toString()));
+        assertTrue(mount.failure()
+                .orElseThrow()
+                .getMessage()
+                .contains(mount.mountPoint().toString()));
     }
 
     @Test
     void shouldReportLossAndTakeMountOffWhenConnectionIsAborted() throws Exception {
         assertTrue(FuseControl.abort(MountEntry.at(mount.mountPoint()).get(0).deviceMinor()));
         Await.until("the loss is seen", () -> mount.failure().isPresent());
-        Await.until("the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());
+        Await.until(
+                "the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());
     }
 
     @Test
@@ -156,7 +162,8 @@ class FuseMountIT {
         String own = mountPoint.resolve("rank-0").toString();
         String other = mountPoint.resolve("rank-1").toString();
         assertTrue(as(65534, "cat", own + "/image").succeeded());
-        assertTrue(as(65534, "dd", "if=/dev/zero", "of=" + own + "/made", "count=1").succeeded());
+        assertTrue(as(65534, "dd", "if=/dev/zero", "of=" + own + "/made", "count=1")
+                .succeeded());
         assertEquals(65534, view.attributes("/rank-0/made").uid());
         ChildProcess.Result read = as(65534, "cat", other + "/image");
         assertFalse(read.succeeded());
@@ -172,7 +179,12 @@ class FuseMountIT {
         try {
             java.nio.file.Files.write(from.resolve("file"), new byte[300_000]);
             ChildProcess.Result copied = ChildProcess.run(
-                    List.of("cp", "-a", from.toString(), mountPoint.resolve("copy").toString()), COMMAND_TIMEOUT_NS);
+                    List.of(
+                            "cp",
+                            "-a",
+                            from.toString(),
+                            mountPoint.resolve("copy").toString()),
+                    COMMAND_TIMEOUT_NS);
             assertEquals("", copied.output());
             assertTrue(copied.succeeded(), copied.describe());
             assertEquals(300_000, view.attributes("/copy/file").sizeBytes());
@@ -186,9 +198,11 @@ class FuseMountIT {
     void shouldRefuseHardLinkAndPipeWhenMade() throws Exception {
         create("/file", 0644, 0);
         String file = mountPoint.resolve("file").toString();
-        assertTrue(ChildProcess.run(List.of("ln", file, file + "2"), COMMAND_TIMEOUT_NS).output()
+        assertTrue(ChildProcess.run(List.of("ln", file, file + "2"), COMMAND_TIMEOUT_NS)
+                .output()
                 .contains("Operation not permitted"));
-        assertTrue(ChildProcess.run(List.of("mkfifo", file + "3"), COMMAND_TIMEOUT_NS).output()
+        assertTrue(ChildProcess.run(List.of("mkfifo", file + "3"), COMMAND_TIMEOUT_NS)
+                .output()
                 .contains("Operation not permitted"));
         assertEquals(List.of("file"), view.list("/"));
     }
@@ -201,16 +215,16 @@ class FuseMountIT {
         files.write(file, ones, 0);
         files.close(file);
         String path = mountPoint.resolve("data").toString();
-        assertTrue(ChildProcess.run(
-                List.of("fallocate", "-p", "-o", "4096", "-l", "4096", path), COMMAND_TIMEOUT_NS).succeeded());
+        assertTrue(ChildProcess.run(List.of("fallocate", "-p", "-o", "4096", "-l", "4096", path), COMMAND_TIMEOUT_NS)
+                .succeeded());
         int again = files.open("/data", "r");
         byte[] data = files.read(again, 10_000, 0);
         files.close(again);
         assertEquals(8192, data.length);
         assertEquals(1, data[4095]);
         assertEquals(0, data[4096]);
-        assertTrue(ChildProcess.run(
-                List.of("touch", "-m", "-d", "@1000000000.5", path), COMMAND_TIMEOUT_NS).succeeded());
+        assertTrue(ChildProcess.run(List.of("touch", "-m", "-d", "@1000000000.5", path), COMMAND_TIMEOUT_NS)
+                .succeeded());
         assertEquals(1_000_000_000_500_000_000L, view.attributes("/data").modifiedEpochNs());
     }
 }

@@ -64,8 +64,8 @@ class StaleMountIT {
         try (FuseMount mount = FuseMount.mount(new InMemoryView(), mountPoint, MountOptions.named("ppmr-next"))) {
             assertTrue(mount.isMounted());
             assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
-            assertTrue(ChildProcess.run(
-                    List.of("ls", mountPoint.toString()), TimeUnit.SECONDS.toNanos(5)).succeeded());
+            assertTrue(ChildProcess.run(List.of("ls", mountPoint.toString()), TimeUnit.SECONDS.toNanos(5))
+                    .succeeded());
         }
         assertEquals(List.of(), MountEntry.at(mountPoint.toRealPath()));
     }
@@ -82,7 +82,8 @@ class StaleMountIT {
     void shouldMountAgainAndFreeServiceWhenItHangsOnItsOwnMount() throws Exception {
         Path mountPoint = startService("hold");
         service.destroyForcibly();
-        ServiceIdentity killed = ServiceIdentity.parse(MountEntry.at(mountPoint.toRealPath()).get(0).source());
+        ServiceIdentity killed = ServiceIdentity.parse(
+                MountEntry.at(mountPoint.toRealPath()).get(0).source());
         Await.until("the killed service is seen as not serving", () -> !killed.isServing());
         assertFalse(service.waitFor(1, TimeUnit.SECONDS), "it does not hang, so this test shows nothing");
         mountAgain(mountPoint);
@@ -93,8 +94,8 @@ class StaleMountIT {
     void shouldRefuseByNameWhenServiceStillRuns() throws Exception {
         Path mountPoint = startService();
         MountException refused = assertThrows(MountException.class, () -> mountAgain(mountPoint));
-        assertTrue(refused.getMessage().contains("served by the running process " + service.pid()),
-                refused.getMessage());
+        assertTrue(
+                refused.getMessage().contains("served by the running process " + service.pid()), refused.getMessage());
         assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
     }
 
@@ -119,11 +120,14 @@ class StaleMountIT {
     void shouldRefuseByNameWhenMountPointIsMissingOrNoDirectory() throws Exception {
         Files.createDirectory(folder.resolve("mnt"));
         Path file = Files.createFile(folder.resolve("file"));
-        assertTrue(assertThrows(MountException.class, () -> mountAgain(file)).getMessage()
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(file))
+                .getMessage()
                 .contains("is not a directory"));
-        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none"))).getMessage()
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none")))
+                .getMessage()
                 .contains("does not exist; create it"));
-        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none/below"))).getMessage()
+        assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none/below")))
+                .getMessage()
                 .contains("nor does its parent"));
     }
 

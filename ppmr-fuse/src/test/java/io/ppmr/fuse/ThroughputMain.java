@@ -22,16 +22,17 @@ final class ThroughputMain {
     private ThroughputMain() {}
 
     public static void main(String[] arguments) throws Exception {
-        WarmupPlan.Direction direction = arguments[0].equals("write")
-                ? WarmupPlan.Direction.WRITE : WarmupPlan.Direction.READ;
+        WarmupPlan.Direction direction =
+                arguments[0].equals("write") ? WarmupPlan.Direction.WRITE : WarmupPlan.Direction.READ;
         int small = Integer.parseInt(arguments[1]);
         int mibEach = Integer.parseInt(arguments[2]);
         NullView view = new NullView();
         Path mountPoint = Files.createTempDirectory("ppmr-throughput");
         try (FuseMount mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-throughput"))) {
             if (small > 0) {
-                System.out.println(Warmup.run(mount.mountPoint(), new WarmupPlan(
-                        direction, CLIENTS, small, 64 << 20, 8, TimeUnit.SECONDS.toNanos(20))));
+                System.out.println(Warmup.run(
+                        mount.mountPoint(),
+                        new WarmupPlan(direction, CLIENTS, small, 64 << 20, 8, TimeUnit.SECONDS.toNanos(20))));
             }
             measure(view, mount.mountPoint(), direction, mibEach);
         } finally {
@@ -50,8 +51,12 @@ final class ThroughputMain {
         long markNs = System.nanoTime();
         for (int client = 0; client < CLIENTS; client++) {
             String file = directory.resolve("measured-" + client).toString();
-            clients.add(ChildProcess.start(List.of("dd", "if=" + (writes ? "/dev/zero" : file),
-                    "of=" + (writes ? file : "/dev/null"), "bs=128K", "count=" + mibEach * 8)));
+            clients.add(ChildProcess.start(List.of(
+                    "dd",
+                    "if=" + (writes ? "/dev/zero" : file),
+                    "of=" + (writes ? file : "/dev/null"),
+                    "bs=128K",
+                    "count=" + mibEach * 8)));
         }
         long total = ((long) mibEach * CLIENTS) << 20;
         long deadlineNs = markNs + DEADLINE_NS;
@@ -61,7 +66,9 @@ final class ThroughputMain {
             now = view.bytes.sum();
             if (now - mark >= SLICE_BYTES) {
                 long nowNs = System.nanoTime();
-                System.out.printf("%6d MiB moved  %7.0f MiB/s  (%d bytes a request)%n", (now - start) >> 20,
+                System.out.printf(
+                        "%6d MiB moved  %7.0f MiB/s  (%d bytes a request)%n",
+                        (now - start) >> 20,
                         (now - mark) / MIB / ((nowNs - markNs) / 1e9),
                         (now - mark) / (view.calls.sum() - callsMark));
                 mark = now;

@@ -28,8 +28,7 @@ class WarmupIT {
         try (FuseMount mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-test"))) {
             for (WarmupPlan.Direction direction : WarmupPlan.Direction.values()) {
                 long before = view.bytes.sum();
-                WarmupReport report =
-                        Warmup.run(mount.mountPoint(), plan(direction, TimeUnit.SECONDS.toNanos(30)));
+                WarmupReport report = Warmup.run(mount.mountPoint(), plan(direction, TimeUnit.SECONDS.toNanos(30)));
                 assertTrue(report.complete(), report.remark());
                 assertEquals(view.bytes.sum() - before, report.bytes());
                 assertTrue(report.bytes() >= 1000L * WarmupPlan.SMALL_BYTES + 2 * LARGE_BYTES);
@@ -49,8 +48,8 @@ class WarmupIT {
                 view.release(view.create(path, new OpenFlags(1), 0644, new Caller(0, 0, 1)));
                 view.hold(path, InMemoryView.Held.READ);
             }
-            WarmupReport report = Warmup.run(
-                    mount.mountPoint(), plan(WarmupPlan.Direction.READ, TimeUnit.MILLISECONDS.toNanos(500)));
+            WarmupReport report =
+                    Warmup.run(mount.mountPoint(), plan(WarmupPlan.Direction.READ, TimeUnit.MILLISECONDS.toNanos(500)));
             assertFalse(report.complete());
             assertTrue(report.remark().contains("killed at its deadline"), report.remark());
             assertTrue(report.elapsedNs() < TimeUnit.SECONDS.toNanos(10));
@@ -59,8 +58,8 @@ class WarmupIT {
 
     @Test
     void shouldSayWhyWhenDirectoryIsMissing() throws Exception {
-        WarmupReport report = Warmup.run(mountPoint.resolve("none"),
-                plan(WarmupPlan.Direction.WRITE, TimeUnit.SECONDS.toNanos(10)));
+        WarmupReport report =
+                Warmup.run(mountPoint.resolve("none"), plan(WarmupPlan.Direction.WRITE, TimeUnit.SECONDS.toNanos(10)));
         assertFalse(report.complete());
         assertTrue(report.remark().contains("No such file or directory"), report.remark());
     }

@@ -57,7 +57,10 @@ public final class ControlMessageCodec {
                     .writeUtf8(m.migrationId())
                     .writeUtf8(m.job())
                     .writeUtf8(m.checkpointer());
-            out.writeInt(m.chunkBytes()).writeInt(m.dataConnections()).writeInt(m.uid()).writeInt(m.gid());
+            out.writeInt(m.chunkBytes())
+                    .writeInt(m.dataConnections())
+                    .writeInt(m.uid())
+                    .writeInt(m.gid());
             writeInts(out, m.ranks());
         } else if (message instanceof ControlMessage.Accept m) {
             out.writeByte((byte) 2).writeLong(m.clockNs());
@@ -103,7 +106,14 @@ public final class ControlMessageCodec {
         return switch (code) {
             case 1 ->
                 new ControlMessage.Begin(
-                        text(in),text(in),text(in),in.readInt(),in.readInt(),in.readInt(),in.readInt(),readInts(in));
+                        text(in),
+                        text(in),
+                        text(in),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        readInts(in));
             case 2 -> new ControlMessage.Accept(in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->

@@ -53,8 +53,10 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
             server.bind(address);
         } catch (IOException e) {
             server.close();
-            throw new IOException("cannot listen on " + address + ": " + e.getMessage()
-                    + " (is another ppmr target running, or the address not this node's?)", e);
+            throw new IOException(
+                    "cannot listen on " + address + ": " + e.getMessage()
+                            + " (is another ppmr target running, or the address not this node's?)",
+                    e);
         }
         daemon(this::acceptAll, "ppmr-listen");
     }
@@ -107,8 +109,8 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
         try {
             channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
             channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
-            Handshake.Accepted accepted = new Handshake(channel, authenticator, System.nanoTime() + HANDSHAKE_NS)
-                    .asTarget(this);
+            Handshake.Accepted accepted =
+                    new Handshake(channel, authenticator, System.nanoTime() + HANDSHAKE_NS).asTarget(this);
             if (accepted.kind() == ConnectionKind.DATA) {
                 BlockingQueue<SocketChannel> arriving = dataConnections.get(accepted.session());
                 handedOver = arriving != null && arriving.add(channel);

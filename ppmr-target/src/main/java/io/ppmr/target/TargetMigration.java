@@ -6,7 +6,9 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.target.image.ArrivingImages;
@@ -102,8 +104,7 @@ final class TargetMigration {
             Path work = WorkDirectories.create(workRoot, rank, user);
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
             restarts.put(
-                    rank,
-                    checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline())));
+                    rank, checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline())));
         }
     }
 
@@ -170,7 +171,9 @@ final class TargetMigration {
             LOG.error(
                     "migration {}: IN DOUBT: {} ranks are restored and held here, and the source has not said whether "
                             + "the originals are gone ({}); they stay held until the source connects again and says so",
-                    begin.migrationId(), restored.size(), event == null ? "it is silent" : failureIn(event));
+                    begin.migrationId(),
+                    restored.size(),
+                    event == null ? "it is silent" : failureIn(event));
         }
     }
 

@@ -125,9 +125,10 @@ public final class TargetService implements AutoCloseable {
             link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
         } else {
             waiting.add(said);
-            link.send(said.message() instanceof ControlMessage.Commit
-                    ? new ControlMessage.Committed(id)
-                    : new ControlMessage.RolledBack(id));
+            link.send(
+                    said.message() instanceof ControlMessage.Commit
+                            ? new ControlMessage.Committed(id)
+                            : new ControlMessage.RolledBack(id));
         }
     }
 

@@ -77,8 +77,7 @@ public final class OutgoingFiles {
         return inOrder(() -> {
             OutgoingFile file = new OutgoingFile(files.length + 1, path, rank, pool, claims, outlet);
             tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
-            outlet.message(new Created(
-                    file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+            outlet.message(new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
             OutgoingFile[] more = Arrays.copyOf(files, files.length + 1);
             more[files.length] = file;
             files = more;
@@ -90,8 +89,7 @@ public final class OutgoingFiles {
         rankOf(path);
         inOrder(() -> {
             tree.addDirectory(path, mode & ~FileType.MASK, uid, gid);
-            outlet.message(
-                    new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+            outlet.message(new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
             return null;
         });
     }

@@ -126,7 +126,8 @@ public final class SessionAgent implements Agent {
             case RELEASE -> claims.release(release.wrap(buffer, offset).sourceChunk());
             case SYNCED -> outlet.synced(value.wrap(buffer, offset).value());
             case MESSAGE -> events.accept(new SessionEvent.Said(ControlMessageCodec.decode(buffer, offset)));
-            default -> throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes is not for a source");
+            default ->
+                throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes is not for a source");
         }
     }
 

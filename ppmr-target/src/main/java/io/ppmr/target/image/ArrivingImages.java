@@ -13,7 +13,6 @@ import io.ppmr.protocol.ControlMessage.Changed;
 import io.ppmr.protocol.ControlMessage.Created;
 import io.ppmr.protocol.ControlMessage.Removed;
 import io.ppmr.protocol.ControlMessage.Renamed;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -255,7 +254,9 @@ public final class ArrivingImages {
         rankOf(path);
         int slash = path.lastIndexOf('/');
         String name = path.substring(slash + 1);
-        return root + path.substring(0, slash + 1) + checkpointer.finalNameOf(name).orElse(name);
+        return root
+                + path.substring(0, slash + 1)
+                + checkpointer.finalNameOf(name).orElse(name);
     }
 
     private RankImage rankOf(String path) throws ImageException {

@@ -1,9 +1,9 @@
 package io.ppmr.target.image;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import org.agrona.concurrent.UnsafeBuffer;
-import java.nio.ByteBuffer;
 
 /**
  * Room for the heads of all files of a migration, outside the pool and with a budget of its own. Owned by the session's

@@ -80,8 +80,8 @@ final class Pulls {
 
     void add(Slot slot, AdvertiseFrame frame) throws ProtocolException {
         if (frame.order() != nextOrder) {
-            throw new ProtocolException("advertisement " + frame.order() + " where " + nextOrder
-                    + " was due: a frame was lost or doubled");
+            throw new ProtocolException(
+                    "advertisement " + frame.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
         }
         nextOrder++;
         int chunk = slot.chunk();

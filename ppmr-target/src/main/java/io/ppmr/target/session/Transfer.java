@@ -105,8 +105,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         int chunks = pool.geometry().chunkCount();
         freedChunks = new ChunkBits(chunks);
         freedNow = new long[freedChunks.wordCount()];
-        staging = new StagingArea(
-                settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
+        staging = new StagingArea(settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
         images = new ArrivingImages(imageSetting, this);
         ledger = new SlotLedger(pool, laneChunks, staging, imageSetting.ranks().size(), this);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
@@ -158,7 +157,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
                     file.end(value.value());
                     ledger.fileEnded(file);
                 }
-                case END_OF_IMAGE -> images.endRank((int) value.wrap(buffer, offset).value());
+                case END_OF_IMAGE ->
+                    images.endRank((int) value.wrap(buffer, offset).value());
                 default -> throw new ProtocolException("frame " + type + " is not for a target");
             }
         } catch (ImageException e) {
@@ -383,7 +383,10 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     @Override
     public void seekRefused(ArrivingFile file, long offset) {
         refusedSeeks.incrementAndGet();
-        LOG.warn("file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
-                + "configure the checkpointer as retained", file.name(), offset);
+        LOG.warn(
+                "file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
+                        + "configure the checkpointer as retained",
+                file.name(),
+                offset);
     }
 }

@@ -51,7 +51,8 @@ final class TransferWatch {
         }
         if (standingNs > stallLimitNs && !images.complete()) {
             return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(standingNs)
-                    + " s (stall.limit): " + (images.hasWaitingReader()
+                    + " s (stall.limit): "
+                    + (images.hasWaitingReader()
                             ? "a restart waits for bytes that no checkpointer writes"
                             : "the checkpointers write nothing, or their restarts do not read");
         }

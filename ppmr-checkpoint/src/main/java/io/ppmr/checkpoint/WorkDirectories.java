@@ -1,6 +1,5 @@
-package io.ppmr.target;
+package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.JobUser;
 import java.io.IOException;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
@@ -9,11 +8,11 @@ import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** The directories in which restart commands keep their own files: one a rank, which only the job's user can enter. */
-final class WorkDirectories {
+/** The directories in which checkpoint and restart commands keep their own files: one a rank, which only the job's user can enter. */
+public final class WorkDirectories {
     private WorkDirectories() {}
 
-    static Path create(Path root, int rank, JobUser user) throws IOException {
+    public static Path create(Path root, int rank, JobUser user) throws IOException {
         Files.createDirectories(root);
         Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwx--x--x"));
         Path directory = Files.createDirectory(root.resolve("rank-" + rank));
@@ -25,7 +24,7 @@ final class WorkDirectories {
         return directory;
     }
 
-    static void remove(Path root) throws IOException {
+    public static void remove(Path root) throws IOException {
         if (!Files.exists(root)) {
             return;
         }

@@ -1,4 +1,4 @@
-package io.ppmr.target;
+package io.ppmr.checkpoint;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -6,16 +6,19 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** This process's peak resident memory: VmHWM of /proc/self/status, from proc(5). */
-final class ResidentMemory {
+public final class ResidentMemory {
     private static final String FIELD = "VmHWM:";
 
     private ResidentMemory() {}
 
-    static long peakBytes() {
+    public static long peakBytes() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
                 if (line.startsWith(FIELD)) {
-                    return Long.parseLong(line.substring(FIELD.length()).replace("kB", "").strip()) * 1024;
+                    return Long.parseLong(line.substring(FIELD.length())
+                                    .replace("kB", "")
+                                    .strip())
+                            * 1024;
                 }
             }
         } catch (IOException e) {

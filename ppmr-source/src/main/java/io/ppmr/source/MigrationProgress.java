@@ -1,0 +1,25 @@
+package io.ppmr.source;
+
+/**
+ * How far a migration is.
+ *
+ * @param step what is being done
+ * @param sentBytes bytes that the checkpointers have written
+ * @param arrivedBytes bytes that have arrived at the target
+ * @param readBytes bytes that the restarts have read
+ * @param stagedBytes bytes that went to staging
+ * @param seconds since the migration's start
+ */
+public record MigrationProgress(
+        Step step, long sentBytes, long arrivedBytes, long readBytes, long stagedBytes, double seconds) {
+
+    /** The steps of a migration, in their order (paper 1, section III). */
+    public enum Step {
+        CONNECT,
+        CHECKPOINT,
+        RESTART,
+        COMMIT,
+        ROLL_BACK,
+        DONE
+    }
+}

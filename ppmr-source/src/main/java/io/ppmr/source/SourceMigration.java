@@ -1,0 +1,232 @@
+package io.ppmr.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CheckpointTask;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.source.MigrationProgress.Step;
+import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.session.SessionEvent;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One migration at the source: every rank is checkpointed at once into the mount while the target restarts them out of
+ * its own (paper 1, section IV). The originals are ended only when the target holds every restored rank; on any failure
+ * before that they go on.
+ *
+ * <p>Runs on the thread that calls {@link #run}, which owns everything here but the session.
+ */
+final class SourceMigration {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
+    private static final Duration POLL = Duration.ofMillis(5);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final long RELEASE_WAIT_S = 20;
+    private static final long ROLL_BACK_WAIT_S = 60;
+
+    private final String id;
+    private final Job job;
+    private final SourceSettings settings;
+    private final SourceSession session;
+    private final ProcessTable processes;
+    private final MigrationRecord journal;
+    private final Path workRoot;
+    private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
+    private final List<HeldRank> originals = new ArrayList<>();
+
+    SourceMigration(
+            String id,
+            Job job,
+            SourceSettings settings,
+            SourceSession session,
+            ProcessTable processes,
+            MigrationRecord journal) {
+        this.id = id;
+        this.job = job;
+        this.settings = settings;
+        this.session = session;
+        this.processes = processes;
+        this.journal = journal;
+        this.workRoot = settings.workDirectory().resolve(session.directory());
+    }
+
+    MigrationReport run() throws InterruptedException {
+        try {
+            List<ProcessIdentity> roots = roots();
+            String refusal = session.begin(job, id, journal);
+            if (refusal != null) {
+                return journal.report(Outcome.REFUSED, refusal);
+            }
+            journal.step(Step.CHECKPOINT);
+            startCheckpoints(roots);
+            awaitPrepared();
+        } catch (IOException | CheckpointException e) {
+            return rollBack(e.getMessage());
+        }
+        return commit();
+    }
+
+    /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
+    private List<ProcessIdentity> roots() throws CheckpointException {
+        List<ProcessIdentity> roots = new ArrayList<>();
+        for (Job.RankProcess rank : job.ranks()) {
+            ProcessIdentity root = processes.of(rank.pid());
+            processes.requireOwner(root, job.user());
+            roots.add(root);
+        }
+        return roots;
+    }
+
+    private void startCheckpoints(List<ProcessIdentity> roots) throws IOException, CheckpointException {
+        for (int i = 0; i < roots.size(); i++) {
+            int rank = job.ranks().get(i).rank();
+            Path work = WorkDirectories.create(workRoot, rank, job.user());
+            Path images = session.imageDirectory(rank);
+            checkpoints.put(
+                    rank,
+                    job.checkpointer()
+                            .checkpoint(new CheckpointTask(
+                                    rank, roots.get(i), job.user(), images, work, settings.checkpointDeadline())));
+        }
+    }
+
+    /** Waits until every original is held and every copy is restored and held. */
+    private void awaitPrepared() throws IOException, CheckpointException, InterruptedException {
+        boolean prepared = false;
+        while (!prepared) {
+            for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
+                HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
+                if (held != null) {
+                    checkpoints.remove(checkpoint.getKey());
+                    originals.add(held);
+                    session.files().endRank(held.rank(), System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+                    LOG.info("migration {}: rank {} is written and held", id, held.rank());
+                }
+            }
+            if (checkpoints.isEmpty() && journal.step() == Step.CHECKPOINT) {
+                journal.written(session.outlet().lastBytesNs());
+                journal.step(Step.RESTART);
+            }
+            SessionEvent event = session.poll(POLL);
+            prepared = event != null && isPrepared(event);
+        }
+        if (!checkpoints.isEmpty()) {
+            throw new IOException("the target reports prepared before every rank is written: it is broken");
+        }
+    }
+
+    private boolean isPrepared(SessionEvent event) throws IOException {
+        if (event instanceof SessionEvent.Lost lost) {
+            throw new IOException(lost.reason());
+        }
+        ControlMessage message = ((SessionEvent.Said) event).message();
+        if (message instanceof ControlMessage.Failed failed) {
+            throw new IOException("the target fails: " + failed.reason());
+        }
+        if (message instanceof ControlMessage.RolledBack) {
+            throw new IOException("the target has rolled back");
+        }
+        if (message instanceof ControlMessage.Progress progress) {
+            journal.progress(progress);
+        } else if (message instanceof ControlMessage.Restored restored) {
+            LOG.info("migration {}: rank {} is restored and held on the target", id, restored.rank());
+            journal.restored(restored);
+        } else if (message instanceof ControlMessage.Prepared ready) {
+            journal.prepared(ready.report());
+            return true;
+        } else {
+            throw new IOException("the target says " + message.getClass().getSimpleName() + " at a wrong time");
+        }
+        return false;
+    }
+
+    private MigrationReport commit() throws InterruptedException {
+        journal.step(Step.COMMIT);
+        try {
+            for (HeldRank original : originals) {
+                original.requireHeld();
+            }
+        } catch (CheckpointException e) {
+            return rollBack("an original is not held any more: " + e.getMessage());
+        }
+        boolean anyLeft = false;
+        for (HeldRank original : originals) {
+            try {
+                original.end(END_DEADLINE);
+            } catch (CheckpointException e) {
+                anyLeft = true;
+                LOG.error("migration {}: the original of rank {} is left: {}", id, original.rank(), e.getMessage());
+            }
+        }
+        if (anyLeft) {
+            // A copy must not run beside an original: the ranks stay held on the target until an operator has looked.
+            close();
+            return journal.report(
+                    Outcome.IN_DOUBT, "an original could not be ended; the restored ranks stay held on the target");
+        }
+        String failure = session.tellCommit(id, settings.decisionDeadline());
+        journal.step(Step.DONE);
+        close();
+        return failure == null ? journal.report(Outcome.COMMITTED, "") : journal.report(Outcome.IN_DOUBT, failure);
+    }
+
+    private MigrationReport rollBack(String reason) throws InterruptedException {
+        LOG.warn("migration {}: rolling back: {}", id, reason);
+        journal.step(Step.ROLL_BACK);
+        session.fail(reason);
+        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
+            checkpoint.getValue().cancel();
+            try {
+                HeldRank late = checkpoint.getValue().await(END_DEADLINE);
+                if (late != null) {
+                    originals.add(late);
+                }
+            } catch (CheckpointException e) {
+                LOG.info("migration {}: rank {}: {}", id, checkpoint.getKey(), e.getMessage());
+            }
+        }
+        String unsure = session.tellRollBack(id, reason, Duration.ofSeconds(ROLL_BACK_WAIT_S));
+        if (unsure != null) {
+            LOG.warn(
+                    "migration {}: the target has not confirmed the rollback ({}); without a commit it never sets a "
+                            + "copy going",
+                    id,
+                    unsure);
+        }
+        for (HeldRank original : originals) {
+            try {
+                original.release();
+            } catch (CheckpointException e) {
+                LOG.error(
+                        "migration {}: the original of rank {} cannot be set going: {}",
+                        id,
+                        original.rank(),
+                        e.getMessage());
+            }
+        }
+        close();
+        journal.step(Step.DONE);
+        return journal.report(Outcome.ROLLED_BACK, reason);
+    }
+
+    private void close() {
+        session.close();
+        try {
+            WorkDirectories.remove(workRoot);
+        } catch (IOException e) {
+            LOG.warn("work directory {} stays behind: {}", workRoot, e.getMessage());
+        }
+    }
+}

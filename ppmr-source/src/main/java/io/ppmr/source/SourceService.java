@@ -1,0 +1,85 @@
+package io.ppmr.source;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountOptions;
+import io.ppmr.source.image.OutgoingImageView;
+import java.io.IOException;
+import java.util.UUID;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The service of a compute node: takes what checkpointers write into its mount and has the target pull it. Between
+ * migrations it holds its pool and its mount, and no thread of its own runs.
+ */
+public final class SourceService implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
+
+    private final SourceSettings settings;
+    private final ProcessTable processes;
+    private final BufferPool pool;
+    private final FairClaims claims;
+    private final OutgoingImageView view = new OutgoingImageView();
+    private final ReentrantLock oneAtATime = new ReentrantLock();
+    private FuseMount mount;
+
+    public SourceService(SourceSettings settings) {
+        this.settings = settings;
+        this.processes = new ProcessTable();
+        this.pool = new BufferPool(settings.pool());
+        this.claims = new FairClaims(pool);
+    }
+
+    /** Mounts and warms up; when it returns a migration may be asked for. */
+    public void start() throws IOException, InterruptedException {
+        mount = FuseMount.mount(
+                view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
+        LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
+    }
+
+    /** Whether a migration is under way. */
+    public boolean busy() {
+        return oneAtATime.isLocked();
+    }
+
+    /**
+     * Moves a job's processes to the target, on the caller's thread.
+     *
+     * @param watcher told of each step and of progress, on this thread
+     * @throws IllegalStateException if a migration is under way already
+     */
+    public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
+        if (!oneAtATime.tryLock()) {
+            throw new IllegalStateException("a migration is under way on this node already: wait for its end");
+        }
+        try {
+            String id = UUID.randomUUID().toString();
+            LOG.info(
+                    "migration {}: job {}, {} ranks, to {}",
+                    id,
+                    job.name(),
+                    job.ranks().size(),
+                    settings.target());
+            SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
+            MigrationRecord journal = new MigrationRecord(
+                    id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
+            MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
+            LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
+            return report;
+        } finally {
+            oneAtATime.unlock();
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (mount != null) {
+            mount.close();
+        }
+    }
+}
