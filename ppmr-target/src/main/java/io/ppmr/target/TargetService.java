@@ -41,6 +41,7 @@ public final class TargetService implements AutoCloseable {
     private static final long FIRST_MESSAGE_S = 10;
 
     private final TargetSettings settings;
+    private final PullerFactory pullers;
     private final BufferPool pool;
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
@@ -52,7 +53,13 @@ public final class TargetService implements AutoCloseable {
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
+        this(settings, TcpChunkPuller::new);
+    }
+
+    /** A service whose transport is made by somebody else: one that injects faults, say. */
+    public TargetService(TargetSettings settings, PullerFactory pullers) {
         this.settings = settings;
+        this.pullers = pullers;
         this.laneChunks = laneChunks(settings.pool());
         this.pool = new BufferPool(settings.pool().plus(laneChunks));
         this.heads = new HeadStore(settings.transfer().headsLimitBytes());
@@ -176,7 +183,7 @@ public final class TargetService implements AutoCloseable {
                             begin.uid(),
                             begin.gid(),
                             begin.ranks()),
-                    pullListener -> new TcpChunkPuller(pool, data, pullListener),
+                    pullListener -> pullers.create(pool, data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException e) {
             agent.stop();

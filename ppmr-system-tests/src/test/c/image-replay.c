@@ -1,0 +1,421 @@
+/*
+ * image-replay: makes the system calls of a checkpointer or a restart, one after the other, as a script says.
+ *
+ *   image-replay [--dir DIR] [--pid PID] [--pidfile FILE] SCRIPT
+ *
+ * A line of the script is one call; '#' starts a comment. The byte at offset o of a file with seed s is a function of o and
+ * s alone, so whoever reads can check every byte. Ends with 0 if every call did as told, else with 1 and one line that
+ * says which did not.
+ *
+ *   seed S                    contents of the files from here on
+ *   open NAME FLAGS           r|w, c creat, x excl, t trunc, n nonblock, a append; mode 0600
+ *   write LEN [BLOCK]         at the file position, in calls of BLOCK bytes
+ *   pwrite OFF LEN [BLOCK]    positioned, ascending
+ *   descend OFF LEN BLOCK     positioned, blocks from the last to the first
+ *   scatter OFF LEN BLOCK R   positioned, blocks in a random order drawn from R
+ *   splice LEN BLOCK          through a pipe, as CRIU writes pages
+ *   read LEN [BLOCK]          at the file position; short is an error
+ *   pread OFF LEN             one preadv of the whole length
+ *   skim LEN [BLOCK]          as read, without checking the contents
+ *   zeros OFF LEN             a positioned read of a hole
+ *   eof                       the next read gives 0
+ *   seek OFF | truncate SIZE | fsync | close | use N (of the open files, in order of opening)
+ *   size NAME SIZE            what stat(2) must say
+ *   rename A B | symlink T NAME | chmod MODE NAME | mkdir NAME | unlink NAME | punch OFF LEN | touch NAME
+ *   fails ERRNO CALL...       the call must fail with this error number
+ *   await NAME                until the name exists (outside the mount)
+ *   pause MS | die            SIGKILL to itself
+ *   stop                      SIGSTOP to PID, until it is stopped
+ *   spawn                     a stopped process of its own session, whose PID goes to FILE
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_OPEN 128
+#define DEFAULT_BLOCK (128 * 1024)
+
+static int files[MAX_OPEN];
+static int file_count;
+static int current = -1;
+static uint64_t seed = 1;
+static long pid;
+static const char *pidfile;
+static const char *line_text;
+static int line_number;
+
+static void die_saying(const char *what)
+{
+    fprintf(stderr, "image-replay: line %d '%s': %s: %s\n", line_number, line_text, what, strerror(errno));
+    exit(1);
+}
+
+static void wrong(const char *what, long long got, long long due)
+{
+    fprintf(stderr, "image-replay: line %d '%s': %s is %lld where %lld was due\n", line_number, line_text, what, got, due);
+    exit(1);
+}
+
+static uint64_t word_at(uint64_t index)
+{
+    uint64_t x = (index + 1) * 0x9E3779B97F4A7C15u ^ seed * 0xD1B54A32D192ED03u;
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9u;
+    return x ^ x >> 32;
+}
+
+static void fill(unsigned char *to, uint64_t offset, size_t length)
+{
+    size_t i = 0;
+    for (; i < length && (offset + i) % 8 != 0; i++)
+        to[i] = (unsigned char)(word_at((offset + i) / 8) >> (offset + i) % 8 * 8);
+    for (; i + 8 <= length; i += 8) {
+        uint64_t word = word_at((offset + i) / 8);
+        memcpy(to + i, &word, 8);
+    }
+    for (; i < length; i++)
+        to[i] = (unsigned char)(word_at((offset + i) / 8) >> (offset + i) % 8 * 8);
+}
+
+static void check(const unsigned char *got, uint64_t offset, size_t length)
+{
+    static unsigned char due[65536];
+    for (size_t done = 0; done < length;) {
+        size_t part = length - done < sizeof due ? length - done : sizeof due;
+        fill(due, offset + done, part);
+        if (memcmp(got + done, due, part) != 0) {
+            size_t at = 0;
+            while (got[done + at] == due[at])
+                at++;
+            fprintf(stderr, "image-replay: line %d '%s': the byte at %llu is %d where %d was due\n", line_number, line_text,
+                    (unsigned long long)(offset + done + at), got[done + at], due[at]);
+            exit(1);
+        }
+        done += part;
+    }
+}
+
+static void *room(size_t length)
+{
+    static void *memory;
+    static size_t have;
+    if (length > have) {
+        free(memory);
+        if (posix_memalign(&memory, 4096, length) != 0)
+            die_saying("memory");
+        have = length;
+    }
+    return memory;
+}
+
+/* Each of the calls gives 0, or -1 with errno. */
+
+static int write_blocks(uint64_t offset, uint64_t length, size_t block, bool positioned)
+{
+    unsigned char *data = room(block);
+    for (uint64_t done = 0; done < length;) {
+        size_t part = length - done < block ? length - done : block;
+        fill(data, offset + done, part);
+        ssize_t n = positioned ? pwrite(current, data, part, (off_t)(offset + done)) : write(current, data, part);
+        if (n < 0)
+            return -1;
+        if ((size_t)n != part)
+            wrong("what write took", n, (long long)part);
+        done += part;
+    }
+    return 0;
+}
+
+static int write_order(uint64_t offset, uint64_t length, size_t block, long long random)
+{
+    uint64_t count = (length + block - 1) / block;
+    uint64_t *order = malloc(count * sizeof *order);
+    if (order == NULL)
+        die_saying("memory");
+    for (uint64_t i = 0; i < count; i++)
+        order[i] = random < 0 ? count - 1 - i : i;
+    uint64_t state = (uint64_t)random * 2 + 1;
+    for (uint64_t i = count; random >= 0 && i > 1; i--) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        uint64_t other = (state >> 33) % i;
+        uint64_t kept = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = kept;
+    }
+    int result = 0;
+    for (uint64_t i = 0; i < count && result == 0; i++) {
+        uint64_t start = order[i] * block;
+        uint64_t part = length - start < block ? length - start : block;
+        result = write_blocks(offset + start, part, block, true);
+    }
+    free(order);
+    return result;
+}
+
+static int splice_blocks(uint64_t length, size_t block)
+{
+    int ends[2];
+    if (pipe(ends) != 0 || fcntl(ends[1], F_SETPIPE_SZ, (int)block) < 0)
+        die_saying("pipe");
+    uint64_t offset = (uint64_t)lseek(current, 0, SEEK_CUR);
+    unsigned char *data = room(block);
+    int result = 0;
+    for (uint64_t done = 0; done < length && result == 0;) {
+        size_t part = length - done < block ? length - done : block;
+        fill(data, offset + done, part);
+        struct iovec io = {data, part};
+        size_t piped = 0;
+        while (piped < part && result == 0) {
+            io.iov_base = data + piped;
+            io.iov_len = part - piped;
+            ssize_t in = vmsplice(ends[1], &io, 1, SPLICE_F_NONBLOCK);
+            if (in < 0)
+                die_saying("vmsplice");
+            piped += (size_t)in;
+            for (ssize_t left = in; left > 0;) {
+                ssize_t n = splice(ends[0], NULL, current, NULL, (size_t)left, SPLICE_F_MOVE);
+                if (n <= 0) {
+                    result = -1;
+                    break;
+                }
+                left -= n;
+            }
+        }
+        done += part;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return result;
+}
+
+static int read_blocks(uint64_t length, size_t block, bool checked)
+{
+    unsigned char *data = room(block);
+    uint64_t offset = (uint64_t)lseek(current, 0, SEEK_CUR);
+    for (uint64_t done = 0; done < length;) {
+        size_t part = length - done < block ? length - done : block;
+        ssize_t n = read(current, data, part);
+        if (n < 0)
+            return -1;
+        if ((size_t)n != part)
+            wrong("what read gave", n, (long long)part);
+        if (checked)
+            check(data, offset + done, part);
+        done += part;
+    }
+    return 0;
+}
+
+static int read_at(uint64_t offset, size_t length, bool zeros)
+{
+    unsigned char *data = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        die_saying("memory");
+    memset(data, 1, length);
+    struct iovec io = {data, length};
+    ssize_t n = preadv(current, &io, 1, (off_t)offset);
+    if (n >= 0) {
+        if ((size_t)n != length)
+            wrong("what preadv gave", n, (long long)length);
+        for (size_t i = 0; zeros && i < length; i++)
+            if (data[i] != 0)
+                wrong("a byte of a hole", data[i], 0);
+        if (!zeros)
+            check(data, offset, length);
+    }
+    munmap(data, length);
+    return n < 0 ? -1 : 0;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static int open_file(const char *name, const char *flags)
+{
+    int bits = strchr(flags, 'w') ? (strchr(flags, 'r') ? O_RDWR : O_WRONLY) : O_RDONLY;
+    bits |= (strchr(flags, 'c') ? O_CREAT : 0) | (strchr(flags, 'x') ? O_EXCL : 0) | (strchr(flags, 't') ? O_TRUNC : 0);
+    bits |= (strchr(flags, 'n') ? O_NONBLOCK : 0) | (strchr(flags, 'a') ? O_APPEND : 0);
+    int opened = open(name, bits, 0600);
+    if (opened < 0)
+        return -1;
+    if (file_count == MAX_OPEN)
+        wrong("the number of open files", file_count, MAX_OPEN - 1);
+    files[file_count++] = opened;
+    current = opened;
+    return 0;
+}
+
+static int stop_process(void)
+{
+    if (kill((pid_t)pid, SIGSTOP) != 0)
+        return -1;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    for (int tries = 0; tries < 5000; tries++) {
+        char text[512] = "";
+        FILE *stat_file = fopen(path, "r");
+        if (stat_file == NULL || fgets(text, sizeof text, stat_file) == NULL)
+            return -1;
+        fclose(stat_file);
+        const char *state = strrchr(text, ')');
+        if (state != NULL && state[2] == 'T')
+            return 0;
+        pause_ms(1);
+    }
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+static int spawn_stopped(void)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return -1;
+    if (child == 0) {
+        setsid();
+        if (chdir("/") != 0)
+            _exit(1);
+        for (int fd = 0; fd < 1024; fd++)
+            close(fd);
+        raise(SIGSTOP);
+        while (true)
+            pause();
+    }
+    int status;
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+        return -1;
+    FILE *out = fopen(pidfile, "w");
+    if (out == NULL)
+        return -1;
+    fprintf(out, "%d\n", child);
+    return fclose(out);
+}
+
+static uint64_t number(char **words, int count, int at, uint64_t otherwise)
+{
+    if (at >= count)
+        return otherwise;
+    char *end;
+    uint64_t value = strtoull(words[at], &end, 0);
+    switch (*end) {
+    case 'k': return value << 10;
+    case 'm': return value << 20;
+    case 'g': return value << 30;
+    default: return value;
+    }
+}
+
+static int call(char **w, int n)
+{
+    const char *op = w[0];
+#define IS(name) (strcmp(op, name) == 0)
+#define NUM(at, otherwise) number(w, n, at, otherwise)
+    if (IS("seed")) { seed = NUM(1, 1); return 0; }
+    if (IS("open")) return open_file(w[1], w[2]);
+    if (IS("write")) return write_blocks((uint64_t)lseek(current, 0, SEEK_CUR), NUM(1, 0), NUM(2, DEFAULT_BLOCK), false);
+    if (IS("pwrite")) return write_blocks(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), true);
+    if (IS("descend")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), -1);
+    if (IS("scatter")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), (long long)NUM(4, 1));
+    if (IS("splice")) return splice_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK));
+    if (IS("read")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), true);
+    if (IS("skim")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), false);
+    if (IS("pread")) return read_at(NUM(1, 0), NUM(2, 0), false);
+    if (IS("zeros")) return read_at(NUM(1, 0), NUM(2, 0), true);
+    if (IS("eof")) {
+        char byte;
+        ssize_t got = read(current, &byte, 1);
+        if (got > 0)
+            wrong("what read gave at the end", got, 0);
+        return (int)got;
+    }
+    if (IS("seek")) return lseek(current, (off_t)NUM(1, 0), SEEK_SET) < 0 ? -1 : 0;
+    if (IS("truncate")) return ftruncate(current, (off_t)NUM(1, 0));
+    if (IS("fsync")) return fsync(current);
+    if (IS("close")) return close(current);
+    if (IS("use")) { current = files[NUM(1, 0)]; return 0; }
+    if (IS("size")) {
+        struct stat status;
+        if (stat(w[1], &status) != 0)
+            return -1;
+        if ((uint64_t)status.st_size != NUM(2, 0))
+            wrong("the size", status.st_size, (long long)NUM(2, 0));
+        return 0;
+    }
+    if (IS("rename")) return rename(w[1], w[2]);
+    if (IS("symlink")) return symlink(w[1], w[2]);
+    if (IS("chmod")) return chmod(w[2], (mode_t)strtol(w[1], NULL, 8));
+    if (IS("mkdir")) return mkdir(w[1], 0700);
+    if (IS("unlink")) return unlink(w[1]);
+    if (IS("punch")) return fallocate(current, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)NUM(1, 0), (off_t)NUM(2, 0));
+    if (IS("touch")) { int made = open(w[1], O_WRONLY | O_CREAT, 0666); return made < 0 ? -1 : close(made); }
+    if (IS("await")) {
+        while (access(w[1], F_OK) != 0)
+            pause_ms(2);
+        return 0;
+    }
+    if (IS("pause")) { pause_ms((long)NUM(1, 0)); return 0; }
+    if (IS("die")) { raise(SIGKILL); return 0; }
+    if (IS("stop")) return stop_process();
+    if (IS("spawn")) return spawn_stopped();
+    fprintf(stderr, "image-replay: line %d: no such call: %s\n", line_number, op);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *directory = NULL;
+    int at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        if (strcmp(argv[at], "--dir") == 0) directory = argv[at + 1];
+        else if (strcmp(argv[at], "--pid") == 0) pid = atol(argv[at + 1]);
+        else if (strcmp(argv[at], "--pidfile") == 0) pidfile = argv[at + 1];
+        else { fprintf(stderr, "image-replay: unknown option %s\n", argv[at]); return 2; }
+    }
+    FILE *script = at < argc ? fopen(argv[at], "re") : NULL;
+    if (script == NULL) {
+        fprintf(stderr, "image-replay: no script\n");
+        return 2;
+    }
+    if (directory != NULL && chdir(directory) != 0) {
+        perror(directory);
+        return 1;
+    }
+    static char line[4096];
+    static char shown[4096];
+    while (fgets(line, sizeof line, script) != NULL) {
+        line_number++;
+        line[strcspn(line, "#\n")] = 0;
+        memcpy(shown, line, sizeof shown);
+        line_text = shown;
+        char *words[16];
+        int count = 0;
+        for (char *word = strtok(line, " "); word != NULL && count < 15; word = strtok(NULL, " "))
+            words[count++] = word;
+        words[count] = NULL;
+        if (count == 0)
+            continue;
+        bool must_fail = strcmp(words[0], "fails") == 0;
+        int skipped = must_fail ? 2 : 0;
+        int result = call(words + skipped, count - skipped);
+        if (must_fail && (result == 0 || errno != atoi(words[1])))
+            wrong("the error number", result == 0 ? 0 : errno, atoi(words[1]));
+        if (!must_fail && result != 0)
+            die_saying("fails");
+    }
+    return 0;
+}

@@ -1,0 +1,110 @@
+package io.ppmr.system;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.source.SourceService;
+import io.ppmr.source.SourceSettings;
+import io.ppmr.target.PullerFactory;
+import io.ppmr.target.TargetService;
+import io.ppmr.target.TargetSettings;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
+final class ServicePair implements AutoCloseable {
+    private static final PreSharedKey KEY =
+            new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
+
+    private final SourceService source;
+    private final TargetService target;
+
+    /** What a test chooses; the rest is as a site would have it. */
+    record Options(
+            PoolGeometry pool,
+            long stagingBytes,
+            Duration stallLimit,
+            PullerFactory pullers,
+            Checkpointer checkpointer) {
+
+        static Options with(Checkpointer checkpointer) {
+            return new Options(
+                    PoolGeometry.of(8 << 20, 128 << 10), 0, Duration.ofSeconds(20), TcpChunkPuller::new, checkpointer);
+        }
+
+        Options pool(int chunks, int chunkBytes) {
+            return new Options(new PoolGeometry(chunkBytes, chunks), stagingBytes, stallLimit, pullers, checkpointer);
+        }
+
+        Options staging(long bytes) {
+            return new Options(pool, bytes, stallLimit, pullers, checkpointer);
+        }
+
+        Options stall(Duration limit) {
+            return new Options(pool, stagingBytes, limit, pullers, checkpointer);
+        }
+
+        Options pullers(PullerFactory factory) {
+            return new Options(pool, stagingBytes, stallLimit, factory, checkpointer);
+        }
+    }
+
+    ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+        target = new TargetService(
+                new TargetSettings(
+                        new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
+                        Files.createDirectory(directory.resolve("target")),
+                        Files.createDirectory(directory.resolve("target-work")),
+                        options.pool,
+                        new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
+                        KEY,
+                        List.of(options.checkpointer),
+                        Duration.ofMinutes(5),
+                        Duration.ofSeconds(10),
+                        false),
+                options.pullers);
+        target.start();
+        source = new SourceService(new SourceSettings(
+                Files.createDirectory(directory.resolve("source")),
+                Files.createDirectory(directory.resolve("source-work")),
+                options.pool,
+                KEY,
+                target.address(),
+                2,
+                Duration.ofSeconds(5),
+                Duration.ofMinutes(5),
+                Duration.ofSeconds(20),
+                Duration.ofSeconds(10)));
+        try {
+            source.start();
+        } catch (IOException e) {
+            target.close();
+            throw e;
+        }
+    }
+
+    SourceService source() {
+        return source;
+    }
+
+    TargetService target() {
+        return target;
+    }
+
+    @Override
+    public void close() throws IOException {
+        try {
+            source.close();
+        } finally {
+            target.close();
+        }
+    }
+}
