@@ -83,7 +83,7 @@ final class BlcrCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
-        List<String> command = new ArrayList<>(kit.launch(Optional.of(task.user())));
+        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.of(task.user())));
         command.add(settings.checkpointProgram());
         command.addAll(List.of(
                 "--tree",
@@ -91,7 +91,7 @@ final class BlcrCheckpointer implements Checkpointer {
                 "--noclobber",
                 "--stop",
                 "--time", Long.toString(Math.max(1, task.deadline().toSeconds())),
-                Integer.toString(task.root().pid())));
+                Integer.toString(kit.pidFor(task))));
         String name = "blcr-checkpoint-" + task.rank();
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
         Path noLog = task.workDirectory().resolve(name + ".log");

@@ -112,18 +112,14 @@ final class CriuCheckpointer implements Checkpointer {
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
         }
-        boolean elsewhere = task.root().pidNamespace() != kit.table().ownPidNamespace();
         String name = "criu-dump-" + task.rank();
         Path log = kit.freshFile(task.workDirectory(), name + ".log");
-        List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
-        if (elsewhere) {
-            command.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
-        }
+        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.empty()));
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
-                "--tree", Integer.toString(elsewhere ? kit.table().pidInside(task.root()) : task.root().pid()),
-                "--images-dir", elsewhere ? "." : task.imageDirectory().toString(),
+                "--tree", Integer.toString(kit.pidFor(task)),
+                "--images-dir", kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
                 "--work-dir", task.workDirectory().toString(),
                 "--log-file", log.toString(),
                 "--leave-stopped",
