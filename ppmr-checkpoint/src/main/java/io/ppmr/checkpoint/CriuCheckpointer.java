@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -19,6 +20,11 @@ import java.util.regex.Pattern;
 final class CriuCheckpointer implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
+    private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
+
+    /** What CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
+    private static final String UNREAD_PAGES = "Can't read mapping page";
+
     private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
 
     private final CheckpointerSettings.Criu settings;
@@ -63,10 +69,27 @@ final class CriuCheckpointer implements Checkpointer {
         if (!ToolKit.hasCapability(CAP_SYS_ADMIN)) {
             return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
         }
+        Optional<String> defect = selfCheck();
+        if (defect.isPresent()) {
+            return new Availability(
+                    false, "criu check fails: " + defect.get(), "set what it names right (in a network namespace: lo up)");
+        }
         String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
                 ? ""
                 : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
         return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
+    }
+
+    /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
+    private Optional<String> selfCheck() {
+        List<String> command = new ArrayList<>(settings.program());
+        command.add("check");
+        try {
+            HelperCall.Result result = HelperCall.run(command, CHECK_LIMIT);
+            return result.exitCode() == 0 ? Optional.empty() : Optional.of(result.output().replaceAll("\\R", " | "));
+        } catch (CheckpointException e) {
+            return Optional.of(e.getMessage());
+        }
     }
 
     /** Compares the first two numbers in a version with the given ones; a text without numbers counts as newer. */
@@ -186,6 +209,10 @@ final class CriuCheckpointer implements Checkpointer {
             Optional<Integer> exitCode = tool.exitCode();
             if (exitCode.isPresent() && exitCode.get() != 0) {
                 throw RestartSteps.failure(task, tool, log);
+            }
+            if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
+                throw new CheckpointException("rank " + task.rank() + " was restarted with pages that CRIU could not read,"
+                        + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
             }
             return exitCode.isPresent();
         }

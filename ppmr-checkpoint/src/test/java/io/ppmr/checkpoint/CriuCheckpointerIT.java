@@ -155,6 +155,38 @@ class CriuCheckpointerIT {
     }
 
     @Test
+    void shouldRefuseARestartWhoseSharedPagesAreCutOff() throws Exception {
+        // CRIU 4.1.1 logs that it cannot read them, goes on, and ends with status 0.
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
+            pages.truncate(pages.size() / 2);
+        }
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        assertTrue(message.contains("could not read"), message);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldEndACriuThatSpinsWhenPrivatePagesAreCutOff() throws Exception {
+        // CRIU 4.1.1 reads on for ever at the end of the file: only the deadline ends it.
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        try (FileChannel pages = FileChannel.open(images.resolve("pages-2.img"), StandardOpenOption.WRITE)) {
+            pages.truncate(pages.size() / 2);
+        }
+        RankCommand command = criu.restart(
+                new RestartTask(3, fixture.user, images, fixture.work("r1"), Duration.ofSeconds(3)));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("limit"), message);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
     void shouldLeaveNothingWhenThereAreNoImages() throws Exception {
         String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
         assertTrue(message.contains("rank 3"), message);
