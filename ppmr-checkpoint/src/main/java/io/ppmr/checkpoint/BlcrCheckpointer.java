@@ -36,23 +36,18 @@ final class BlcrCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(
-                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
-            if (ToolKit.find(program).isEmpty()
-                    || ToolKit.version(List.of(program)).isEmpty()) {
+            if (ToolKit.find(program).isEmpty() || ToolKit.version(List.of(program)).isEmpty()) {
                 return new Availability(
-                        false,
-                        program + " is not installed",
-                        "install BLCR's programs and name them in the configuration");
+                        false, program + " is not installed", "install BLCR's programs and name them in the configuration");
             }
         }
         if (settings.needsKernelModule() && !Files.exists(MODULE)) {
             return new Availability(
                     false,
-                    "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel "
-                            + System.getProperty("os.version"),
+                    "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel " + System.getProperty("os.version"),
                     "modprobe blcr; it builds for kernels up to 3.17 only: on newer ones use criu or a command");
         }
         String version = ToolKit.version(List.of(settings.checkpointProgram())).orElse("no version");
@@ -88,17 +83,15 @@ final class BlcrCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
-        List<String> command = new ArrayList<>(kit.launch(Optional.of(task.user())));
+        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.of(task.user())));
         command.add(settings.checkpointProgram());
         command.addAll(List.of(
                 "--tree",
-                "--file",
-                task.imageDirectory().resolve(fileName(task.rank())).toString(),
+                "--file", task.imageDirectory().resolve(fileName(task.rank())).toString(),
                 "--noclobber",
                 "--stop",
-                "--time",
-                Long.toString(Math.max(1, task.deadline().toSeconds())),
-                Integer.toString(task.root().pid())));
+                "--time", Long.toString(Math.max(1, task.deadline().toSeconds())),
+                Integer.toString(kit.pidFor(task))));
         String name = "blcr-checkpoint-" + task.rank();
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
         Path noLog = task.workDirectory().resolve(name + ".log");
@@ -117,19 +110,15 @@ final class BlcrCheckpointer implements Checkpointer {
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
                 ? Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()))
                 : Optional.empty();
-        List<String> command =
-                new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));
+        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
             command.addAll(kit.launch(Optional.of(task.user())));
         }
-        Path file = namespace.isPresent()
-                ? Path.of(fileName(task.rank()))
-                : task.imageDirectory().resolve(fileName(task.rank()));
+        Path file = namespace.isPresent() ? Path.of(fileName(task.rank())) : task.imageDirectory().resolve(fileName(task.rank()));
         command.addAll(List.of(
                 settings.restartProgram(),
-                "--file",
-                file.toString(),
+                "--file", file.toString(),
                 "--stop",
                 "--no-restore-pid",
                 "--run-on-success=echo restored " + nonce,

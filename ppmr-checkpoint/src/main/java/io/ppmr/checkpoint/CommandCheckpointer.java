@@ -79,8 +79,8 @@ final class CommandCheckpointer implements Checkpointer {
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
         Map<String, String> values = values(task.rank(), task.imageDirectory(), task.workDirectory());
-        values.put("pid", Integer.toString(task.root().pid()));
-        List<String> command = new ArrayList<>(kit.launch(user(task.user())));
+        values.put("pid", Integer.toString(kit.pidFor(task)));
+        List<String> command = new ArrayList<>(kit.launchFor(task, user(task.user())));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         String name = "checkpoint-" + task.rank();
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -19,6 +20,11 @@ import java.util.regex.Pattern;
 final class CriuCheckpointer implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
+    private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
+
+    /** What CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
+    private static final String UNREAD_PAGES = "Can't read mapping page";
+
     private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
 
     private final CheckpointerSettings.Criu settings;
@@ -38,15 +44,12 @@ final class CriuCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(
-                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return new Availability(
-                    false,
-                    program + " is not installed",
-                    "run install-criu.sh and put the words it prints into the configuration");
+                    false, program + " is not installed", "run install-criu.sh and put the words it prints into the configuration");
         }
         if (ToolKit.find("nsenter").isEmpty()) {
             return new Availability(false, "nsenter is not installed", "install the package util-linux");
@@ -66,10 +69,27 @@ final class CriuCheckpointer implements Checkpointer {
         if (!ToolKit.hasCapability(CAP_SYS_ADMIN)) {
             return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
         }
+        Optional<String> defect = selfCheck();
+        if (defect.isPresent()) {
+            return new Availability(
+                    false, "criu check fails: " + defect.get(), "set what it names right (in a network namespace: lo up)");
+        }
         String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
                 ? ""
                 : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
         return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
+    }
+
+    /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
+    private Optional<String> selfCheck() {
+        List<String> command = new ArrayList<>(settings.program());
+        command.add("check");
+        try {
+            HelperCall.Result result = HelperCall.run(command, CHECK_LIMIT);
+            return result.exitCode() == 0 ? Optional.empty() : Optional.of(result.output().replaceAll("\\R", " | "));
+        } catch (CheckpointException e) {
+            return Optional.of(e.getMessage());
+        }
     }
 
     /** Compares the first two numbers in a version with the given ones; a text without numbers counts as newer. */
@@ -115,27 +135,16 @@ final class CriuCheckpointer implements Checkpointer {
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
         }
-        boolean elsewhere = task.root().pidNamespace() != kit.table().ownPidNamespace();
         String name = "criu-dump-" + task.rank();
         Path log = kit.freshFile(task.workDirectory(), name + ".log");
-        List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
-        if (elsewhere) {
-            command.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
-        }
+        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.empty()));
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
-                "--tree",
-                Integer.toString(
-                        elsewhere
-                                ? kit.table().pidInside(task.root())
-                                : task.root().pid()),
-                "--images-dir",
-                elsewhere ? "." : task.imageDirectory().toString(),
-                "--work-dir",
-                task.workDirectory().toString(),
-                "--log-file",
-                log.toString(),
+                "--tree", Integer.toString(kit.pidFor(task)),
+                "--images-dir", kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
+                "--work-dir", task.workDirectory().toString(),
+                "--log-file", log.toString(),
                 "--leave-stopped",
                 "--manage-cgroups=ignore"));
         if (!kit.table().leadsSession(task.root())) {
@@ -169,14 +178,10 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
-                "--images-dir",
-                namespace.isPresent() ? "." : task.imageDirectory().toString(),
-                "--work-dir",
-                task.workDirectory().toString(),
-                "--log-file",
-                log.toString(),
-                "--pidfile",
-                pidFile.toString(),
+                "--images-dir", namespace.isPresent() ? "." : task.imageDirectory().toString(),
+                "--work-dir", task.workDirectory().toString(),
+                "--log-file", log.toString(),
+                "--pidfile", pidFile.toString(),
                 "--restore-detached",
                 "--leave-stopped",
                 "--shell-job",
@@ -205,14 +210,17 @@ final class CriuCheckpointer implements Checkpointer {
             if (exitCode.isPresent() && exitCode.get() != 0) {
                 throw RestartSteps.failure(task, tool, log);
             }
+            if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
+                throw new CheckpointException("rank " + task.rank() + " was restarted with pages that CRIU could not read,"
+                        + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
+            }
             return exitCode.isPresent();
         }
 
         @Override
         public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false)
-                    .orElseThrow(() ->
-                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
+            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException("rank " + task.rank()
+                    + ": CRIU has left no PID in " + pidFile));
             return PidFiles.rank(kit.table(), namespace, pid);
         }
 

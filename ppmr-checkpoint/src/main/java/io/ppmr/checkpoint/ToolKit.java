@@ -62,6 +62,30 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
         return tree;
     }
 
+    /**
+     * What to put before a checkpoint command: a session of its own, the rank's namespaces where it lives in ones that an
+     * earlier restart made, and the job's user.
+     */
+    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) throws CheckpointException {
+        if (!livesElsewhere(task)) {
+            return launch(user);
+        }
+        List<String> prefix = new ArrayList<>(launch(Optional.empty()));
+        prefix.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
+        prefix.addAll(launch(user));
+        return prefix;
+    }
+
+    /** The root's PID as a command sees it that was started by {@link #launchFor}. */
+    int pidFor(CheckpointTask task) throws CheckpointException {
+        return livesElsewhere(task) ? table.pidInside(task.root()) : task.root().pid();
+    }
+
+    /** Whether the rank lives in a PID namespace other than this service's: it was moved here before. */
+    boolean livesElsewhere(CheckpointTask task) throws CheckpointException {
+        return task.root().pidNamespace() != table.ownPidNamespace();
+    }
+
     /** Removes a file that an earlier attempt may have left in the work directory, and makes that directory. */
     Path freshFile(Path workDirectory, String name) throws CheckpointException {
         try {

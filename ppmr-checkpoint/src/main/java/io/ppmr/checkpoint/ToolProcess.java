@@ -158,6 +158,11 @@ final class ToolProcess {
         }
     }
 
+    /** Whether a log contains some words; false if there is no log. */
+    static boolean contains(Path log, String words) throws CheckpointException {
+        return Files.isReadable(log) && tail(log, Integer.MAX_VALUE).contains(words);
+    }
+
     private static String tail(Path file, int bytes) throws CheckpointException {
         try (RandomAccessFile input = new RandomAccessFile(file.toFile(), "r")) {
             long start = Math.max(0, input.length() - bytes);

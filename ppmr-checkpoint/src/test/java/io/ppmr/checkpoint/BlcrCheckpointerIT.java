@@ -98,6 +98,16 @@ class BlcrCheckpointerIT {
         assertFalse(restored.processes().get(0).pidNamespace() == job.root().pidNamespace());
         original.end(JobFixture.LIMIT);
         restored.release();
+
+        // Moved a second time, out of that namespace into another one.
+        ProcessIdentity root = restored.processes().get(0);
+        Path again = fixture.userDirectory("images-again");
+        HeldRank held = JobFixture.finish(always.checkpoint(fixture.checkpoint(0, root, again, "c2")));
+        HeldRank third = JobFixture.finish(always.restart(fixture.restart(0, again, "r2")));
+        held.requireHeld();
+        assertFalse(third.processes().get(0).pidNamespace() == root.pidNamespace());
+        held.end(JobFixture.LIMIT);
+        third.release();
         fixture.requireResult(job);
         fixture.requireNothingLeft();
     }

@@ -27,6 +27,7 @@ class CriuCheckpointerIT {
     private JobFixture fixture;
     private Path images;
     private Checkpointer criu;
+    private Path mounted;
 
     @BeforeEach
     void setUp() throws Exception {
@@ -38,8 +39,16 @@ class CriuCheckpointerIT {
     @AfterEach
     void tearDown() throws Exception {
         if (fixture != null) {
+            if (mounted != null) {
+                run("umount", "--lazy", mounted.toString());
+            }
             fixture.close();
         }
+    }
+
+    private static void run(String... command) throws CheckpointException {
+        HelperCall.Result result = HelperCall.run(List.of(command), JobFixture.LIMIT);
+        assertEquals(0, result.exitCode(), result.describe());
     }
 
     private HeldRank dump(ProcessIdentity root, Path directory, String work) throws Exception {
@@ -82,7 +91,13 @@ class CriuCheckpointerIT {
         int passes = job.passes();
         assertTrue(Patience.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job stands still");
 
+        // A mount that the node makes later and that the rank's namespace does not have.
         Path again = fixture.userDirectory("images-again");
+        run("mount", "-t", "tmpfs", "-o", "mode=700", "ppmr-test", again.toString());
+        mounted = again;
+        HeldProcesses rank = (HeldProcesses) second;
+        run("nsenter", "--target", "" + rank.companions().get(0).pid(), "--mount", "--", "sh", "-c",
+                "! mountpoint -q \"$1\" || umount \"$1\"", "sh", again.toString());
         HeldRank held = dump(second.processes().get(0), again, "d2");
         held.requireHeld();
         HeldRank third = restore(again, "r2");
@@ -129,8 +144,9 @@ class CriuCheckpointerIT {
     void shouldLeaveNothingWhenTheImagesAreDamaged() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         HeldRank original = dump(job.root(), images, "d1");
-        try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
-            pages.truncate(pages.size() / 2);
+        Path core = images.resolve("core-" + job.root().pid() + ".img");
+        try (FileChannel file = FileChannel.open(core, StandardOpenOption.WRITE)) {
+            file.truncate(file.size() / 2);
         }
         String message = assertThrows(CheckpointException.class, () -> restore(images, "r1"))
                 .getMessage();
@@ -138,6 +154,38 @@ class CriuCheckpointerIT {
         original.requireHeld();
         original.release();
         fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldRefuseARestartWhoseSharedPagesAreCutOff() throws Exception {
+        // CRIU 4.1.1 logs that it cannot read them, goes on, and ends with status 0.
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
+            pages.truncate(pages.size() / 2);
+        }
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        assertTrue(message.contains("could not read"), message);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldEndACriuThatSpinsWhenPrivatePagesAreCutOff() throws Exception {
+        // CRIU 4.1.1 reads on for ever at the end of the file: only the deadline ends it.
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        HeldRank original = dump(job.root(), images, "d1");
+        try (FileChannel pages = FileChannel.open(images.resolve("pages-2.img"), StandardOpenOption.WRITE)) {
+            pages.truncate(pages.size() / 2);
+        }
+        RankCommand command = criu.restart(
+                new RestartTask(3, fixture.user, images, fixture.work("r1"), Duration.ofSeconds(3)));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("limit"), message);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
         fixture.requireNothingLeft();
     }
 

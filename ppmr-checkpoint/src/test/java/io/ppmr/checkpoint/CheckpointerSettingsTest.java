@@ -1,0 +1,75 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class CheckpointerSettingsTest {
+    private static final NativePrograms PROGRAMS = new NativePrograms(Path.of("nowhere"));
+
+    private static Checkpointer dmtcp() {
+        return new CheckpointerSettings.Command(
+                        List.of("dump", "{pid}"), List.of("load", "{file}"), ReadingMode.STREAMED, "ckpt_{rank}.dmtcp",
+                        List.of("ckpt_{rank}.dmtcp"), List.of(), Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"), true, false,
+                        NamespacePolicy.AUTO)
+                .create(PROGRAMS);
+    }
+
+    @Test
+    void shouldGiveTheFinalNameOfATemporaryOne() {
+        assertEquals(Optional.of("ckpt_1.dmtcp"), dmtcp().finalNameOf("ckpt_1.dmtcp.temp"));
+        assertEquals(Optional.of("script"), dmtcp().finalNameOf("script.temp"));
+        assertEquals(Optional.empty(), dmtcp().finalNameOf("ckpt_1.dmtcp"));
+        assertEquals(Optional.empty(), dmtcp().finalNameOf(".temp"));
+    }
+
+    @Test
+    void shouldPutTheRankIntoAnnouncedNames() {
+        assertEquals(List.of("ckpt_12.dmtcp"), dmtcp().announcedNames(12));
+        assertEquals(List.of(), dmtcp().completionNames(12));
+        assertEquals(List.of("context.12"), CheckpointerSettings.Blcr.installed().create(PROGRAMS).announcedNames(12));
+    }
+
+    @Test
+    void shouldNotLookAtAValueAgain() {
+        Map<String, String> values = Map.of("file", "/a b/{pid}$1\\", "pid", "7");
+        assertEquals(
+                List.of("x/a b/{pid}$1\\", "7,7", "{other}"),
+                CommandTemplate.fill(List.of("x{file}", "{pid},{pid}", "{other}"), values));
+    }
+
+    @Test
+    void shouldNameAnUnknownPlaceholder() {
+        String message = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> CheckpointerSettings.Command.streamed(List.of("dump", "{pdi}"), List.of("load")))
+                .getMessage();
+        assertTrue(message.contains("{pdi}") && message.contains("pid"), message);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> CheckpointerSettings.Command.streamed(List.of("dump"), List.of("load", "{pid}")));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> CheckpointerSettings.Command.streamed(List.of(), List.of("load")));
+    }
+
+    @Test
+    void shouldCompareVersionsByNumber() {
+        assertTrue(CriuCheckpointer.compare("Version: 3.17.1", 4, 0) < 0);
+        assertTrue(CriuCheckpointer.compare("Version: 4.1.1", 4, 0) > 0);
+        assertTrue(CriuCheckpointer.compare("6.1.0-18-amd64", 6, 13) < 0);
+        assertEquals(0, CriuCheckpointer.compare("6.13.2", 6, 13));
+    }
+
+    @Test
+    void shouldNameTheHelperThatIsMissing() {
+        Availability availability = CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
+        assertTrue(availability.detail().contains("ppmr-signal"), availability.toString());
+    }
+}

@@ -1,0 +1,185 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The command adapter with real commands and jobs. */
+@Timeout(120)
+class CommandCheckpointerIT {
+    private static final String[] SMALL = {"--size", "8m", "--passes", "40", "--seed", "5", "--pace", "50"};
+    private static final CommandTiming QUICK = new CommandTiming(
+            Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(5));
+
+    private JobFixture fixture;
+    private Path images;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        fixture = new JobFixture();
+        images = fixture.userDirectory("images");
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        if (fixture != null) {
+            fixture.close();
+        }
+    }
+
+    private String program(String name) {
+        return fixture.bin.resolve(name).toString();
+    }
+
+    private Checkpointer command(List<String> checkpoint, List<String> restart) {
+        return CheckpointerSettings.Command.streamed(checkpoint, restart).create(fixture.programs, QUICK);
+    }
+
+    private List<String> goodCheckpoint() {
+        return List.of(program("cr_checkpoint"), "--noclobber", "--stop", "-f", "{file}", "{pid}");
+    }
+
+    private void requireMoved(Checkpointer checkpointer) throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        HeldRank original = JobFixture.finish(checkpointer.checkpoint(fixture.checkpoint(5, job.root(), images, "c")));
+        HeldRank restored = JobFixture.finish(checkpointer.restart(fixture.restart(5, images, "r")));
+        restored.requireHeld();
+        original.requireHeld();
+        assertEquals(1, restored.processes().size());
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldFindTheRestoredProcessesBelowACommandThatStays() throws Exception {
+        requireMoved(command(
+                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{dir}/image.{rank}")));
+    }
+
+    @Test
+    void shouldFindTheRestoredProcessesByTheFileWithTheirPid() throws Exception {
+        Path pids = fixture.userDirectory("pids");
+        // The command runs as the job's user, who may not write into the service's work directory: it is root's here.
+        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+                goodCheckpoint(),
+                List.of(
+                        "/bin/sh", "-c",
+                        "\"$1\" --uid $2 --gid $2 -- \"$3\" --no-restore-pid --stop --run-on-success=\"echo ok > $6/ok\" -f \"$4\" &"
+                                + " while [ ! -e $6/ok ]; do sleep 0.05; done; pgrep -P $! > \"$5\"",
+                        "restart", program("ppmr-launch"), Integer.toString(JobFixture.USER.uid()),
+                        program("cr_restart"), "{file}", "{pidfile}", pids.toString()),
+                ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(), Map.of(), false, false,
+                NamespacePolicy.AUTO);
+        requireMoved(settings.create(fixture.programs));
+    }
+
+    @Test
+    void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
+        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{file}"),
+                ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(), Map.of(), true, false,
+                NamespacePolicy.ALWAYS);
+        requireMoved(settings.create(fixture.programs));
+    }
+
+    @Test
+    void shouldRefuseACheckpointThatDoesNotStopItsProcesses() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Checkpointer careless = command(
+                List.of(program("cr_checkpoint"), "--noclobber", "--run", "-f", "{file}", "{pid}"), List.of("/bin/true"));
+        RankCommand command = careless.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("rank 5") && message.contains("not held"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldEndWhatARestartHasMadeWhenItIsNotStopped() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Path pids = fixture.userDirectory("pids");
+        Checkpointer careless = command(
+                goodCheckpoint(),
+                List.of(
+                        "/bin/sh", "-c", "\"$1\" --no-restore-pid --run --run-on-success=\"echo ok > $3/ok\" -f \"$2\" & wait",
+                        "restart", program("cr_restart"), "{file}", pids.toString()));
+        HeldRank original = JobFixture.finish(careless.checkpoint(fixture.checkpoint(5, job.root(), images, "c")));
+        RankCommand command = careless.restart(
+                new RestartTask(5, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(700)));
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldRefuseARestartThatNamesAProcessOlderThanItself() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+                goodCheckpoint(),
+                List.of("/bin/sh", "-c", "echo " + job.root().pid() + " > \"$1\"", "restart", "{pidfile}"),
+                ReadingMode.STREAMED, "image.{rank}", List.of(), List.of(), Map.of(), false, false, NamespacePolicy.AUTO);
+        RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("older"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+    }
+
+    @Test
+    void shouldQuoteTheCommandWhenItFails() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Checkpointer failing = command(
+                List.of("/bin/sh", "-c", "echo no disk for {rank} in $0; exit 9", "{dir}"), List.of("/bin/true"));
+        RankCommand command = failing.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("exit status 9") && message.contains("no disk for 5 in " + images), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+    }
+
+    @Test
+    void shouldLetTheOriginalRunWhenTheCommandStopsItAndFails() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Checkpointer failing =
+                command(List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true"));
+        RankCommand command = failing.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    @Test
+    void shouldEndACommandThatIgnoresItsCancellation() throws Exception {
+        JobFixture.Job job = fixture.start(
+                "selfckpt-job", "a", "--size", "8m", "--passes", "40", "--seed", "5", "--pace", "200");
+        Checkpointer stubborn = command(
+                List.of("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done", fixture.base.toString()), List.of("/bin/true"));
+        RankCommand command = stubborn.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
+        assertEquals(null, command.await(Duration.ofMillis(300)));
+        command.cancel();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        assertTrue(message.contains("cancelled"), message);
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldSayWhatIsMissingWhenProbed() {
+        assertTrue(command(goodCheckpoint(), List.of("true")).probe().available());
+        Availability none = command(List.of("dump-nothing", "{pid}"), List.of("true")).probe();
+        assertFalse(none.available());
+        assertTrue(none.detail().contains("dump-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+    }
+}

@@ -1,0 +1,88 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The process table and signals, with real processes. */
+@Timeout(60)
+class ProcessTableIT {
+    private final ProcessTable table = new ProcessTable();
+    private final SignalSender signals = new SignalSender(NativePrograms.fromSystemProperty(), table);
+    private Process shell;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        shell = new ProcessBuilder("/bin/sh", "-c", "sleep 60 & sleep 60; exit 0").start();
+        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.tree(root()).size() == 3));
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        signals.sendAll(SignalSender.Signal.KILL, table.tree(root()));
+        assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+    }
+
+    private ProcessIdentity root() throws CheckpointException {
+        return table.find((int) shell.pid())
+                .orElse(new ProcessIdentity("gone", 0, (int) shell.pid(), 0));
+    }
+
+    @Test
+    void shouldListATreeRootFirst() throws Exception {
+        List<ProcessIdentity> tree = table.tree(root());
+        assertEquals(root(), tree.get(0));
+        assertTrue(table.inNamespace(table.ownPidNamespace()).containsAll(tree));
+    }
+
+    @Test
+    void shouldTellHeldFromRunning() throws Exception {
+        List<ProcessIdentity> tree = table.tree(root());
+        assertTrue(table.whyNotHeld(tree).orElseThrow().contains("instead of T"));
+        signals.sendAll(SignalSender.Signal.STOP, tree);
+        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.whyNotHeld(tree).isEmpty()));
+        assertTrue(table.isHeld(root()));
+        assertFalse(table.isRunning(root()));
+        signals.send(SignalSender.Signal.CONT, tree.get(1));
+        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.isRunning(tree.get(1))));
+        assertTrue(table.whyNotHeld(tree).orElseThrow().contains("PID " + tree.get(1).pid()));
+    }
+
+    @Test
+    void shouldNotSignalAProcessThatOnlySharesThePid() throws Exception {
+        ProcessIdentity now = root();
+        for (ProcessIdentity other : List.of(
+                new ProcessIdentity(now.bootId(), now.pidNamespace(), now.pid(), now.startTimeTicks() - 1),
+                new ProcessIdentity(now.bootId(), now.pidNamespace() + 1, now.pid(), now.startTimeTicks()),
+                new ProcessIdentity("another boot", now.pidNamespace(), now.pid(), now.startTimeTicks()))) {
+            assertFalse(signals.send(SignalSender.Signal.KILL, other));
+        }
+        assertTrue(table.isAlive(now));
+    }
+
+    @Test
+    void shouldCountAZombieAsGone() throws Exception {
+        ProcessIdentity child = table.tree(root()).get(1);
+        signals.send(SignalSender.Signal.STOP, root());
+        signals.send(SignalSender.Signal.KILL, child);
+        assertTrue(Patience.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
+        assertEquals(Optional.empty(), table.find(child.pid()));
+        assertEquals("PID " + child.pid() + " is gone", table.whyNotHeld(List.of(child)).orElseThrow());
+    }
+
+    @Test
+    void shouldNameAPidThatDoesNotExist() {
+        String message = assertThrows(CheckpointException.class, () -> table.of(Integer.MAX_VALUE)).getMessage();
+        assertTrue(message.contains(Integer.toString(Integer.MAX_VALUE)) && message.contains("Remedy"), message);
+    }
+}

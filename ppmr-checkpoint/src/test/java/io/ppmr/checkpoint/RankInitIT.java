@@ -1,0 +1,110 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The init of a rank's namespace. */
+@Timeout(60)
+class RankInitIT {
+    private static final Duration SOON = Duration.ofSeconds(10);
+
+    private JobFixture fixture;
+    private final List<Path> mounts = new ArrayList<>();
+
+    @BeforeEach
+    void setUp() throws Exception {
+        fixture = new JobFixture();
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        if (fixture != null) {
+            for (Path mount : mounts) {
+                run("umount", "--lazy", mount.toString());
+            }
+            fixture.close();
+        }
+    }
+
+    private static String run(String... command) throws CheckpointException {
+        HelperCall.Result result = HelperCall.run(List.of(command), SOON);
+        assertEquals(0, result.exitCode(), result.describe());
+        return result.output();
+    }
+
+    private ProcessIdentity start(String... options) throws CheckpointException {
+        List<String> command = new ArrayList<>(List.of(fixture.programs.rankInit().toString()));
+        command.addAll(List.of(options));
+        return fixture.table.of(Integer.parseInt(run(command.toArray(String[]::new))));
+    }
+
+    private String inside(ProcessIdentity init, String script) throws CheckpointException {
+        List<String> command = new ArrayList<>(RankNamespace.enter(init, fixture.base));
+        command.addAll(List.of("/bin/sh", "-c", script));
+        return run(command.toArray(String[]::new));
+    }
+
+    @Test
+    void shouldEndWhenItsLastProcessEnds() throws Exception {
+        ProcessIdentity init = start();
+        inside(init, "setsid sleep 1 > /dev/null 2>&1 < /dev/null &");
+        assertEquals(1, new RankNamespace(init).members(fixture.table).size());
+        assertTrue(fixture.table.isAlive(init));
+        assertTrue(Patience.until(SOON, () -> !fixture.table.isAlive(init)));
+    }
+
+    @Test
+    void shouldEndWhenNothingCameWithinTheGracePeriod() throws Exception {
+        ProcessIdentity init = start("--grace", "1");
+        assertTrue(fixture.table.isAlive(init));
+        assertTrue(Patience.until(SOON, () -> !fixture.table.isAlive(init)));
+    }
+
+    @Test
+    void shouldLeadASessionOfItsOwnAndBePidOneInside() throws Exception {
+        ProcessIdentity init = start("--grace", "5");
+        assertTrue(fixture.table.leadsSession(init));
+        assertEquals(1, fixture.table.pidInside(init));
+        assertNotEquals(fixture.table.ownPidNamespace(), init.pidNamespace());
+        assertEquals("/proc/1", inside(init, "ls -d /proc/1"));
+        assertTrue(Integer.parseInt(inside(init, "echo $$")) > 1000, "tools take PIDs that a job may need");
+    }
+
+    @Test
+    void shouldNotHaveADetachedMountButSeeLaterOnes() throws Exception {
+        Path early = fixture.userDirectory("early");
+        Path late = fixture.userDirectory("late");
+        run("mount", "-t", "tmpfs", "ppmr-test", early.toString());
+        mounts.add(early);
+        ProcessIdentity init = start("--detach", early.toString());
+        assertEquals("", inside(init, "mountpoint -q " + early + " || true; mountpoint " + early + " 2>&1 | grep 'is a' || true"));
+        // What comes later is seen where the node's own mounts propagate.
+        boolean shared = run("findmnt", "-no", "PROPAGATION", "-T", fixture.base.toString()).contains("shared");
+        run("mount", "-t", "tmpfs", "ppmr-test", late.toString());
+        mounts.add(late);
+        String seen = inside(init, "mountpoint -q " + late + " && echo yes || echo no");
+        assertEquals(shared ? "yes" : "no", seen);
+    }
+
+    @Test
+    void shouldEndEverythingInsideWhenItIsEnded() throws Exception {
+        ProcessIdentity init = start();
+        inside(init, "for i in 1 2 3; do setsid sleep 100 > /dev/null 2>&1 < /dev/null & done");
+        RankNamespace namespace = new RankNamespace(init);
+        List<ProcessIdentity> members = namespace.members(fixture.table);
+        assertEquals(3, members.size());
+        namespace.end(fixture.table, fixture.signals, SOON);
+        assertFalse(members.stream().anyMatch(fixture.table::isAlive));
+    }
+}

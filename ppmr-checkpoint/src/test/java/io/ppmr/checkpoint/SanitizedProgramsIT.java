@@ -1,0 +1,110 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its own. */
+@Timeout(120)
+class SanitizedProgramsIT {
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+
+    private Path base;
+    private Process job;
+
+    @BeforeEach
+    void build() throws Exception {
+        base = Files.createTempDirectory("ppmr-sanitized");
+        Path probe = Files.writeString(base.resolve("probe.c"), "int main(void) { return 0; }\n");
+        boolean sanitizer = HelperCall.run(
+                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()), LIMIT)
+                        .exitCode()
+                == 0;
+        Assumptions.assumeTrue(sanitizer, "gcc has no address sanitizer here (package libasan8)");
+        for (String part : List.of("main", "test")) {
+            HelperCall.Result made = HelperCall.run(
+                    List.of(
+                            "make", "--silent", "-C", "src/" + part + "/c", "OUT=" + base,
+                            "CFLAGS=-O1 -g -std=gnu17 -Wall -Wextra -Werror -pthread -fsanitize=address,undefined"
+                                    + " -fno-sanitize-recover=all"),
+                    LIMIT);
+            assertEquals(0, made.exitCode(), made.output());
+        }
+    }
+
+    @AfterEach
+    void clean() throws Exception {
+        if (job != null) {
+            job.destroyForcibly().waitFor();
+        }
+        try (Stream<Path> files = Files.walk(base)) {
+            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+                Files.delete(file);
+            }
+        }
+    }
+
+    private String run(String... command) throws CheckpointException {
+        command[0] = base.resolve(command[0]).toString();
+        HelperCall.Result result = HelperCall.run(List.of(command), LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
+        return result.output();
+    }
+
+    @Test
+    void shouldFindNothingInACheckpointAndARestart() throws Exception {
+        String[] size = {"--size", "4m", "--passes", "20", "--seed", "4"};
+        String expected = run("selfckpt-job", size[0], size[1], size[2], size[3], size[4], size[5], "--expect");
+        Path out = base.resolve("out");
+        Path image = base.resolve("image");
+        job = new ProcessBuilder(
+                        base.resolve("selfckpt-job").toString(), "--pace", "50", size[0], size[1], size[2], size[3], size[4],
+                        size[5], "--out", out.toString(), "--progress", base.resolve("progress").toString())
+                .redirectErrorStream(true)
+                .redirectOutput(base.resolve("job.log").toFile())
+                .start();
+        assertTrue(Patience.until(LIMIT, () -> hasContent(base.resolve("progress"))));
+        run("cr_checkpoint", "-T", "--noclobber", "--run", "-f", image.toString(), Long.toString(job.pid()));
+        assertTrue(job.waitFor(60, TimeUnit.SECONDS));
+        assertEquals(0, job.exitValue(), () -> "see the sanitizer's words: " + base);
+        assertEquals(expected, Files.readString(out).trim());
+        Files.delete(out);
+        run("cr_restart", "--no-restore-pid", "--run-on-success=true", image.toString());
+        assertEquals(expected, Files.readString(out).trim());
+    }
+
+    @Test
+    void shouldFindNothingInThePlainJobAndTheHelpers() throws Exception {
+        Path out = base.resolve("out");
+        run(
+                "plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--out", out.toString(),
+                "--progress", base.resolve("progress").toString());
+        assertEquals(
+                run("plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--expect"),
+                Files.readString(out).trim());
+        assertEquals("hello", run("ppmr-launch", "--", "echo", "hello"));
+        ProcessIdentity self = new ProcessTable().of((int) ProcessHandle.current().pid());
+        run("ppmr-signal", "0", "" + self.pid(), "" + self.startTimeTicks(), "" + self.pidNamespace());
+    }
+
+    private static boolean hasContent(Path file) {
+        try {
+            return Files.exists(file) && Files.size(file) > 0;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+}
