@@ -12,6 +12,7 @@ import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
@@ -69,6 +70,8 @@ public final class TargetService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        Rehearsal.run(
+                settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
         listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
