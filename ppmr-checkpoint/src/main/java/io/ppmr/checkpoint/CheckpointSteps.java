@@ -51,7 +51,8 @@ final class CheckpointSteps implements RunningCommand.Steps {
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was checkpointed but is not held: "
-                    + kit.table().whyNotHeld(held).orElse(held.isEmpty() ? "its root is gone" : "it makes new processes")
+                    + kit.table().whyNotHeld(held).orElse(held.isEmpty()
+                            ? "its root is gone" : "it makes new processes")
                     + ". Remedy: the checkpoint command must leave every process stopped");
         }
         List<ProcessIdentity> companions = RankNamespace.around(kit.table(), task.root())

@@ -39,8 +39,8 @@ public interface Checkpointer {
     boolean checkpointsHeldRanks();
 
     /**
-     * Starts writing a rank's image into its directory and returns at once. When the command has reported success, every
-     * process of the rank is stopped.
+     * Starts writing a rank's image into its directory and returns at once. When the command has reported success,
+     * every process of the rank is stopped.
      */
     RankCommand checkpoint(CheckpointTask task) throws CheckpointException;
 

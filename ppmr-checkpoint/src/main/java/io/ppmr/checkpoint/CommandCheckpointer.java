@@ -26,12 +26,14 @@ final class CommandCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(false, missing.get(), "build the project, or set "
+                    + NativePrograms.DIRECTORY_PROPERTY);
         }
         for (List<String> command : List.of(settings.checkpoint(), settings.restart())) {
             if (ToolKit.find(command.get(0)).isEmpty()) {
                 return new Availability(
-                        false, command.get(0) + " is not installed", "install it, or correct the command in the configuration");
+                        false, command.get(0) + " is not installed",
+                                "install it, or correct the command in the configuration");
             }
         }
         return new Availability(
@@ -97,7 +99,8 @@ final class CommandCheckpointer implements Checkpointer {
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, task.workDirectory());
         values.put("pidfile", pidFile.toString());
-        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
+        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent()
+                ? Optional.empty() : user(task.user())));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
             command.addAll(kit.launch(user(task.user())));

@@ -12,10 +12,10 @@ import java.util.regex.Pattern;
  * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
  * written last and opened first.
  *
- * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives this
- * service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace without
- * its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are changed, so
- * the node's mount need not be visible in there.
+ * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
+ * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
+ * without its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are
+ * changed, so the node's mount need not be visible in there.
  */
 final class CriuCheckpointer implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
@@ -44,12 +44,15 @@ final class CriuCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(false, missing.get(), "build the project, or set "
+                    + NativePrograms.DIRECTORY_PROPERTY);
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return new Availability(
-                    false, program + " is not installed", "run install-criu.sh and put the words it prints into the configuration");
+                    false,
+                    program + " is not installed",
+                    "run install-criu.sh and put the words it prints into the configuration");
         }
         if (ToolKit.find("nsenter").isEmpty()) {
             return new Availability(false, "nsenter is not installed", "install the package util-linux");
@@ -72,7 +75,8 @@ final class CriuCheckpointer implements Checkpointer {
         Optional<String> defect = selfCheck();
         if (defect.isPresent()) {
             return new Availability(
-                    false, "criu check fails: " + defect.get(), "set what it names right (in a network namespace: lo up)");
+                    false, "criu check fails: " + defect.get(),
+                            "set what it names right (in a network namespace: lo up)");
         }
         String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
                 ? ""
@@ -211,7 +215,8 @@ final class CriuCheckpointer implements Checkpointer {
                 throw RestartSteps.failure(task, tool, log);
             }
             if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
-                throw new CheckpointException("rank " + task.rank() + " was restarted with pages that CRIU could not read,"
+                throw new CheckpointException("rank " + task.rank()
+                        + " was restarted with pages that CRIU could not read,"
                         + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
             }
             return exitCode.isPresent();

@@ -22,7 +22,8 @@ final class PidFiles {
                 return Optional.empty();
             }
             String text = Files.readString(file);
-            return text.isBlank() || (needsLineEnd && !text.endsWith("\n")) ? Optional.empty() : Optional.of(Integer.valueOf(text.trim()));
+            return text.isBlank() || (needsLineEnd && !text.endsWith("\n"))
+                    ? Optional.empty() : Optional.of(Integer.valueOf(text.trim()));
         } catch (IOException | NumberFormatException e) {
             throw new CheckpointException("no PID can be read from " + file + ": " + e.getMessage(), e);
         }

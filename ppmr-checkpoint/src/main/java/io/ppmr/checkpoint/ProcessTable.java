@@ -75,7 +75,8 @@ public final class ProcessTable {
         for (String uid : uids) {
             if (Integer.parseInt(uid) != user.uid()) {
                 throw new CheckpointException("PID " + process.pid() + " belongs to user " + uid
-                        + ", not to the job's user " + user.uid() + ". Remedy: correct the job's user or its processes");
+                        + ", not to the job's user " + user.uid()
+                                + ". Remedy: correct the job's user or its processes");
             }
         }
     }

@@ -18,8 +18,8 @@ public interface RankCommand {
     HeldRank await(Duration atMost) throws CheckpointException, InterruptedException;
 
     /**
-     * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first given
-     * time to end by itself: a checkpointer killed in the middle could leave its process broken.
+     * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
+     * given time to end by itself: a checkpointer killed in the middle could leave its process broken.
      */
     void cancel();
 }

@@ -196,7 +196,8 @@ class BlcrCheckpointerIT {
     void shouldNameTheProcessWhenItBelongsToAnotherUser() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", new JobUser(0, 0), "a", SMALL);
         String message = assertThrows(
-                        CheckpointException.class, () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")))
+                        CheckpointException.class, () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images,
+                                "c")))
                 .getMessage();
         assertTrue(message.contains("PID " + job.root().pid()) && message.contains("user 0"), message);
         assertTrue(fixture.table.isRunning(job.root()));

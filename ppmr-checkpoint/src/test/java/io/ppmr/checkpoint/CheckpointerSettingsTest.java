@@ -16,7 +16,8 @@ class CheckpointerSettingsTest {
     private static Checkpointer dmtcp() {
         return new CheckpointerSettings.Command(
                         List.of("dump", "{pid}"), List.of("load", "{file}"), ReadingMode.STREAMED, "ckpt_{rank}.dmtcp",
-                        List.of("ckpt_{rank}.dmtcp"), List.of(), Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"), true, false,
+                        List.of("ckpt_{rank}.dmtcp"), List.of(), Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"), true,
+                                false,
                         NamespacePolicy.AUTO)
                 .create(PROGRAMS);
     }

@@ -65,7 +65,8 @@ class CommandCheckpointerIT {
     @Test
     void shouldFindTheRestoredProcessesBelowACommandThatStays() throws Exception {
         requireMoved(command(
-                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{dir}/image.{rank}")));
+                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f",
+                        "{dir}/image.{rank}")));
     }
 
     @Test
@@ -98,7 +99,8 @@ class CommandCheckpointerIT {
     void shouldRefuseACheckpointThatDoesNotStopItsProcesses() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         Checkpointer careless = command(
-                List.of(program("cr_checkpoint"), "--noclobber", "--run", "-f", "{file}", "{pid}"), List.of("/bin/true"));
+                List.of(program("cr_checkpoint"), "--noclobber", "--run", "-f", "{file}", "{pid}"),
+                        List.of("/bin/true"));
         RankCommand command = careless.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
         assertTrue(message.contains("rank 5") && message.contains("not held"), message);
@@ -130,7 +132,8 @@ class CommandCheckpointerIT {
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
                 goodCheckpoint(),
                 List.of("/bin/sh", "-c", "echo " + job.root().pid() + " > \"$1\"", "restart", "{pidfile}"),
-                ReadingMode.STREAMED, "image.{rank}", List.of(), List.of(), Map.of(), false, false, NamespacePolicy.AUTO);
+                ReadingMode.STREAMED, "image.{rank}", List.of(), List.of(), Map.of(), false, false,
+                        NamespacePolicy.AUTO);
         RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
         assertTrue(message.contains("older"), message);
@@ -164,7 +167,8 @@ class CommandCheckpointerIT {
         JobFixture.Job job = fixture.start(
                 "selfckpt-job", "a", "--size", "8m", "--passes", "40", "--seed", "5", "--pace", "200");
         Checkpointer stubborn = command(
-                List.of("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done", fixture.base.toString()), List.of("/bin/true"));
+                List.of("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done", fixture.base.toString()),
+                        List.of("/bin/true"));
         RankCommand command = stubborn.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
         assertEquals(null, command.await(Duration.ofMillis(300)));
         command.cancel();
@@ -180,6 +184,7 @@ class CommandCheckpointerIT {
         assertTrue(command(goodCheckpoint(), List.of("true")).probe().available());
         Availability none = command(List.of("dump-nothing", "{pid}"), List.of("true")).probe();
         assertFalse(none.available());
-        assertTrue(none.detail().contains("dump-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        assertTrue(none.detail().contains("dump-nothing is not installed") && !none.remedy().isEmpty(),
+                none.toString());
     }
 }

@@ -230,7 +230,8 @@ class CriuCheckpointerIT {
         assertTrue(criu.probe().available(), criu.probe().toString());
         Availability none = CheckpointerSettings.Criu.of(List.of("criu-nothing")).create(fixture.programs).probe();
         assertFalse(none.available());
-        assertTrue(none.detail().contains("criu-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        assertTrue(none.detail().contains("criu-nothing is not installed") && !none.remedy().isEmpty(),
+                none.toString());
         Availability helpers = CheckpointerSettings.Criu.of(CriuInstall.program())
                 .create(new NativePrograms(fixture.base))
                 .probe();

@@ -20,8 +20,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A directory with its own copies of all programs and real jobs that run from it as an ordinary user. Whatever runs from
- * there is known by that, so that close() ends all of it, and a test can ask what is left.
+ * A directory with its own copies of all programs and real jobs that run from it as an ordinary user. Whatever runs
+ * from there is known by that, so that close() ends all of it, and a test can ask what is left.
  */
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);
@@ -48,7 +48,8 @@ final class JobFixture implements AutoCloseable {
     private JobFixture(JobUser user) throws IOException {
         this.user = user;
         Assumptions.assumeTrue(
-                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: jobs run as an ordinary user");
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0),
+                        "needs root: jobs run as an ordinary user");
         base = Files.createTempDirectory("ppmr-checkpoint-it");
         Files.setPosixFilePermissions(base, PosixFilePermissions.fromString("rwxr-xr-x"));
         bin = Files.createDirectory(base.resolve("bin"));
@@ -194,7 +195,8 @@ final class JobFixture implements AutoCloseable {
 
     private static String commandLine(int pid) {
         try {
-            return Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1).replace('\0', ' ');
+            return Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1).replace('\0',
+                    ' ');
         } catch (IOException gone) {
             return "";
         }

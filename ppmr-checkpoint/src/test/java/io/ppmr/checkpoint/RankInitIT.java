@@ -88,7 +88,8 @@ class RankInitIT {
         run("mount", "-t", "tmpfs", "ppmr-test", early.toString());
         mounts.add(early);
         ProcessIdentity init = start("--detach", early.toString());
-        assertEquals("", inside(init, "mountpoint -q " + early + " || true; mountpoint " + early + " 2>&1 | grep 'is a' || true"));
+        assertEquals("", inside(init, "mountpoint -q " + early + " || true; mountpoint " + early
+                + " 2>&1 | grep 'is a' || true"));
         // What comes later is seen where the node's own mounts propagate.
         boolean shared = run("findmnt", "-no", "PROPAGATION", "-T", fixture.base.toString()).contains("shared");
         run("mount", "-t", "tmpfs", "ppmr-test", late.toString());

@@ -17,7 +17,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its own. */
+/**
+ * The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its
+ * own.
+ */
 @Timeout(120)
 class SanitizedProgramsIT {
     private static final Duration LIMIT = Duration.ofSeconds(60);
@@ -30,7 +33,8 @@ class SanitizedProgramsIT {
         base = Files.createTempDirectory("ppmr-sanitized");
         Path probe = Files.writeString(base.resolve("probe.c"), "int main(void) { return 0; }\n");
         boolean sanitizer = HelperCall.run(
-                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()), LIMIT)
+                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe",
+                                        probe.toString()), LIMIT)
                         .exitCode()
                 == 0;
         Assumptions.assumeTrue(sanitizer, "gcc has no address sanitizer here (package libasan8)");
@@ -71,7 +75,8 @@ class SanitizedProgramsIT {
         Path out = base.resolve("out");
         Path image = base.resolve("image");
         job = new ProcessBuilder(
-                        base.resolve("selfckpt-job").toString(), "--pace", "50", size[0], size[1], size[2], size[3], size[4],
+                        base.resolve("selfckpt-job").toString(), "--pace", "50", size[0], size[1], size[2], size[3],
+                                size[4],
                         size[5], "--out", out.toString(), "--progress", base.resolve("progress").toString())
                 .redirectErrorStream(true)
                 .redirectOutput(base.resolve("job.log").toFile())
