@@ -1,6 +1,5 @@
 package io.ppmr.checkpoint;
 
-
 /**
  * A tool that writes a rank's processes into image files and makes processes of them again: BLCR, CRIU, or any two
  * commands. An adapter knows the tool's command line and its habits; it runs the commands and proves what it reports.

@@ -105,7 +105,9 @@ public final class Warmup {
 
     private List<String> command(int round, int client, int requestBytes, long requests) {
         boolean writes = plan.direction() == WarmupPlan.Direction.WRITE;
-        String file = directory.resolve(writes ? "warmup-" + client : readName(round, client)).toString();
+        String file = directory
+                .resolve(writes ? "warmup-" + client : readName(round, client))
+                .toString();
         return List.of(
                 "dd",
                 "if=" + (writes ? "/dev/zero" : file),

@@ -70,8 +70,7 @@ public final class TargetService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
-        Rehearsal.run(
-                settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
+        Rehearsal.run(settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
         listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }

@@ -40,8 +40,7 @@ public final class Rehearsal {
         LoopbackPair control = LoopbackPair.open();
         List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
         ControlLink link = new ControlLink(control.near(), 1, SILENCE_NS);
-        SessionAgent agent = new SessionAgent(
-                link, claims, event -> LOG.debug("the warm-up's session says {}", event));
+        SessionAgent agent = new SessionAgent(link, claims, event -> LOG.debug("the warm-up's session says {}", event));
         OutgoingFiles files = null;
         try (RehearsalTarget target = new RehearsalTarget(
                         control.far(),
@@ -56,8 +55,7 @@ public final class Rehearsal {
             agent.begin(outlet, files);
             agent.start();
             view.add(DIRECTORY, files);
-            WarmupReport report =
-                    Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
+            WarmupReport report = Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
             LOG.info("warm-up: {}, {} chunks thrown away", report, target.released());
             files.fail("the warm-up is over");
             agent.stop();

@@ -254,9 +254,7 @@ public final class ArrivingImages {
         rankOf(path);
         int slash = path.lastIndexOf('/');
         String name = path.substring(slash + 1);
-        return root
-                + path.substring(0, slash + 1)
-                + habits.finalNameOf(name).orElse(name);
+        return root + path.substring(0, slash + 1) + habits.finalNameOf(name).orElse(name);
     }
 
     private RankImage rankOf(String path) throws ImageException {

@@ -101,8 +101,7 @@ public final class Rehearsal {
                 CLIENTS,
                 Math.max(ROUND_BYTES / CLIENTS, geometry.chunkBytes()),
                 ROUNDS + 1)) {
-            WarmupReport report =
-                    Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
+            WarmupReport report = Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
             LOG.info("warm-up: {}, {} rounds sent", report, source.rounds());
             agent.stop();
         } finally {
@@ -128,8 +127,7 @@ public final class Rehearsal {
                     pool,
                     laneChunks,
                     link,
-                    new ArrivingImages.Setting(
-                            DIRECTORY, new Habits(), view.tree(), geometry, heads, 0, 0, List.of(0)),
+                    new ArrivingImages.Setting(DIRECTORY, new Habits(), view.tree(), geometry, heads, 0, 0, List.of(0)),
                     listener -> new TcpChunkPuller(
                             pool, data.stream().map(LoopbackPair::near).toList(), listener),
                     reason -> LOG.debug("the warm-up's transfer says {}", reason));

@@ -152,12 +152,12 @@ final class RehearsalSource implements AutoCloseable {
                     && image.asked < windows
                     && image.asked - image.arrived < AHEAD) {
                 if (image.asked == 0) {
-                    link.advance(HeadFrame.encode(
-                            link.outBuffer(), link.outOffset(), 1, image.id, 0, HeadFrame.HEAD_BYTES));
+                    link.advance(
+                            HeadFrame.encode(link.outBuffer(), link.outOffset(), 1, image.id, 0, HeadFrame.HEAD_BYTES));
                 }
                 int flags = image.granted == image.asked ? WantFrame.BLOCKED : 0;
-                link.advance(WantFrame.encode(
-                        link.outBuffer(), link.outOffset(), 1, image.id, image.asked++, 1, flags));
+                link.advance(
+                        WantFrame.encode(link.outBuffer(), link.outOffset(), 1, image.id, image.asked++, 1, flags));
                 count++;
             }
         }
