@@ -1,5 +1,7 @@
 package io.ppmr.target;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Availability;
@@ -21,6 +23,7 @@ import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.List;
@@ -48,6 +51,8 @@ public final class TargetService implements AutoCloseable {
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
+    private final MeterRegistry meters = new SimpleMeterRegistry();
+    private final TargetMetrics metrics = new TargetMetrics(meters);
     private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
@@ -78,12 +83,21 @@ public final class TargetService implements AutoCloseable {
     }
 
     /** Where sources connect to. */
-    public java.net.InetSocketAddress address() {
+    public InetSocketAddress address() {
         return listener.address();
     }
 
     public ArrivingImageView view() {
         return view;
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
+    }
+
+    public TargetMetrics metrics() {
+        return metrics;
     }
 
     /** The migration that is under way here, if one is. */
@@ -155,6 +169,7 @@ public final class TargetService implements AutoCloseable {
         }
         if (refusal != null) {
             LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
+            metrics.refused();
             link.send(new ControlMessage.Refuse(refusal));
             LastWords.awaitHeard(events);
             agent.stop();
@@ -202,8 +217,15 @@ public final class TargetService implements AutoCloseable {
         inDoubt.put(begin.migrationId(), events);
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
+        long startNs = System.nanoTime();
         try {
-            outcomes.put(begin.migrationId(), migration.run());
+            Outcome outcome = migration.run();
+            outcomes.put(begin.migrationId(), outcome);
+            metrics.ended(
+                    outcome,
+                    transfer.report(0),
+                    transfer.refusedSeeks(),
+                    Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
             inDoubt.remove(begin.migrationId());
             migration.close();
