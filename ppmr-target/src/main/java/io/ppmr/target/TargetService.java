@@ -127,18 +127,19 @@ public final class TargetService implements AutoCloseable {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, events::add);
         agent.start();
-        SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-        if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-            begin(begin, session, link, agent, events);
-            return;
+        try {
+            SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
+                begin(begin, session, link, agent, events);
+            } else if (first instanceof SessionEvent.Said said) {
+                passOn(said, link);
+                LastWords.awaitHeard(events);
+            } else {
+                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+            }
+        } finally {
+            agent.stop();
         }
-        if (first instanceof SessionEvent.Said said) {
-            passOn(said, link);
-            LastWords.awaitHeard(events);
-        } else {
-            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-        }
-        agent.stop();
     }
 
     /** A source that came back says what it decided about a migration that is in doubt here. */
@@ -172,7 +173,6 @@ public final class TargetService implements AutoCloseable {
             metrics.refused();
             link.send(new ControlMessage.Refuse(refusal));
             LastWords.awaitHeard(events);
-            agent.stop();
             return;
         }
         try {
@@ -209,7 +209,6 @@ public final class TargetService implements AutoCloseable {
                     pullListener -> pullers.create(pool, data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException e) {
-            agent.stop();
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }
         agent.begin(transfer);
