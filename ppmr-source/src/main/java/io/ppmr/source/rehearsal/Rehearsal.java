@@ -58,6 +58,7 @@ public final class Rehearsal {
             WarmupReport report = Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
             LOG.info("warm-up: {}, {} chunks thrown away", report, target.released());
             files.fail("the warm-up is over");
+            target.finish();
             agent.stop();
         } catch (ErrnoException e) {
             throw new IOException("the warm-up's directory cannot be made: " + e.getMessage(), e);

@@ -64,6 +64,11 @@ final class RehearsalTarget implements PullListener, AutoCloseable {
         return released;
     }
 
+    /** The rehearsal is over: what fails from now on is meant to. */
+    void finish() {
+        closed = true;
+    }
+
     @Override
     public void close() {
         closed = true;
@@ -112,8 +117,15 @@ final class RehearsalTarget implements PullListener, AutoCloseable {
         switch (type) {
             case WANT -> {
                 want.wrap(buffer, offset);
+                boolean blocked = (want.flags() & WantFrame.BLOCKED) != 0;
                 for (int i = 0; i < want.count(); i++) {
-                    wanted.add(new Wanted(want.file(), want.window() + i));
+                    Wanted next = new Wanted(want.file(), want.window() + i);
+                    if (blocked) {
+                        wanted.remove(next);
+                        wanted.addFirst(next);
+                    } else {
+                        wanted.addLast(next);
+                    }
                 }
             }
             case RETURN -> pool.giveUp(slot.wrap(buffer, offset).slot());

@@ -36,10 +36,11 @@ public final class Rehearsal {
     private static final String DIRECTORY = ".rehearsal";
     private static final int CLIENTS = 8;
     private static final int ROUNDS = 6;
+    private static final int SMALL_REQUESTS = 20_000;
     private static final long ROUND_BYTES = 64L << 20;
     private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
     private static final WarmupPlan PLAN = new WarmupPlan(
-            WarmupPlan.Direction.READ, CLIENTS, 20_000, ROUND_BYTES, ROUNDS, TimeUnit.SECONDS.toNanos(10));
+            WarmupPlan.Direction.READ, CLIENTS, SMALL_REQUESTS, ROUND_BYTES, ROUNDS, TimeUnit.SECONDS.toNanos(10));
 
     private Rehearsal() {}
 
@@ -88,7 +89,7 @@ public final class Rehearsal {
             throws IOException, InterruptedException {
         LoopbackPair control = LoopbackPair.open();
         List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
-        ControlLink link = new ControlLink(control.near(), ControlLink.OF_FIRST_FRAME, SILENCE_NS);
+        ControlLink link = new ControlLink(control.near(), RehearsalSource.ATTEMPT, SILENCE_NS);
         SessionAgent agent = new SessionAgent(link, event -> LOG.debug("the warm-up's session says {}", event));
         Transfer transfer = transfer(view, pool, laneChunks, geometry, heads, settings, link, data);
         agent.begin(transfer);
@@ -99,10 +100,12 @@ public final class Rehearsal {
                 data.stream().map(LoopbackPair::far).toList(),
                 geometry.chunkBytes(),
                 CLIENTS,
+                (long) SMALL_REQUESTS / CLIENTS * WarmupPlan.SMALL_BYTES,
                 Math.max(ROUND_BYTES / CLIENTS, geometry.chunkBytes()),
                 ROUNDS + 1)) {
             WarmupReport report = Warmup.run(mountPoint.resolve(DIRECTORY).resolve("rank-0"), PLAN);
             LOG.info("warm-up: {}, {} rounds sent", report, source.rounds());
+            source.finish();
             agent.stop();
         } finally {
             transfer.close();

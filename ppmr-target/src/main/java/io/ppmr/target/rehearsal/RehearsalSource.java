@@ -34,6 +34,8 @@ import org.slf4j.LoggerFactory;
  */
 final class RehearsalSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(RehearsalSource.class);
+    static final int ATTEMPT = 1;
+
     private static final int CHUNKS = 16;
     private static final int AHEAD = 4;
     private static final int FRAME_BYTES = 64;
@@ -42,12 +44,14 @@ final class RehearsalSource implements AutoCloseable {
 
     private static final class Image {
         private final int id;
+        private final int windows;
         private int asked;
         private int granted;
         private int arrived;
 
-        private Image(int id) {
+        private Image(int id, int windows) {
             this.id = id;
+            this.windows = windows;
         }
     }
 
@@ -57,6 +61,7 @@ final class RehearsalSource implements AutoCloseable {
     private final TcpRegionExporter exporter;
     private final BufferPool pool;
     private final int clients;
+    private final int smallWindows;
     private final int windows;
     private final int rounds;
     private final int[] crcs = new int[2];
@@ -72,16 +77,24 @@ final class RehearsalSource implements AutoCloseable {
 
     /**
      * @param clients files in each round
-     * @param fileBytes size of each file, a multiple of the chunk
+     * @param smallFileBytes size of each file of the first round
+     * @param fileBytes size of each file of the others, a multiple of the chunk
      * @param rounds rounds of them
      */
     RehearsalSource(
-            SocketChannel control, List<SocketChannel> data, int chunkBytes, int clients, long fileBytes, int rounds)
+            SocketChannel control,
+            List<SocketChannel> data,
+            int chunkBytes,
+            int clients,
+            long smallFileBytes,
+            long fileBytes,
+            int rounds)
             throws IOException {
         this.clients = clients;
+        this.smallWindows = (int) ((smallFileBytes + chunkBytes - 1) / chunkBytes);
         this.windows = (int) (fileBytes / chunkBytes);
         this.rounds = rounds;
-        link = new ControlLink(control, 1, SILENCE_NS);
+        link = new ControlLink(control, ATTEMPT, SILENCE_NS);
         pool = new BufferPool(new PoolGeometry(chunkBytes, CHUNKS));
         exporter = new TcpRegionExporter(pool, data, reason -> LOG.debug("the warm-up's transport says {}", reason));
         crcs[0] = crcOfZeros(chunkBytes - HeadFrame.HEAD_BYTES);
@@ -94,6 +107,11 @@ final class RehearsalSource implements AutoCloseable {
     /** Rounds that were begun. */
     int rounds() {
         return round;
+    }
+
+    /** The rehearsal is over: what fails from now on is meant to. */
+    void finish() {
+        closed = true;
     }
 
     @Override
@@ -131,12 +149,12 @@ final class RehearsalSource implements AutoCloseable {
     }
 
     private int nextRound() {
-        boolean allOut = images.stream().allMatch(image -> image.arrived == windows);
+        boolean allOut = images.stream().allMatch(image -> image.arrived == image.windows);
         if (!allOut || round == rounds) {
             return 0;
         }
         for (int client = 0; client < clients; client++) {
-            Image image = new Image(images.size() + 1);
+            Image image = new Image(images.size() + 1, round == 0 ? smallWindows : windows);
             images.add(image);
             String path = ArrivingImages.rankPath(0) + "/" + Warmup.readName(round, client);
             link.sendFromAgent(new ControlMessage.Created(image.id, NodeKind.FILE, path, 0400, 0, 0, ""));
@@ -149,15 +167,15 @@ final class RehearsalSource implements AutoCloseable {
         int count = 0;
         for (Image image : images) {
             while (link.hasRoom(FRAME_BYTES + HeadFrame.HEAD_BYTES)
-                    && image.asked < windows
+                    && image.asked < image.windows
+                    && image.asked == image.granted
                     && image.asked - image.arrived < AHEAD) {
                 if (image.asked == 0) {
-                    link.advance(
-                            HeadFrame.encode(link.outBuffer(), link.outOffset(), 1, image.id, 0, HeadFrame.HEAD_BYTES));
+                    link.advance(HeadFrame.encode(
+                            link.outBuffer(), link.outOffset(), ATTEMPT, image.id, 0, HeadFrame.HEAD_BYTES));
                 }
-                int flags = image.granted == image.asked ? WantFrame.BLOCKED : 0;
-                link.advance(
-                        WantFrame.encode(link.outBuffer(), link.outOffset(), 1, image.id, image.asked++, 1, flags));
+                link.advance(WantFrame.encode(
+                        link.outBuffer(), link.outOffset(), ATTEMPT, image.id, image.asked++, 1, WantFrame.BLOCKED));
                 count++;
             }
         }
@@ -179,7 +197,7 @@ final class RehearsalSource implements AutoCloseable {
             link.advance(AdvertiseFrame.encode(
                     link.outBuffer(),
                     link.outOffset(),
-                    1,
+                    ATTEMPT,
                     grant.file,
                     grant.window * chunkBytes + start,
                     order++,
@@ -206,14 +224,14 @@ final class RehearsalSource implements AutoCloseable {
                 pool.release(chunk);
                 Image image = images.get(chunkFiles[chunk] - 1);
                 image.arrived++;
-                if (image.arrived == windows) {
+                if (image.arrived == image.windows) {
                     link.advance(ValueFrame.encode(
                             link.outBuffer(),
                             link.outOffset(),
                             FrameType.END_OF_FILE,
-                            1,
+                            ATTEMPT,
                             image.id,
-                            (long) windows * pool.geometry().chunkBytes()));
+                            (long) image.windows * pool.geometry().chunkBytes()));
                 }
             }
             default -> LOG.trace("{} of {} bytes is not needed to rehearse", type, lengthBytes);
