@@ -79,9 +79,9 @@ public final class ProcessTable {
         String[] uids = statusLine(process, "Uid:").split("\\s+", -1);
         for (String uid : uids) {
             if (Integer.parseInt(uid) != user.uid()) {
-                throw new CheckpointException(
-                        "PID " + process.pid() + " belongs to user " + uid + ", not to the job's user " + user.uid()
-                                + ". Remedy: correct the job's user or its processes");
+                throw new CheckpointException("PID " + process.pid() + " belongs to user " + uid
+                        + ", not to the job's user " + user.uid()
+                        + ". Remedy: correct the job's user or its processes");
             }
         }
     }

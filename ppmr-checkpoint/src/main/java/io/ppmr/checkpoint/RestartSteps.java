@@ -9,8 +9,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on failure
- * everything that was restored is ended.
+ * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on
+ * failure everything that was restored is ended.
  */
 final class RestartSteps implements RunningCommand.Steps {
 

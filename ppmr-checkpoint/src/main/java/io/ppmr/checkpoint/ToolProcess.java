@@ -17,8 +17,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it nor
- * what it restores depends on this service's life. Owned by the thread of its {@link RunningCommand}.
+ * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it
+ * nor what it restores depends on this service's life. Owned by the thread of its {@link RunningCommand}.
  */
 final class ToolProcess {
     static final File NULL = new File("/dev/null");
@@ -154,7 +154,8 @@ final class ToolProcess {
         });
         if (!gone) {
             throw new CheckpointException(name + " (PID " + pid()
-                    + ") does not even end on SIGKILL. Remedy: it waits for" + " its filesystem; abort that mount");
+                    + ") does not even end on SIGKILL. Remedy: it waits for"
+                    + " its filesystem; abort that mount");
         }
     }
 

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
@@ -39,6 +40,7 @@ public final class SourceService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
+        Rehearsal.run(settings.mountPoint(), view, pool, claims);
         LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
     }
 

@@ -185,6 +185,7 @@ final class TargetMigration {
                 LOG.error("rank {} could not be set going: {}", rank.rank(), e.getMessage());
             }
         }
+        agent.conversationOver();
         say(new ControlMessage.Committed(begin.migrationId()));
         LOG.info("migration {}: committed, {} ranks run here", begin.migrationId(), restored.size());
     }
@@ -210,6 +211,7 @@ final class TargetMigration {
                 LOG.error("rank {} could not be ended, end it by hand: {}", rank.rank(), e.getMessage());
             }
         }
+        agent.conversationOver();
         say(new ControlMessage.RolledBack(begin.migrationId()));
     }
 
@@ -222,7 +224,8 @@ final class TargetMigration {
     }
 
     /** Frees everything that the migration held, but for the ranks. */
-    void close() {
+    void close() throws InterruptedException {
+        LastWords.awaitHeard(events);
         agent.stop();
         transfer.close();
         try {

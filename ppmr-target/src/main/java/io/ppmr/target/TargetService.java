@@ -9,9 +9,11 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
+import io.ppmr.target.TargetMigration.Outcome;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
@@ -48,6 +50,7 @@ public final class TargetService implements AutoCloseable {
     private final HeadStore heads;
     private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
+    private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
     private FuseMount mount;
     private PeerListener listener;
@@ -69,6 +72,7 @@ public final class TargetService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        Rehearsal.run(settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
         listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
@@ -116,6 +120,7 @@ public final class TargetService implements AutoCloseable {
         }
         if (first instanceof SessionEvent.Said said) {
             passOn(said, link);
+            LastWords.awaitHeard(events);
         } else {
             LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
         }
@@ -128,7 +133,9 @@ public final class TargetService implements AutoCloseable {
                 ? commit.migrationId()
                 : said.message() instanceof ControlMessage.RollBack rollBack ? rollBack.migrationId() : "";
         BlockingQueue<SessionEvent> waiting = inDoubt.get(id);
-        if (waiting == null) {
+        if (outcomes.get(id) == Outcome.COMMITTED && said.message() instanceof ControlMessage.Commit) {
+            link.send(new ControlMessage.Committed(id));
+        } else if (waiting == null) {
             link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
         } else {
             waiting.add(said);
@@ -149,6 +156,7 @@ public final class TargetService implements AutoCloseable {
         if (refusal != null) {
             LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
             link.send(new ControlMessage.Refuse(refusal));
+            LastWords.awaitHeard(events);
             agent.stop();
             return;
         }
@@ -195,7 +203,7 @@ public final class TargetService implements AutoCloseable {
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
         try {
-            migration.run();
+            outcomes.put(begin.migrationId(), migration.run());
         } finally {
             inDoubt.remove(begin.migrationId());
             migration.close();

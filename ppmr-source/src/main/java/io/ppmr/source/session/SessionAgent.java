@@ -34,6 +34,8 @@ public final class SessionAgent implements Agent {
     private static final long STARVING_PACE_NS = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long STARVING_AGE_NS = TimeUnit.MILLISECONDS.toNanos(2);
 
+    private static final long DRAIN_MS = 1_000;
+
     private final ControlLink link;
     private final FairClaims claims;
     private final Consumer<SessionEvent> events;
@@ -74,6 +76,16 @@ public final class SessionAgent implements Agent {
         link.wake();
         runner.close();
         link.close();
+    }
+
+    /** The last words, such as that all is committed, go out before the link is closed. */
+    @Override
+    public void onClose() {
+        try {
+            link.drain(DRAIN_MS);
+        } catch (IOException e) {
+            LOG.debug("the last frames cannot be sent: {}", e.toString());
+        }
     }
 
     @Override
