@@ -196,6 +196,8 @@ final class TargetMigration {
     private void rollBack(String reason) throws InterruptedException {
         LOG.warn("migration {}: rolled back: {}", begin.migrationId(), reason);
         transfer.fail(reason);
+        // Said here as well as by the transfer's agent, so that it is certain to come before the last word.
+        say(new ControlMessage.Failed(reason));
         restarts.values().forEach(RankCommand::cancel);
         for (RankCommand restart : restarts.values()) {
             try {
