@@ -18,17 +18,25 @@
  *   pread OFF LEN             one preadv of the whole length
  *   skim LEN [BLOCK]          as read, without checking the contents
  *   zeros OFF LEN             a positioned read of a hole
+ *   blank LEN [BLOCK]         as read, of a hole
  *   eof                       the next read gives 0
  *   seek OFF | truncate SIZE | fsync | close | use N (of the open files, in order of opening)
  *   size NAME SIZE            what stat(2) must say
  *   rename A B | symlink T NAME | chmod MODE NAME | mkdir NAME | unlink NAME | punch OFF LEN | touch NAME
+ *   list NAME                 the names in a directory
+ *   also SCRIPT               another process, with every file that is open, does what this script says
+ *   join                      until all of those have ended well
+ *   exists NAME | fsize SIZE  of the open file
+ *   forkexit                  a child process that has every file open ends while this one goes on
  *   fails ERRNO CALL...       the call must fail with this error number
+ *   least MS CALL...          the call must last so long
  *   await NAME                until the name exists (outside the mount)
  *   pause MS | die            SIGKILL to itself
  *   stop                      SIGSTOP to PID, until it is stopped
  *   spawn                     a stopped process of its own session, whose PID goes to FILE
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -38,13 +46,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_OPEN 128
+#define MAX_OPEN 4096
 #define DEFAULT_BLOCK (128 * 1024)
 
 static int files[MAX_OPEN];
@@ -200,7 +209,9 @@ static int splice_blocks(uint64_t length, size_t block)
     return result;
 }
 
-static int read_blocks(uint64_t length, size_t block, bool checked)
+enum contents { DUE, ANY, ZEROS };
+
+static int read_blocks(uint64_t length, size_t block, enum contents contents)
 {
     unsigned char *data = room(block);
     uint64_t offset = (uint64_t)lseek(current, 0, SEEK_CUR);
@@ -211,8 +222,11 @@ static int read_blocks(uint64_t length, size_t block, bool checked)
             return -1;
         if ((size_t)n != part)
             wrong("what read gave", n, (long long)part);
-        if (checked)
+        if (contents == DUE)
             check(data, offset + done, part);
+        for (size_t i = 0; contents == ZEROS && i < part; i++)
+            if (data[i] != 0)
+                wrong("a byte of a hole", data[i], 0);
         done += part;
     }
     return 0;
@@ -260,6 +274,29 @@ static int open_file(const char *name, const char *flags)
     return 0;
 }
 
+static int list_names(const char *name)
+{
+    DIR *directory = opendir(name);
+    if (directory == NULL)
+        return -1;
+    errno = 0;
+    while (readdir(directory) != NULL)
+        continue;
+    int failure = errno;
+    closedir(directory);
+    errno = failure;
+    return failure == 0 ? 0 : -1;
+}
+
+static int fork_and_exit(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    int status;
+    return child < 0 || waitpid(child, &status, 0) != child ? -1 : 0;
+}
+
 static int stop_process(void)
 {
     if (kill((pid_t)pid, SIGSTOP) != 0)
@@ -290,7 +327,7 @@ static int spawn_stopped(void)
         setsid();
         if (chdir("/") != 0)
             _exit(1);
-        for (int fd = 0; fd < 1024; fd++)
+        for (int fd = 0; fd < MAX_OPEN + 8; fd++)
             close(fd);
         raise(SIGSTOP);
         while (true)
@@ -320,11 +357,64 @@ static uint64_t number(char **words, int count, int at, uint64_t otherwise)
     }
 }
 
+static void run_script(FILE *script);
+
+static int run_also(const char *name)
+{
+    FILE *script = fopen(name, "re");
+    if (script == NULL)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        run_script(script);
+        _exit(0);
+    }
+    fclose(script);
+    return child < 0 ? -1 : 0;
+}
+
+static int join_all(void)
+{
+    int status;
+    while (wait(&status) > 0)
+        if (status != 0)
+            wrong("the status of another process", status, 0);
+    return errno == ECHILD ? 0 : -1;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
 static int call(char **w, int n)
 {
     const char *op = w[0];
 #define IS(name) (strcmp(op, name) == 0)
 #define NUM(at, otherwise) number(w, n, at, otherwise)
+    if (IS("least")) {
+        int64_t start = now_ms();
+        int result = call(w + 2, n - 2);
+        int64_t lasted = now_ms() - start;
+        if (result == 0 && lasted < (int64_t)NUM(1, 0))
+            wrong("how long it lasted", lasted, (long long)NUM(1, 0));
+        return result;
+    }
+    if (IS("list")) return list_names(w[1]);
+    if (IS("forkexit")) return fork_and_exit();
+    if (IS("also")) return run_also(w[1]);
+    if (IS("join")) return join_all();
+    if (IS("exists")) return access(w[1], F_OK);
+    if (IS("fsize")) {
+        struct stat status;
+        if (fstat(current, &status) != 0)
+            return -1;
+        if ((uint64_t)status.st_size != NUM(1, 0))
+            wrong("the size", status.st_size, (long long)NUM(1, 0));
+        return 0;
+    }
     if (IS("seed")) { seed = NUM(1, 1); return 0; }
     if (IS("open")) return open_file(w[1], w[2]);
     if (IS("write")) return write_blocks((uint64_t)lseek(current, 0, SEEK_CUR), NUM(1, 0), NUM(2, DEFAULT_BLOCK), false);
@@ -332,8 +422,9 @@ static int call(char **w, int n)
     if (IS("descend")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), -1);
     if (IS("scatter")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), (long long)NUM(4, 1));
     if (IS("splice")) return splice_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK));
-    if (IS("read")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), true);
-    if (IS("skim")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), false);
+    if (IS("read")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), DUE);
+    if (IS("skim")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), ANY);
+    if (IS("blank")) return read_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK), ZEROS);
     if (IS("pread")) return read_at(NUM(1, 0), NUM(2, 0), false);
     if (IS("zeros")) return read_at(NUM(1, 0), NUM(2, 0), true);
     if (IS("eof")) {
@@ -376,25 +467,9 @@ static int call(char **w, int n)
     exit(1);
 }
 
-int main(int argc, char **argv)
+static void run_script(FILE *script)
 {
-    const char *directory = NULL;
-    int at = 1;
-    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
-        if (strcmp(argv[at], "--dir") == 0) directory = argv[at + 1];
-        else if (strcmp(argv[at], "--pid") == 0) pid = atol(argv[at + 1]);
-        else if (strcmp(argv[at], "--pidfile") == 0) pidfile = argv[at + 1];
-        else { fprintf(stderr, "image-replay: unknown option %s\n", argv[at]); return 2; }
-    }
-    FILE *script = at < argc ? fopen(argv[at], "re") : NULL;
-    if (script == NULL) {
-        fprintf(stderr, "image-replay: no script\n");
-        return 2;
-    }
-    if (directory != NULL && chdir(directory) != 0) {
-        perror(directory);
-        return 1;
-    }
+    line_number = 0;
     static char line[4096];
     static char shown[4096];
     while (fgets(line, sizeof line, script) != NULL) {
@@ -417,5 +492,32 @@ int main(int argc, char **argv)
         if (!must_fail && result != 0)
             die_saying("fails");
     }
+}
+
+int main(int argc, char **argv)
+{
+    const char *directory = NULL;
+    int at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        if (strcmp(argv[at], "--dir") == 0) directory = argv[at + 1];
+        else if (strcmp(argv[at], "--pid") == 0) pid = atol(argv[at + 1]);
+        else if (strcmp(argv[at], "--pidfile") == 0) pidfile = argv[at + 1];
+        else { fprintf(stderr, "image-replay: unknown option %s\n", argv[at]); return 2; }
+    }
+    FILE *script = at < argc ? fopen(argv[at], "re") : NULL;
+    if (script == NULL) {
+        fprintf(stderr, "image-replay: no script\n");
+        return 2;
+    }
+    if (directory != NULL && chdir(directory) != 0) {
+        perror(directory);
+        return 1;
+    }
+    struct rlimit open_files;
+    if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
+        open_files.rlim_cur = open_files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &open_files);
+    }
+    run_script(script);
     return 0;
 }

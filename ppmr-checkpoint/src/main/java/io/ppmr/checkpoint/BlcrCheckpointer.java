@@ -12,9 +12,9 @@ import java.util.UUID;
  * process's own context front to back and read front to back once.
  *
  * <p>{@code --noclobber} makes BLCR write under the final name; its default, a temporary name and a rename at the end,
- * would hide the image until it is finished. {@code cr_restart} stays as the parent of what it has restored and ends the
- * way that ends, so its exit cannot be waited for: success is a line that {@code --run-on-success} prints into its output
- * file, with a number that no restored process knows.
+ * would hide the image until it is finished. {@code cr_restart} stays as the parent of what it has restored and ends
+ * the way that ends, so its exit cannot be waited for: success is a line that {@code --run-on-success} prints into its
+ * output file, with a number that no restored process knows.
  */
 final class BlcrCheckpointer implements Checkpointer {
     private static final Path MODULE = Path.of("/proc/checkpoint/ctrl");
@@ -36,18 +36,23 @@ final class BlcrCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(
+                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
-            if (ToolKit.find(program).isEmpty() || ToolKit.version(List.of(program)).isEmpty()) {
+            if (ToolKit.find(program).isEmpty()
+                    || ToolKit.version(List.of(program)).isEmpty()) {
                 return new Availability(
-                        false, program + " is not installed", "install BLCR's programs and name them in the configuration");
+                        false,
+                        program + " is not installed",
+                        "install BLCR's programs and name them in the configuration");
             }
         }
         if (settings.needsKernelModule() && !Files.exists(MODULE)) {
             return new Availability(
                     false,
-                    "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel " + System.getProperty("os.version"),
+                    "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel "
+                            + System.getProperty("os.version"),
                     "modprobe blcr; it builds for kernels up to 3.17 only: on newer ones use criu or a command");
         }
         String version = ToolKit.version(List.of(settings.checkpointProgram())).orElse("no version");
@@ -87,10 +92,12 @@ final class BlcrCheckpointer implements Checkpointer {
         command.add(settings.checkpointProgram());
         command.addAll(List.of(
                 "--tree",
-                "--file", task.imageDirectory().resolve(fileName(task.rank())).toString(),
+                "--file",
+                task.imageDirectory().resolve(fileName(task.rank())).toString(),
                 "--noclobber",
                 "--stop",
-                "--time", Long.toString(Math.max(1, task.deadline().toSeconds())),
+                "--time",
+                Long.toString(Math.max(1, task.deadline().toSeconds())),
                 Integer.toString(kit.pidFor(task))));
         String name = "blcr-checkpoint-" + task.rank();
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
@@ -110,15 +117,19 @@ final class BlcrCheckpointer implements Checkpointer {
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
                 ? Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()))
                 : Optional.empty();
-        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));
+        List<String> command =
+                new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
             command.addAll(kit.launch(Optional.of(task.user())));
         }
-        Path file = namespace.isPresent() ? Path.of(fileName(task.rank())) : task.imageDirectory().resolve(fileName(task.rank()));
+        // In a namespace the image directory is the working directory: the mount may not be visible in there.
+        Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
+        Path file = directory.resolve(fileName(task.rank()));
         command.addAll(List.of(
                 settings.restartProgram(),
-                "--file", file.toString(),
+                "--file",
+                file.toString(),
                 "--stop",
                 "--no-restore-pid",
                 "--run-on-success=echo restored " + nonce,

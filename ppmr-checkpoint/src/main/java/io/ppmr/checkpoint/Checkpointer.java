@@ -1,39 +1,18 @@
 package io.ppmr.checkpoint;
 
-import java.util.List;
-import java.util.Optional;
-
 /**
  * A tool that writes a rank's processes into image files and makes processes of them again: BLCR, CRIU, or any two
  * commands. An adapter knows the tool's command line and its habits; it runs the commands and proves what it reports.
  *
  * <p>Implementations are immutable and safe for any thread. A started command belongs to the {@link RankCommand}.
  */
-public interface Checkpointer {
+public interface Checkpointer extends ImageHabits {
 
     /** The name in configurations: {@code blcr}, {@code criu}, {@code command}. */
     String name();
 
     /** Whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each start. */
     Availability probe();
-
-    /** How its restart reads the images. */
-    ReadingMode readingMode();
-
-    /**
-     * Names, relative to the rank's directory, that the restart opens before they may exist: the target lets an open of
-     * one of them wait until the file has come.
-     */
-    List<String> announcedNames(int rank);
-
-    /**
-     * Of {@link #announcedNames}, those whose open waits until the rank's image is complete (CRIU's inventory.img,
-     * which is written last but opened first); others open as soon as the file exists.
-     */
-    List<String> completionNames(int rank);
-
-    /** The final name of a file that the tool writes under a temporary name and renames at the end, if it is one. */
-    Optional<String> finalNameOf(String temporaryName);
 
     /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();

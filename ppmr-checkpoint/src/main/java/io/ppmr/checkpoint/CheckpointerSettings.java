@@ -72,15 +72,15 @@ public sealed interface CheckpointerSettings {
     }
 
     /**
-     * Any two commands, as words, run without a shell. Placeholders in the words: {@code {pid}} the root's PID (checkpoint
-     * only), {@code {rank}}, {@code {file}} the image file's path, {@code {dir}} the rank's image directory,
-     * {@code {work}} the work directory, {@code {pidfile}} (restart only) a file into which the command writes the PID of
-     * the restored root, as the command sees it, and a line end.
+     * Any two commands, as words, run without a shell. Placeholders in the words: {@code {pid}} the root's PID
+     * (checkpoint only), {@code {rank}}, {@code {file}} the image file's path, {@code {dir}} the rank's image
+     * directory, {@code {work}} the work directory, {@code {pidfile}} (restart only) a file into which the command
+     * writes the PID of the restored root, as the command sees it, and a line end.
      *
      * <p>A checkpoint command has succeeded when it ends with status 0. A restart command with {@code {pidfile}} has
-     * succeeded when that file is complete and the command has ended with status 0 or still runs; the rank is the root's
-     * tree. A restart command without {@code {pidfile}} stays: what descends from it, or it itself when nothing does, is
-     * the rank, and success is that all of it is stopped. In each case every process must be stopped.
+     * succeeded when that file is complete and the command has ended with status 0 or still runs; the rank is the
+     * root's tree. A restart command without {@code {pidfile}} stays: what descends from it, or it itself when nothing
+     * does, is the rank, and success is that all of it is stopped. In each case every process must be stopped.
      *
      * @param checkpoint the checkpoint command
      * @param restart the restart command

@@ -12,10 +12,10 @@ import java.util.regex.Pattern;
  * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
  * written last and opened first.
  *
- * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives this
- * service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace without
- * its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are changed, so
- * the node's mount need not be visible in there.
+ * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
+ * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
+ * without its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are
+ * changed, so the node's mount need not be visible in there.
  */
 final class CriuCheckpointer implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
@@ -44,12 +44,15 @@ final class CriuCheckpointer implements Checkpointer {
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return new Availability(
+                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return new Availability(
-                    false, program + " is not installed", "run install-criu.sh and put the words it prints into the configuration");
+                    false,
+                    program + " is not installed",
+                    "run install-criu.sh and put the words it prints into the configuration");
         }
         if (ToolKit.find("nsenter").isEmpty()) {
             return new Availability(false, "nsenter is not installed", "install the package util-linux");
@@ -72,7 +75,9 @@ final class CriuCheckpointer implements Checkpointer {
         Optional<String> defect = selfCheck();
         if (defect.isPresent()) {
             return new Availability(
-                    false, "criu check fails: " + defect.get(), "set what it names right (in a network namespace: lo up)");
+                    false,
+                    "criu check fails: " + defect.get(),
+                    "set what it names right (in a network namespace: lo up)");
         }
         String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
                 ? ""
@@ -86,7 +91,9 @@ final class CriuCheckpointer implements Checkpointer {
         command.add("check");
         try {
             HelperCall.Result result = HelperCall.run(command, CHECK_LIMIT);
-            return result.exitCode() == 0 ? Optional.empty() : Optional.of(result.output().replaceAll("\\R", " | "));
+            return result.exitCode() == 0
+                    ? Optional.empty()
+                    : Optional.of(result.output().replaceAll("\\R", " | "));
         } catch (CheckpointException e) {
             return Optional.of(e.getMessage());
         }
@@ -141,10 +148,14 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
-                "--tree", Integer.toString(kit.pidFor(task)),
-                "--images-dir", kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
-                "--work-dir", task.workDirectory().toString(),
-                "--log-file", log.toString(),
+                "--tree",
+                Integer.toString(kit.pidFor(task)),
+                "--images-dir",
+                kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
+                "--work-dir",
+                task.workDirectory().toString(),
+                "--log-file",
+                log.toString(),
                 "--leave-stopped",
                 "--manage-cgroups=ignore"));
         if (!kit.table().leadsSession(task.root())) {
@@ -178,10 +189,14 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
-                "--images-dir", namespace.isPresent() ? "." : task.imageDirectory().toString(),
-                "--work-dir", task.workDirectory().toString(),
-                "--log-file", log.toString(),
-                "--pidfile", pidFile.toString(),
+                "--images-dir",
+                namespace.isPresent() ? "." : task.imageDirectory().toString(),
+                "--work-dir",
+                task.workDirectory().toString(),
+                "--log-file",
+                log.toString(),
+                "--pidfile",
+                pidFile.toString(),
                 "--restore-detached",
                 "--leave-stopped",
                 "--shell-job",
@@ -211,7 +226,8 @@ final class CriuCheckpointer implements Checkpointer {
                 throw RestartSteps.failure(task, tool, log);
             }
             if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
-                throw new CheckpointException("rank " + task.rank() + " was restarted with pages that CRIU could not read,"
+                throw new CheckpointException("rank " + task.rank()
+                        + " was restarted with pages that CRIU could not read,"
                         + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
             }
             return exitCode.isPresent();
@@ -219,8 +235,9 @@ final class CriuCheckpointer implements Checkpointer {
 
         @Override
         public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false).orElseThrow(() -> new CheckpointException("rank " + task.rank()
-                    + ": CRIU has left no PID in " + pidFile));
+            int pid = PidFiles.read(pidFile, false)
+                    .orElseThrow(() ->
+                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
             return PidFiles.rank(kit.table(), namespace, pid);
         }
 

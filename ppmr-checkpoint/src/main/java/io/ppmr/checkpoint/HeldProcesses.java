@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The processes of a rank that are stopped, with those that exist only for their sake. Immutable; for any thread. It can
- * be made anew from recorded identities, by a service that was restarted.
+ * The processes of a rank that are stopped, with those that exist only for their sake. Immutable; for any thread. It
+ * can be made anew from recorded identities, by a service that was restarted.
  */
 public final class HeldProcesses implements HeldRank {
     private final int rank;

@@ -11,12 +11,16 @@ public interface HeldRank {
     /** All its processes, the root first; PIDs as this node's service sees them. */
     List<ProcessIdentity> processes();
 
-    /** Proves anew that every process is alive and each of its threads is stopped; throws and says which is not. */
+    /**
+     * Proves anew that every process is alive and every one of its threads is stopped; throws and says which is not.
+     */
     void requireHeld() throws CheckpointException;
 
     /** Lets the processes run (SIGCONT). */
     void release() throws CheckpointException;
 
-    /** Ends the processes (SIGKILL), returns when they are gone; throws by name what is left after {@code deadline}. */
+    /**
+     * Ends the processes (SIGKILL) and returns when they are gone; throws by name what is left after {@code deadline}.
+     */
     void end(Duration deadline) throws CheckpointException, InterruptedException;
 }

@@ -9,8 +9,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on failure
- * everything that was restored is ended.
+ * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on
+ * failure everything that was restored is ended.
  */
 final class RestartSteps implements RunningCommand.Steps {
 
@@ -47,7 +47,7 @@ final class RestartSteps implements RunningCommand.Steps {
     @Override
     public boolean succeeded(ToolProcess tool) throws CheckpointException {
         // Remembered while the tool runs: what it has made cannot be told from strangers once it is gone.
-        seen.addAll(tool.members());
+        seen.addAll(tool.membersLately());
         boolean done = finder.succeeded(tool);
         if (done) {
             seen.addAll(finder.restored(tool));

@@ -26,8 +26,8 @@ final class RunningCommand implements RankCommand {
         HeldRank proveHeld(ToolProcess tool) throws CheckpointException;
 
         /**
-         * Whether nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may be inside
-         * the process that it writes.
+         * Whether nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may be
+         * inside the process that it writes.
          */
         boolean toolMayBeKilled();
 

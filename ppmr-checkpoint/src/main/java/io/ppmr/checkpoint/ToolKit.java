@@ -63,8 +63,8 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
     }
 
     /**
-     * What to put before a checkpoint command: a session of its own, the rank's namespaces where it lives in ones that an
-     * earlier restart made, and the job's user.
+     * What to put before a checkpoint command: a session of its own, the rank's namespaces where it lives in ones that
+     * an earlier restart made, and the job's user.
      */
     List<String> launchFor(CheckpointTask task, Optional<JobUser> user) throws CheckpointException {
         if (!livesElsewhere(task)) {

@@ -17,8 +17,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it nor
- * what it restores depends on this service's life. Owned by the thread of its {@link RunningCommand}.
+ * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it
+ * nor what it restores depends on this service's life. Owned by the thread of its {@link RunningCommand}.
  */
 final class ToolProcess {
     static final File NULL = new File("/dev/null");
@@ -109,6 +109,11 @@ final class ToolProcess {
         return new ArrayList<>(members);
     }
 
+    /** As {@link #members}, but while the tool lives they may be those of a moment ago: cheap enough to ask often. */
+    List<ProcessIdentity> membersLately() {
+        return identity().map(table::familyLately).orElseGet(this::members);
+    }
+
     /** How it ended, with the end of its output and of its log, in one line. */
     String describeEnd(Path log) throws CheckpointException {
         String words = tail(output, TAIL_BYTES);
@@ -154,7 +159,8 @@ final class ToolProcess {
         });
         if (!gone) {
             throw new CheckpointException(name + " (PID " + pid()
-                    + ") does not even end on SIGKILL. Remedy: it waits for" + " its filesystem; abort that mount");
+                    + ") does not even end on SIGKILL. Remedy: it waits for"
+                    + " its filesystem; abort that mount");
         }
     }
 

@@ -15,8 +15,15 @@ class CheckpointerSettingsTest {
 
     private static Checkpointer dmtcp() {
         return new CheckpointerSettings.Command(
-                        List.of("dump", "{pid}"), List.of("load", "{file}"), ReadingMode.STREAMED, "ckpt_{rank}.dmtcp",
-                        List.of("ckpt_{rank}.dmtcp"), List.of(), Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"), true, false,
+                        List.of("dump", "{pid}"),
+                        List.of("load", "{file}"),
+                        ReadingMode.STREAMED,
+                        "ckpt_{rank}.dmtcp",
+                        List.of("ckpt_{rank}.dmtcp"),
+                        List.of(),
+                        Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"),
+                        true,
+                        false,
                         NamespacePolicy.AUTO)
                 .create(PROGRAMS);
     }
@@ -33,7 +40,9 @@ class CheckpointerSettingsTest {
     void shouldPutTheRankIntoAnnouncedNames() {
         assertEquals(List.of("ckpt_12.dmtcp"), dmtcp().announcedNames(12));
         assertEquals(List.of(), dmtcp().completionNames(12));
-        assertEquals(List.of("context.12"), CheckpointerSettings.Blcr.installed().create(PROGRAMS).announcedNames(12));
+        assertEquals(
+                List.of("context.12"),
+                CheckpointerSettings.Blcr.installed().create(PROGRAMS).announcedNames(12));
     }
 
     @Test
@@ -69,7 +78,8 @@ class CheckpointerSettingsTest {
 
     @Test
     void shouldNameTheHelperThatIsMissing() {
-        Availability availability = CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
+        Availability availability =
+                CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
         assertTrue(availability.detail().contains("ppmr-signal"), availability.toString());
     }
 }

@@ -65,7 +65,8 @@ class CommandCheckpointerIT {
     @Test
     void shouldFindTheRestoredProcessesBelowACommandThatStays() throws Exception {
         requireMoved(command(
-                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{dir}/image.{rank}")));
+                goodCheckpoint(),
+                List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{dir}/image.{rank}")));
     }
 
     @Test
@@ -75,12 +76,24 @@ class CommandCheckpointerIT {
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
                 goodCheckpoint(),
                 List.of(
-                        "/bin/sh", "-c",
+                        "/bin/sh",
+                        "-c",
                         "\"$1\" --uid $2 --gid $2 -- \"$3\" --no-restore-pid --stop --run-on-success=\"echo ok > $6/ok\" -f \"$4\" &"
                                 + " while [ ! -e $6/ok ]; do sleep 0.05; done; pgrep -P $! > \"$5\"",
-                        "restart", program("ppmr-launch"), Integer.toString(JobFixture.USER.uid()),
-                        program("cr_restart"), "{file}", "{pidfile}", pids.toString()),
-                ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(), Map.of(), false, false,
+                        "restart",
+                        program("ppmr-launch"),
+                        Integer.toString(JobFixture.USER.uid()),
+                        program("cr_restart"),
+                        "{file}",
+                        "{pidfile}",
+                        pids.toString()),
+                ReadingMode.STREAMED,
+                "image.{rank}",
+                List.of("image.{rank}"),
+                List.of(),
+                Map.of(),
+                false,
+                false,
                 NamespacePolicy.AUTO);
         requireMoved(settings.create(fixture.programs));
     }
@@ -88,8 +101,15 @@ class CommandCheckpointerIT {
     @Test
     void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
-                goodCheckpoint(), List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{file}"),
-                ReadingMode.STREAMED, "image.{rank}", List.of("image.{rank}"), List.of(), Map.of(), true, false,
+                goodCheckpoint(),
+                List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{file}"),
+                ReadingMode.STREAMED,
+                "image.{rank}",
+                List.of("image.{rank}"),
+                List.of(),
+                Map.of(),
+                true,
+                false,
                 NamespacePolicy.ALWAYS);
         requireMoved(settings.create(fixture.programs));
     }
@@ -98,9 +118,11 @@ class CommandCheckpointerIT {
     void shouldRefuseACheckpointThatDoesNotStopItsProcesses() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         Checkpointer careless = command(
-                List.of(program("cr_checkpoint"), "--noclobber", "--run", "-f", "{file}", "{pid}"), List.of("/bin/true"));
+                List.of(program("cr_checkpoint"), "--noclobber", "--run", "-f", "{file}", "{pid}"),
+                List.of("/bin/true"));
         RankCommand command = careless.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("rank 5") && message.contains("not held"), message);
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
@@ -113,8 +135,13 @@ class CommandCheckpointerIT {
         Checkpointer careless = command(
                 goodCheckpoint(),
                 List.of(
-                        "/bin/sh", "-c", "\"$1\" --no-restore-pid --run --run-on-success=\"echo ok > $3/ok\" -f \"$2\" & wait",
-                        "restart", program("cr_restart"), "{file}", pids.toString()));
+                        "/bin/sh",
+                        "-c",
+                        "\"$1\" --no-restore-pid --run --run-on-success=\"echo ok > $3/ok\" -f \"$2\" & wait",
+                        "restart",
+                        program("cr_restart"),
+                        "{file}",
+                        pids.toString()));
         HeldRank original = JobFixture.finish(careless.checkpoint(fixture.checkpoint(5, job.root(), images, "c")));
         RankCommand command = careless.restart(
                 new RestartTask(5, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(700)));
@@ -130,9 +157,17 @@ class CommandCheckpointerIT {
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
                 goodCheckpoint(),
                 List.of("/bin/sh", "-c", "echo " + job.root().pid() + " > \"$1\"", "restart", "{pidfile}"),
-                ReadingMode.STREAMED, "image.{rank}", List.of(), List.of(), Map.of(), false, false, NamespacePolicy.AUTO);
+                ReadingMode.STREAMED,
+                "image.{rank}",
+                List.of(),
+                List.of(),
+                Map.of(),
+                false,
+                false,
+                NamespacePolicy.AUTO);
         RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("older"), message);
         assertTrue(fixture.table.isRunning(job.root()));
     }
@@ -143,7 +178,8 @@ class CommandCheckpointerIT {
         Checkpointer failing = command(
                 List.of("/bin/sh", "-c", "echo no disk for {rank} in $0; exit 9", "{dir}"), List.of("/bin/true"));
         RankCommand command = failing.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("exit status 9") && message.contains("no disk for 5 in " + images), message);
         assertTrue(fixture.table.isRunning(job.root()));
     }
@@ -161,14 +197,16 @@ class CommandCheckpointerIT {
 
     @Test
     void shouldEndACommandThatIgnoresItsCancellation() throws Exception {
-        JobFixture.Job job = fixture.start(
-                "selfckpt-job", "a", "--size", "8m", "--passes", "40", "--seed", "5", "--pace", "200");
+        JobFixture.Job job =
+                fixture.start("selfckpt-job", "a", "--size", "8m", "--passes", "40", "--seed", "5", "--pace", "200");
         Checkpointer stubborn = command(
-                List.of("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done", fixture.base.toString()), List.of("/bin/true"));
+                List.of("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done", fixture.base.toString()),
+                List.of("/bin/true"));
         RankCommand command = stubborn.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
         assertEquals(null, command.await(Duration.ofMillis(300)));
         command.cancel();
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("cancelled"), message);
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
@@ -178,8 +216,12 @@ class CommandCheckpointerIT {
     @Test
     void shouldSayWhatIsMissingWhenProbed() {
         assertTrue(command(goodCheckpoint(), List.of("true")).probe().available());
-        Availability none = command(List.of("dump-nothing", "{pid}"), List.of("true")).probe();
+        Availability none =
+                command(List.of("dump-nothing", "{pid}"), List.of("true")).probe();
         assertFalse(none.available());
-        assertTrue(none.detail().contains("dump-nothing is not installed") && !none.remedy().isEmpty(), none.toString());
+        assertTrue(
+                none.detail().contains("dump-nothing is not installed")
+                        && !none.remedy().isEmpty(),
+                none.toString());
     }
 }

@@ -96,8 +96,17 @@ class CriuCheckpointerIT {
         run("mount", "-t", "tmpfs", "-o", "mode=700", "ppmr-test", again.toString());
         mounted = again;
         HeldProcesses rank = (HeldProcesses) second;
-        run("nsenter", "--target", "" + rank.companions().get(0).pid(), "--mount", "--", "sh", "-c",
-                "! mountpoint -q \"$1\" || umount \"$1\"", "sh", again.toString());
+        run(
+                "nsenter",
+                "--target",
+                "" + rank.companions().get(0).pid(),
+                "--mount",
+                "--",
+                "sh",
+                "-c",
+                "! mountpoint -q \"$1\" || umount \"$1\"",
+                "sh",
+                again.toString());
         HeldRank held = dump(second.processes().get(0), again, "d2");
         held.requireHeld();
         HeldRank third = restore(again, "r2");
@@ -165,7 +174,8 @@ class CriuCheckpointerIT {
         try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {
             pages.truncate(pages.size() / 2);
         }
-        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1")).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> restore(images, "r1"))
+                .getMessage();
         assertTrue(message.contains("could not read"), message);
         original.requireHeld();
         original.end(JobFixture.LIMIT);
@@ -180,9 +190,10 @@ class CriuCheckpointerIT {
         try (FileChannel pages = FileChannel.open(images.resolve("pages-2.img"), StandardOpenOption.WRITE)) {
             pages.truncate(pages.size() / 2);
         }
-        RankCommand command = criu.restart(
-                new RestartTask(3, fixture.user, images, fixture.work("r1"), Duration.ofSeconds(3)));
-        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command)).getMessage();
+        RankCommand command =
+                criu.restart(new RestartTask(3, fixture.user, images, fixture.work("r1"), Duration.ofSeconds(3)));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
         assertTrue(message.contains("limit"), message);
         original.requireHeld();
         original.end(JobFixture.LIMIT);

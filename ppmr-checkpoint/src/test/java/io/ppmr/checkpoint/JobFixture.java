@@ -20,8 +20,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A directory with its own copies of all programs and real jobs that run from it as an ordinary user. Whatever runs from
- * there is known by that, so that close() ends all of it, and a test can ask what is left.
+ * A directory with its own copies of all programs and real jobs that run from it as an ordinary user. Whatever runs
+ * from there is known by that, so that close() ends all of it, and a test can ask what is left.
  */
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);

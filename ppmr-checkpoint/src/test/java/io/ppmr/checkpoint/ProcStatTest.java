@@ -10,7 +10,8 @@ import org.junit.jupiter.api.Test;
 
 class ProcStatTest {
     private static String line(String name, char state) {
-        return "77 (" + name + ") " + state + " 5 6 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 184467440\n";
+        return "77 (" + name + ") " + state
+                + " 5 6 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 184467440\n";
     }
 
     @Test

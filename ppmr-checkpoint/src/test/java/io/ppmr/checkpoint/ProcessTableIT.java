@@ -24,7 +24,8 @@ class ProcessTableIT {
     @BeforeEach
     void setUp() throws Exception {
         shell = new ProcessBuilder("/bin/sh", "-c", "sleep 60 & sleep 60; exit 0").start();
-        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.tree(root()).size() == 3));
+        assertTrue(
+                Patience.until(Duration.ofSeconds(10), () -> table.tree(root()).size() == 3));
     }
 
     @AfterEach
@@ -34,8 +35,7 @@ class ProcessTableIT {
     }
 
     private ProcessIdentity root() throws CheckpointException {
-        return table.find((int) shell.pid())
-                .orElse(new ProcessIdentity("gone", 0, (int) shell.pid(), 0));
+        return table.find((int) shell.pid()).orElse(new ProcessIdentity("gone", 0, (int) shell.pid(), 0));
     }
 
     @Test
@@ -50,12 +50,15 @@ class ProcessTableIT {
         List<ProcessIdentity> tree = table.tree(root());
         assertTrue(table.whyNotHeld(tree).orElseThrow().contains("instead of T"));
         signals.sendAll(SignalSender.Signal.STOP, tree);
-        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.whyNotHeld(tree).isEmpty()));
+        assertTrue(Patience.until(
+                Duration.ofSeconds(10), () -> table.whyNotHeld(tree).isEmpty()));
         assertTrue(table.isHeld(root()));
         assertFalse(table.isRunning(root()));
         signals.send(SignalSender.Signal.CONT, tree.get(1));
         assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.isRunning(tree.get(1))));
-        assertTrue(table.whyNotHeld(tree).orElseThrow().contains("PID " + tree.get(1).pid()));
+        assertTrue(table.whyNotHeld(tree)
+                .orElseThrow()
+                .contains("PID " + tree.get(1).pid()));
     }
 
     @Test
@@ -77,12 +80,15 @@ class ProcessTableIT {
         signals.send(SignalSender.Signal.KILL, child);
         assertTrue(Patience.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
         assertEquals(Optional.empty(), table.find(child.pid()));
-        assertEquals("PID " + child.pid() + " is gone", table.whyNotHeld(List.of(child)).orElseThrow());
+        assertEquals(
+                "PID " + child.pid() + " is gone",
+                table.whyNotHeld(List.of(child)).orElseThrow());
     }
 
     @Test
     void shouldNameAPidThatDoesNotExist() {
-        String message = assertThrows(CheckpointException.class, () -> table.of(Integer.MAX_VALUE)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> table.of(Integer.MAX_VALUE))
+                .getMessage();
         assertTrue(message.contains(Integer.toString(Integer.MAX_VALUE)) && message.contains("Remedy"), message);
     }
 }

@@ -44,7 +44,8 @@ class RankInitIT {
     }
 
     private ProcessIdentity start(String... options) throws CheckpointException {
-        List<String> command = new ArrayList<>(List.of(fixture.programs.rankInit().toString()));
+        List<String> command =
+                new ArrayList<>(List.of(fixture.programs.rankInit().toString()));
         command.addAll(List.of(options));
         return fixture.table.of(Integer.parseInt(run(command.toArray(String[]::new))));
     }
@@ -88,9 +89,14 @@ class RankInitIT {
         run("mount", "-t", "tmpfs", "ppmr-test", early.toString());
         mounts.add(early);
         ProcessIdentity init = start("--detach", early.toString());
-        assertEquals("", inside(init, "mountpoint -q " + early + " || true; mountpoint " + early + " 2>&1 | grep 'is a' || true"));
+        assertEquals(
+                "",
+                inside(
+                        init,
+                        "mountpoint -q " + early + " || true; mountpoint " + early + " 2>&1 | grep 'is a' || true"));
         // What comes later is seen where the node's own mounts propagate.
-        boolean shared = run("findmnt", "-no", "PROPAGATION", "-T", fixture.base.toString()).contains("shared");
+        boolean shared = run("findmnt", "-no", "PROPAGATION", "-T", fixture.base.toString())
+                .contains("shared");
         run("mount", "-t", "tmpfs", "ppmr-test", late.toString());
         mounts.add(late);
         String seen = inside(init, "mountpoint -q " + late + " && echo yes || echo no");

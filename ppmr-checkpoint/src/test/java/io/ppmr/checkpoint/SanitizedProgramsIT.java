@@ -17,7 +17,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its own. */
+/**
+ * The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its
+ * own.
+ */
 @Timeout(120)
 class SanitizedProgramsIT {
     private static final Duration LIMIT = Duration.ofSeconds(60);
@@ -30,14 +33,19 @@ class SanitizedProgramsIT {
         base = Files.createTempDirectory("ppmr-sanitized");
         Path probe = Files.writeString(base.resolve("probe.c"), "int main(void) { return 0; }\n");
         boolean sanitizer = HelperCall.run(
-                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()), LIMIT)
+                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()),
+                                LIMIT)
                         .exitCode()
                 == 0;
         Assumptions.assumeTrue(sanitizer, "gcc has no address sanitizer here (package libasan8)");
         for (String part : List.of("main", "test")) {
             HelperCall.Result made = HelperCall.run(
                     List.of(
-                            "make", "--silent", "-C", "src/" + part + "/c", "OUT=" + base,
+                            "make",
+                            "--silent",
+                            "-C",
+                            "src/" + part + "/c",
+                            "OUT=" + base,
                             "CFLAGS=-O1 -g -std=gnu17 -Wall -Wextra -Werror -pthread -fsanitize=address,undefined"
                                     + " -fno-sanitize-recover=all"),
                     LIMIT);
@@ -71,8 +79,19 @@ class SanitizedProgramsIT {
         Path out = base.resolve("out");
         Path image = base.resolve("image");
         job = new ProcessBuilder(
-                        base.resolve("selfckpt-job").toString(), "--pace", "50", size[0], size[1], size[2], size[3], size[4],
-                        size[5], "--out", out.toString(), "--progress", base.resolve("progress").toString())
+                        base.resolve("selfckpt-job").toString(),
+                        "--pace",
+                        "50",
+                        size[0],
+                        size[1],
+                        size[2],
+                        size[3],
+                        size[4],
+                        size[5],
+                        "--out",
+                        out.toString(),
+                        "--progress",
+                        base.resolve("progress").toString())
                 .redirectErrorStream(true)
                 .redirectOutput(base.resolve("job.log").toFile())
                 .start();
@@ -90,13 +109,25 @@ class SanitizedProgramsIT {
     void shouldFindNothingInThePlainJobAndTheHelpers() throws Exception {
         Path out = base.resolve("out");
         run(
-                "plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--out", out.toString(),
-                "--progress", base.resolve("progress").toString());
+                "plain-job",
+                "--size",
+                "4m",
+                "--passes",
+                "5",
+                "--seed",
+                "4",
+                "--threads",
+                "3",
+                "--out",
+                out.toString(),
+                "--progress",
+                base.resolve("progress").toString());
         assertEquals(
                 run("plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--expect"),
                 Files.readString(out).trim());
         assertEquals("hello", run("ppmr-launch", "--", "echo", "hello"));
-        ProcessIdentity self = new ProcessTable().of((int) ProcessHandle.current().pid());
+        ProcessIdentity self =
+                new ProcessTable().of((int) ProcessHandle.current().pid());
         run("ppmr-signal", "0", "" + self.pid(), "" + self.startTimeTicks(), "" + self.pidNamespace());
     }
 

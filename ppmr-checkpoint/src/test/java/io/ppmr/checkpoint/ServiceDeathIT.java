@@ -11,9 +11,9 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import org.junit.jupiter.api.Timeout;
 
 /** Restored ranks outlive the service that restored them: a child JVM restarts one, and is then killed with SIGKILL. */
 @Timeout(180)
@@ -58,7 +58,8 @@ class ServiceDeathIT {
             StringBuilder text = new StringBuilder();
             held.processes().forEach(process -> text.append(process.pid()).append('\n'));
             text.append("companions\n");
-            ((HeldProcesses) held).companions().forEach(process -> text.append(process.pid()).append('\n'));
+            ((HeldProcesses) held).companions().forEach(process -> text.append(process.pid())
+                    .append('\n'));
             Path part = images.resolveSibling("held.part");
             Files.writeString(part, text);
             Files.move(part, images.resolveSibling("held"));
@@ -70,7 +71,8 @@ class ServiceDeathIT {
     @ValueSource(strings = {"criu", "blcr"})
     void shouldKeepRestoredProcessesWhenTheServiceIsKilled(String which) throws Exception {
         String program = which.equals("criu") ? "plain-job" : "selfckpt-job";
-        JobFixture.Job job = fixture.start(program, "a", "--size", "8m", "--passes", "40", "--seed", "3", "--pace", "50");
+        JobFixture.Job job =
+                fixture.start(program, "a", "--size", "8m", "--passes", "40", "--seed", "3", "--pace", "50");
         HeldRank original = JobFixture.finish(
                 checkpointer(which, fixture.programs).checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
         original.end(JobFixture.LIMIT);
@@ -109,11 +111,15 @@ class ServiceDeathIT {
     private Process startService(String which) throws Exception {
         List<String> command = List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-cp", System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                "-cp",
+                System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
                 "-Dppmr.native.dir=" + fixture.bin,
                 "-Dppmr.criu.dir=" + System.getProperty("ppmr.criu.dir"),
                 "-Dppmr.criu.install=" + System.getProperty("ppmr.criu.install"),
-                Service.class.getName(), which, images.toString(), Integer.toString(fixture.user.uid()));
+                Service.class.getName(),
+                which,
+                images.toString(),
+                Integer.toString(fixture.user.uid()));
         Process service = new ProcessBuilder(command)
                 .redirectErrorStream(true)
                 .redirectOutput(fixture.base.resolve("service.out").toFile())

@@ -12,7 +12,8 @@ import java.util.regex.Pattern;
  * service's own view: cold, that way runs at a quarter of its speed, and a migration is over before it is warm.
  *
  * <p>The service serves a directory for it: client {@code i} writes {@code warmup-i} there (made or cut by the
- * client), or reads {@code warmup-i} up to the bytes it wants or the end of the file. {@code dd} of coreutils does
+ * client), or in round {@code r} reads {@code warmup-r-i} up to the bytes it wants or the end of the file: a name of its
+ * own for each round, since a stream is read once. Round 0 is the one of small requests. {@code dd} of coreutils does
  * both. Owned by the calling thread, which it blocks; holds nothing afterwards.
  */
 public final class Warmup {
@@ -27,6 +28,7 @@ public final class Warmup {
     private final WarmupPlan plan;
     private final long startNs = System.nanoTime();
     private final long deadlineNs;
+    private int largeRounds;
     private long bytes;
     private double firstMiBPerS;
     private double lastMiBPerS;
@@ -70,12 +72,13 @@ public final class Warmup {
 
     /** Runs all clients once; answers what went wrong, or nothing. */
     private String round(int requestBytes, long requestsEach) throws IOException, InterruptedException {
+        int number = requestBytes == WarmupPlan.SMALL_BYTES ? 0 : ++largeRounds;
         List<List<String>> commands = new ArrayList<>();
         List<Process> clients = new ArrayList<>();
         StringBuilder trouble = new StringBuilder();
         try {
             for (int client = 0; client < plan.clients(); client++) {
-                List<String> command = command(client, requestBytes, requestsEach);
+                List<String> command = command(number, client, requestBytes, requestsEach);
                 commands.add(command);
                 clients.add(ChildProcess.start(command));
             }
@@ -95,9 +98,16 @@ public final class Warmup {
         return trouble.toString();
     }
 
-    private List<String> command(int client, int requestBytes, long requests) {
-        String file = directory.resolve("warmup-" + client).toString();
+    /** The name that a client reads in a round. */
+    public static String readName(int round, int client) {
+        return "warmup-" + round + "-" + client;
+    }
+
+    private List<String> command(int round, int client, int requestBytes, long requests) {
         boolean writes = plan.direction() == WarmupPlan.Direction.WRITE;
+        String file = directory
+                .resolve(writes ? "warmup-" + client : readName(round, client))
+                .toString();
         return List.of(
                 "dd",
                 "if=" + (writes ? "/dev/zero" : file),

@@ -44,7 +44,7 @@ class WarmupIT {
         InMemoryView view = new InMemoryView();
         try (FuseMount mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-test"))) {
             for (int client = 0; client < 4; client++) {
-                String path = "/warmup-" + client;
+                String path = "/" + Warmup.readName(0, client);
                 view.release(view.create(path, new OpenFlags(1), 0644, new Caller(0, 0, 1)));
                 view.hold(path, InMemoryView.Held.READ);
             }

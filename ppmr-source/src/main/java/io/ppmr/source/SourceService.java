@@ -1,11 +1,14 @@
 package io.ppmr.source;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
@@ -22,6 +25,8 @@ public final class SourceService implements AutoCloseable {
 
     private final SourceSettings settings;
     private final ProcessTable processes;
+    private final MeterRegistry meters = new SimpleMeterRegistry();
+    private final SourceMetrics metrics = new SourceMetrics(meters);
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
@@ -39,7 +44,13 @@ public final class SourceService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
+        Rehearsal.run(settings.mountPoint(), view, pool, claims);
         LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
     }
 
     /** Whether a migration is under way. */
@@ -69,6 +80,7 @@ public final class SourceService implements AutoCloseable {
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
             MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
+            metrics.ended(report);
             LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
             return report;
         } finally {

@@ -1,5 +1,9 @@
 package io.ppmr.system;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
@@ -10,6 +14,7 @@ import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.source.Job;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -34,6 +39,7 @@ final class ReplayJob implements AutoCloseable {
     private final List<Process> originals = new ArrayList<>();
     private final List<Integer> copies = new ArrayList<>();
     private final ProcessTable processes = new ProcessTable();
+    private final List<Job.RankProcess> strangers = new ArrayList<>();
     private ReadingMode readingMode = ReadingMode.STREAMED;
     private List<String> announced = List.of("image");
     private List<String> completion = List.of();
@@ -70,17 +76,19 @@ final class ReplayJob implements AutoCloseable {
         int rank = originals.size();
         write("checkpoint-" + rank, checkpoint, "stop");
         write("restart-" + rank, restart, "spawn");
-        originals.add(new ProcessBuilder(
-                        "setpriv",
-                        "--reuid",
-                        String.valueOf(USER.uid()),
-                        "--regid",
-                        String.valueOf(USER.gid()),
-                        "--clear-groups",
-                        "sleep",
-                        "600")
-                .start());
+        originals.add(asUser(USER.uid(), "sleep", "600").start());
         return this;
+    }
+
+    /** Adds a rank of a process that this job did not start. */
+    ReplayJob stranger(long pid) {
+        strangers.add(new Job.RankProcess(originals.size() + strangers.size(), (int) pid));
+        return this;
+    }
+
+    /** A script for "also". */
+    Path script(String name, List<String> calls) throws IOException {
+        return Files.write(directory.resolve(name), calls);
     }
 
     private void write(String name, List<String> calls, String last) throws IOException {
@@ -128,9 +136,60 @@ final class ReplayJob implements AutoCloseable {
         for (int rank = 0; rank < originals.size(); rank++) {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
+        ranks.addAll(strangers);
         MigrationReport report = pair.source().migrate(new Job("replay", USER, checkpointer(), ranks), progress -> {});
         report.ranks().forEach(rank -> copies.addAll(rank.pids()));
         return report;
+    }
+
+    /** Moves the job, which must succeed: the originals are gone and the copies run. */
+    MigrationReport commits(ServicePair pair) throws InterruptedException {
+        MigrationReport report = migrate(pair);
+        assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
+        assertTrue(originalsAreGone(), "an original is left");
+        assertTrue(copiesRun(), "a copy does not run");
+        return report;
+    }
+
+    /** Moves the job, which must fail and say each of these words; the originals run on and no copy is left. */
+    MigrationReport rollsBack(ServicePair pair, String... words) throws InterruptedException {
+        return fails(pair, MigrationReport.Outcome.ROLLED_BACK, words);
+    }
+
+    /** Moves the job, which must end so and say each of these words; the originals run on and no copy is left. */
+    MigrationReport fails(ServicePair pair, MigrationReport.Outcome outcome, String... words)
+            throws InterruptedException {
+        MigrationReport report = migrate(pair);
+        assertEquals(outcome, report.outcome(), report.reason());
+        for (String word : words) {
+            assertTrue(report.reason().contains(word), "'" + report.reason() + "' does not say '" + word + "'");
+        }
+        assertFalse(report.reason().contains("stall.limit"), report.reason());
+        assertTrue(originalsRun(), "an original does not run");
+        assertTrue(copies.stream().noneMatch(pid -> processes.find(pid).isPresent()), "a copy is left");
+        return report;
+    }
+
+    /** Runs calls as some user in a directory; gives what the program printed, which is nothing if all did as told. */
+    String replayAs(int uid, Path at, String... calls) throws IOException, InterruptedException {
+        Path script = Files.write(Files.createTempFile(directory, "calls", ""), List.of(calls));
+        Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rw-r--r--"));
+        Process process = asUser(uid, REPLAY.toString(), "--dir", at.toString(), script.toString())
+                .redirectErrorStream(true)
+                .start();
+        try {
+            String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            return process.waitFor() == 0 ? said : said + "exit status " + process.exitValue();
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    private static ProcessBuilder asUser(int uid, String... command) {
+        List<String> words = new ArrayList<>(
+                List.of("setpriv", "--reuid", String.valueOf(uid), "--regid", String.valueOf(uid), "--clear-groups"));
+        words.addAll(List.of(command));
+        return new ProcessBuilder(words);
     }
 
     /** Whether every original lives and runs. */

@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
 final class ServicePair implements AutoCloseable {
@@ -30,30 +31,45 @@ final class ServicePair implements AutoCloseable {
     /** What a test chooses; the rest is as a site would have it. */
     record Options(
             PoolGeometry pool,
+            PoolGeometry sourcePool,
+            PreSharedKey sourceKey,
             long stagingBytes,
             Duration stallLimit,
             PullerFactory pullers,
-            Checkpointer checkpointer) {
+            List<Checkpointer> restores) {
 
         static Options with(Checkpointer checkpointer) {
-            return new Options(
-                    PoolGeometry.of(8 << 20, 128 << 10), 0, Duration.ofSeconds(20), TcpChunkPuller::new, checkpointer);
+            PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
+            return new Options(pool, pool, KEY, 0, Duration.ofSeconds(20), TcpChunkPuller::new, List.of(checkpointer));
         }
 
         Options pool(int chunks, int chunkBytes) {
-            return new Options(new PoolGeometry(chunkBytes, chunks), stagingBytes, stallLimit, pullers, checkpointer);
+            PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
+            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores);
+        }
+
+        Options sourcePool(PoolGeometry other) {
+            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores);
+        }
+
+        Options sourceKey(PreSharedKey key) {
+            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores);
         }
 
         Options staging(long bytes) {
-            return new Options(pool, bytes, stallLimit, pullers, checkpointer);
+            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores);
         }
 
         Options stall(Duration limit) {
-            return new Options(pool, stagingBytes, limit, pullers, checkpointer);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores);
         }
 
         Options pullers(PullerFactory factory) {
-            return new Options(pool, stagingBytes, stallLimit, factory, checkpointer);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores);
+        }
+
+        Options restores(List<Checkpointer> checkpointers) {
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers);
         }
     }
 
@@ -66,7 +82,7 @@ final class ServicePair implements AutoCloseable {
                         options.pool,
                         new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
                         KEY,
-                        List.of(options.checkpointer),
+                        options.restores,
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
                         false),
@@ -75,8 +91,8 @@ final class ServicePair implements AutoCloseable {
         source = new SourceService(new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),
                 Files.createDirectory(directory.resolve("source-work")),
-                options.pool,
-                KEY,
+                options.sourcePool,
+                options.sourceKey,
                 target.address(),
                 2,
                 Duration.ofSeconds(5),
@@ -88,6 +104,13 @@ final class ServicePair implements AutoCloseable {
         } catch (IOException e) {
             target.close();
             throw e;
+        }
+    }
+
+    /** The only directory in a mount: that of the migration under way. */
+    static Path migrationDirectory(Path mountPoint) throws IOException {
+        try (Stream<Path> directories = Files.list(mountPoint)) {
+            return directories.findFirst().orElseThrow();
         }
     }
 

@@ -93,6 +93,9 @@ final class TargetMigration {
             }
         } catch (IOException | CheckpointException e) {
             failure = e.getMessage();
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
+            failure = "the target's service has failed: " + e;
         }
         rollBack(failure);
         return Outcome.ROLLED_BACK;
@@ -185,6 +188,7 @@ final class TargetMigration {
                 LOG.error("rank {} could not be set going: {}", rank.rank(), e.getMessage());
             }
         }
+        agent.conversationOver();
         say(new ControlMessage.Committed(begin.migrationId()));
         LOG.info("migration {}: committed, {} ranks run here", begin.migrationId(), restored.size());
     }
@@ -192,6 +196,8 @@ final class TargetMigration {
     private void rollBack(String reason) throws InterruptedException {
         LOG.warn("migration {}: rolled back: {}", begin.migrationId(), reason);
         transfer.fail(reason);
+        // Said here as well as by the transfer's agent, so that it is certain to come before the last word.
+        say(new ControlMessage.Failed(reason));
         restarts.values().forEach(RankCommand::cancel);
         for (RankCommand restart : restarts.values()) {
             try {
@@ -210,6 +216,7 @@ final class TargetMigration {
                 LOG.error("rank {} could not be ended, end it by hand: {}", rank.rank(), e.getMessage());
             }
         }
+        agent.conversationOver();
         say(new ControlMessage.RolledBack(begin.migrationId()));
     }
 
@@ -222,7 +229,8 @@ final class TargetMigration {
     }
 
     /** Frees everything that the migration held, but for the ranks. */
-    void close() {
+    void close() throws InterruptedException {
+        LastWords.awaitHeard(events);
         agent.stop();
         transfer.close();
         try {

@@ -1,5 +1,7 @@
 package io.ppmr.target;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Availability;
@@ -9,9 +11,11 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
+import io.ppmr.target.TargetMigration.Outcome;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
@@ -19,6 +23,7 @@ import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.List;
@@ -46,8 +51,11 @@ public final class TargetService implements AutoCloseable {
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
+    private final MeterRegistry meters = new SimpleMeterRegistry();
+    private final TargetMetrics metrics = new TargetMetrics(meters);
     private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
+    private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
     private FuseMount mount;
     private PeerListener listener;
@@ -69,17 +77,27 @@ public final class TargetService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        Rehearsal.run(settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
         listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
 
     /** Where sources connect to. */
-    public java.net.InetSocketAddress address() {
+    public InetSocketAddress address() {
         return listener.address();
     }
 
     public ArrivingImageView view() {
         return view;
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
+    }
+
+    public TargetMetrics metrics() {
+        return metrics;
     }
 
     /** The migration that is under way here, if one is. */
@@ -109,17 +127,19 @@ public final class TargetService implements AutoCloseable {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, events::add);
         agent.start();
-        SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-        if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-            begin(begin, session, link, agent, events);
-            return;
+        try {
+            SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
+                begin(begin, session, link, agent, events);
+            } else if (first instanceof SessionEvent.Said said) {
+                passOn(said, link);
+                LastWords.awaitHeard(events);
+            } else {
+                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+            }
+        } finally {
+            agent.stop();
         }
-        if (first instanceof SessionEvent.Said said) {
-            passOn(said, link);
-        } else {
-            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-        }
-        agent.stop();
     }
 
     /** A source that came back says what it decided about a migration that is in doubt here. */
@@ -128,7 +148,9 @@ public final class TargetService implements AutoCloseable {
                 ? commit.migrationId()
                 : said.message() instanceof ControlMessage.RollBack rollBack ? rollBack.migrationId() : "";
         BlockingQueue<SessionEvent> waiting = inDoubt.get(id);
-        if (waiting == null) {
+        if (outcomes.get(id) == Outcome.COMMITTED && said.message() instanceof ControlMessage.Commit) {
+            link.send(new ControlMessage.Committed(id));
+        } else if (waiting == null) {
             link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
         } else {
             waiting.add(said);
@@ -148,8 +170,9 @@ public final class TargetService implements AutoCloseable {
         }
         if (refusal != null) {
             LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
+            metrics.refused();
             link.send(new ControlMessage.Refuse(refusal));
-            agent.stop();
+            LastWords.awaitHeard(events);
             return;
         }
         try {
@@ -186,7 +209,6 @@ public final class TargetService implements AutoCloseable {
                     pullListener -> pullers.create(pool, data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException e) {
-            agent.stop();
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }
         agent.begin(transfer);
@@ -194,8 +216,15 @@ public final class TargetService implements AutoCloseable {
         inDoubt.put(begin.migrationId(), events);
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
+        long startNs = System.nanoTime();
         try {
-            migration.run();
+            Outcome outcome = migration.run();
+            outcomes.put(begin.migrationId(), outcome);
+            metrics.ended(
+                    outcome,
+                    transfer.report(0),
+                    transfer.refusedSeeks(),
+                    Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
             inDoubt.remove(begin.migrationId());
             migration.close();

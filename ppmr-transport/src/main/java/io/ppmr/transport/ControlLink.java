@@ -196,12 +196,7 @@ public final class ControlLink implements AutoCloseable {
     public int doWork(FrameHandler handler) throws IOException {
         agentThread = Thread.currentThread();
         int work = receive(handler);
-        work += ring.controlledRead(ringReader);
-        while (!kept.isEmpty() && hasRoom(kept.peek().capacity())) {
-            DirectBuffer frame = kept.poll();
-            out.putBytes(outLimit, frame, 0, frame.capacity());
-            advance(frame.capacity());
-        }
+        work += takeWaiting();
         keepAlive();
         return work + transmit();
     }
@@ -240,6 +235,18 @@ public final class ControlLink implements AutoCloseable {
         sleeping.set(false);
     }
 
+    /** Sends what is still there, for at most so long; the agent calls it before it ends. */
+    public void drain(long atMostMs) throws IOException {
+        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMostMs);
+        while (System.nanoTime() - deadlineNs < 0 && (outLimit > 0 || ring.size() > 0 || !kept.isEmpty())) {
+            takeWaiting();
+            if (transmit() == 0) {
+                selector.select(1);
+                selector.selectedKeys().clear();
+            }
+        }
+    }
+
     /** Announces that the agent is about to sleep: it must look once more for work after this and before {@link #idle}. */
     public void prepareToSleep() {
         sleeping.set(true);
@@ -253,6 +260,17 @@ public final class ControlLink implements AutoCloseable {
         } catch (IOException e) {
             LOG.warn("closing the control connection to {}: {}", peer, e.toString());
         }
+    }
+
+    private int takeWaiting() {
+        int taken = ring.controlledRead(ringReader);
+        while (!kept.isEmpty() && hasRoom(kept.peek().capacity())) {
+            DirectBuffer frame = kept.poll();
+            out.putBytes(outLimit, frame, 0, frame.capacity());
+            advance(frame.capacity());
+            taken++;
+        }
+        return taken;
     }
 
     private int receive(FrameHandler handler) throws IOException {
@@ -312,7 +330,7 @@ public final class ControlLink implements AutoCloseable {
 
     /** The agent itself waits for room in the ring, which nobody else empties. */
     private void pump() throws IOException {
-        if (ring.controlledRead(ringReader) == 0 && transmit() == 0) {
+        if (takeWaiting() == 0 && transmit() == 0) {
             selector.select(1);
             selector.selectedKeys().clear();
         }

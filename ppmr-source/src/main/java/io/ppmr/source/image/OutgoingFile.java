@@ -47,6 +47,7 @@ public final class OutgoingFile {
     private final ByteRangeSet written = new ByteRangeSet();
     private final SlotCredits credits = new SlotCredits();
     private final SlotAnswers answers = new SlotAnswers();
+    private final SlotCredits.GivenBack giveBack = this::giveBack;
     private final CRC32C crc = new CRC32C();
 
     private volatile String name;
@@ -180,6 +181,7 @@ public final class OutgoingFile {
             openHandles--;
             if (openHandles == 0) {
                 seal();
+                takeAnswers();
                 giveBackCredits();
                 changed.signalAll();
             }
@@ -206,6 +208,7 @@ public final class OutgoingFile {
                 changed.awaitNanos(leftNs);
             }
             seal();
+            takeAnswers();
             giveBackCredits();
             outlet.value(FrameType.END_OF_FILE, id, size);
             return true;
@@ -333,6 +336,7 @@ public final class OutgoingFile {
         sequentialChunks = wanted == window + 1 && offset == lastWriteEnd ? sequentialChunks + 1 : 0;
         chunk = claimed;
         slot = credits.take(wanted);
+        credits.giveBackBelow(wanted, giveBack);
         window = wanted;
         from = at;
         to = at;
@@ -378,6 +382,8 @@ public final class OutgoingFile {
                 wantedTo = Math.max(wantedTo, wanted);
             }
             while (!credits.has(wanted) && failure == null && deniedWindow != wanted) {
+                // Who stands still keeps no slot that he does not need next: somebody else may need it.
+                giveBackCredits();
                 awaitAnswer();
             }
         } finally {
@@ -448,9 +454,12 @@ public final class OutgoingFile {
         outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
     }
 
+    private void giveBack(long unusedWindow, int unusedSlot) throws IOException {
+        outlet.giveBack(this, unusedWindow, unusedSlot);
+    }
+
     private void giveBackCredits() throws IOException {
-        takeAnswers();
-        credits.giveBackAll((unusedWindow, unusedSlot) -> outlet.giveBack(this, unusedWindow, unusedSlot));
+        credits.giveBackAll(giveBack);
         wantedTo = NO_WINDOW;
     }
 }

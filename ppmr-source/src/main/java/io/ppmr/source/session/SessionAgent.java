@@ -14,6 +14,7 @@ import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.Agent;
@@ -34,6 +35,8 @@ public final class SessionAgent implements Agent {
     private static final long STARVING_PACE_NS = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long STARVING_AGE_NS = TimeUnit.MILLISECONDS.toNanos(2);
 
+    private static final long DRAIN_MS = 1_000;
+
     private final ControlLink link;
     private final FairClaims claims;
     private final Consumer<SessionEvent> events;
@@ -42,6 +45,7 @@ public final class SessionAgent implements Agent {
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
     private final AgentRunner runner;
+    private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile LinkOutlet outlet;
     private volatile OutgoingFiles files;
     private long lastLookNs;
@@ -69,11 +73,24 @@ public final class SessionAgent implements Agent {
         files = begunFiles;
     }
 
-    /** Ends the agent's thread and closes the link. */
+    /** Ends the agent's thread and closes the link; may be called twice. */
     public void stop() {
+        if (stopped.getAndSet(true)) {
+            return;
+        }
         link.wake();
         runner.close();
         link.close();
+    }
+
+    /** The last words, such as that all is committed, go out before the link is closed. */
+    @Override
+    public void onClose() {
+        try {
+            link.drain(DRAIN_MS);
+        } catch (IOException e) {
+            LOG.debug("the last frames cannot be sent: {}", e.toString());
+        }
     }
 
     @Override

@@ -35,6 +35,7 @@ public final class ArrivingFile {
     private long size;
     private boolean ended;
     private boolean removed;
+    private boolean uncovered;
     private String failure;
     private long handedTo = FileHead.BYTES;
     private int readersWaiting;
@@ -53,6 +54,7 @@ public final class ArrivingFile {
         this.listener = listener;
         this.slots = new WindowSlots(this, geometry, listener);
         this.extents = slots.extents();
+        noteCoverage();
     }
 
     public int id() {
@@ -95,6 +97,7 @@ public final class ArrivingFile {
     /** From now on this slot holds the window. */
     public synchronized void hold(Slot slot) {
         slots.hold(slot);
+        noteCoverage();
     }
 
     /**
@@ -109,6 +112,7 @@ public final class ArrivingFile {
     /** A granted slot was not needed. */
     public synchronized void giveUp(Slot slot) {
         slots.giveUp(slot);
+        noteCoverage();
     }
 
     /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
@@ -156,6 +160,7 @@ public final class ArrivingFile {
         }
         ended = true;
         signal();
+        noteCoverage();
     }
 
     /** Its last name is gone: nobody can open it any more. Whoever has it open still reads it. */
@@ -190,6 +195,7 @@ public final class ArrivingFile {
     /** Frees every slot; for the end of a session, when no transport works on them any more. */
     public synchronized void discard() {
         slots.discard();
+        noteCoverage();
     }
 
     /** Whether a reader waits for a byte of this window. */
@@ -222,6 +228,7 @@ public final class ArrivingFile {
     public synchronized void arrived(Slot slot) {
         slots.arrived(slot);
         signal();
+        noteCoverage();
     }
 
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
@@ -255,6 +262,15 @@ public final class ArrivingFile {
     /** Throws away a range that the reader does not need any more, where it is kept. */
     public synchronized void punchHole(long offset, long lengthBytes) {
         extents.remove(offset, offset + lengthBytes);
+        noteCoverage();
+    }
+
+    private void noteCoverage() {
+        boolean now = streamed && !ended && slots.holder(geometry.windowOf(handedTo)) == null;
+        if (now != uncovered) {
+            uncovered = now;
+            listener.uncoveredStreams(now ? 1 : -1);
+        }
     }
 
     private boolean atEnd(long offset) {
@@ -303,6 +319,7 @@ public final class ArrivingFile {
             extents.remove(handedTo, to);
             handedTo = to;
         }
+        noteCoverage();
     }
 
     private boolean awaitChange(long offset) {

@@ -1,7 +1,7 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.ImageHabits;
 import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
@@ -33,7 +33,7 @@ public final class ArrivingImages {
     private static final long ANNOUNCED_INODE = Long.MAX_VALUE;
 
     private final String root;
-    private final Checkpointer checkpointer;
+    private final ImageHabits habits;
     private final NodeTree<ArrivingFile> tree;
     private final PoolGeometry geometry;
     private final HeadStore heads;
@@ -48,7 +48,7 @@ public final class ArrivingImages {
     /** What it takes to serve one migration's images. */
     public record Setting(
             String directory,
-            Checkpointer checkpointer,
+            ImageHabits habits,
             NodeTree<ArrivingFile> tree,
             PoolGeometry geometry,
             HeadStore heads,
@@ -58,7 +58,7 @@ public final class ArrivingImages {
 
     public ArrivingImages(Setting setting, ImageListener listener) throws ErrnoException {
         root = "/" + setting.directory;
-        checkpointer = setting.checkpointer;
+        habits = setting.habits;
         tree = setting.tree;
         geometry = setting.geometry;
         heads = setting.heads;
@@ -68,7 +68,7 @@ public final class ArrivingImages {
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : setting.ranks) {
             tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
-            ranks.put(rank, new RankImage(rank, checkpointer.readingMode() == ReadingMode.STREAMED));
+            ranks.put(rank, new RankImage(rank, habits.readingMode() == ReadingMode.STREAMED));
         }
     }
 
@@ -205,7 +205,7 @@ public final class ArrivingImages {
         if (name == null) {
             return tree.find(path);
         }
-        boolean completion = checkpointer.completionNames(name.rank.rank()).contains(name.relative);
+        boolean completion = habits.completionNames(name.rank.rank()).contains(name.relative);
         synchronized (name.rank) {
             while (true) {
                 if (failure != null) {
@@ -242,7 +242,7 @@ public final class ArrivingImages {
             String prefix = root + rankPath(rank.rank()) + "/";
             if (path.startsWith(prefix)) {
                 String relative = path.substring(prefix.length());
-                boolean announced = checkpointer.announcedNames(rank.rank()).contains(relative);
+                boolean announced = habits.announcedNames(rank.rank()).contains(relative);
                 return announced ? new Announced(rank, relative) : null;
             }
         }
@@ -254,9 +254,7 @@ public final class ArrivingImages {
         rankOf(path);
         int slash = path.lastIndexOf('/');
         String name = path.substring(slash + 1);
-        return root
-                + path.substring(0, slash + 1)
-                + checkpointer.finalNameOf(name).orElse(name);
+        return root + path.substring(0, slash + 1) + habits.finalNameOf(name).orElse(name);
     }
 
     private RankImage rankOf(String path) throws ImageException {

@@ -11,6 +11,11 @@ public interface ImageListener {
     /** A reader waits for bytes that have not come. */
     void readerWaits(ArrivingFile file);
 
+    /**
+     * The number of streams whose reader's next window has no slot has changed: each of them may need one at any time.
+     */
+    void uncoveredStreams(int change);
+
     /** So many bytes were given to readers. */
     void bytesRead(long bytes);
 

@@ -8,6 +8,7 @@ import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.Agent;
@@ -26,11 +27,15 @@ public final class SessionAgent implements Agent {
     private static final long BUSY_SLEEP_MS = 10;
     private static final long QUIET_SLEEP_MS = 500;
 
+    private static final long DRAIN_MS = 1_000;
+
     private final ControlLink link;
     private final Consumer<SessionEvent> events;
     private final FrameHandler handler = this::onFrame;
     private final AgentRunner runner;
+    private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile Transfer transfer;
+    private volatile boolean over;
     private long lastProgressNs;
 
     public SessionAgent(ControlLink link, Consumer<SessionEvent> events) {
@@ -57,11 +62,29 @@ public final class SessionAgent implements Agent {
         transfer = begun;
     }
 
-    /** Ends the agent's thread and closes the link. */
+    /** All is said: when the source closes the connection now, nothing is lost. */
+    public void conversationOver() {
+        over = true;
+    }
+
+    /** Ends the agent's thread and closes the link; may be called twice. */
     public void stop() {
+        if (stopped.getAndSet(true)) {
+            return;
+        }
         link.wake();
         runner.close();
         link.close();
+    }
+
+    /** The last words, such as that all is committed, go out before the link is closed. */
+    @Override
+    public void onClose() {
+        try {
+            link.drain(DRAIN_MS);
+        } catch (IOException e) {
+            LOG.debug("the last frames cannot be sent: {}", e.toString());
+        }
     }
 
     @Override
@@ -115,7 +138,7 @@ public final class SessionAgent implements Agent {
 
     private void lose(String reason) {
         Transfer current = transfer;
-        if (current != null) {
+        if (current != null && !over) {
             current.failOnAgent("connection to the source was lost: " + reason);
         }
         events.accept(new SessionEvent.LinkLost(reason));

@@ -28,6 +28,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.LongAdder;
@@ -60,6 +61,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final long[] freedNow;
     private final ConcurrentLinkedQueue<Slot> freedStaging = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean readerWaits = new AtomicBoolean();
+    private final AtomicInteger uncoveredStreams = new AtomicInteger();
     private final AtomicReference<String> failure = new AtomicReference<>();
     private final LongAdder readBytes = new LongAdder();
     private final AtomicLong refusedSeeks = new AtomicLong();
@@ -107,7 +109,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         freedNow = new long[freedChunks.wordCount()];
         staging = new StagingArea(settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
         images = new ArrivingImages(imageSetting, this);
-        ledger = new SlotLedger(pool, laneChunks, staging, imageSetting.ranks().size(), this);
+        ledger = new SlotLedger(pool, laneChunks, staging, imageSetting.ranks().size(), uncoveredStreams::get, this);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
         pulls = new Pulls(pool, ledger, this::fail, makePuller, this);
     }
@@ -373,6 +375,11 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             readerWaits.set(true);
             link.wake();
         }
+    }
+
+    @Override
+    public void uncoveredStreams(int change) {
+        uncoveredStreams.addAndGet(change);
     }
 
     @Override

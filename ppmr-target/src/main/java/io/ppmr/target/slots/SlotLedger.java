@@ -7,6 +7,7 @@ import io.ppmr.protocol.ProtocolException;
 import io.ppmr.protocol.WantFrame;
 import io.ppmr.target.image.ArrivingFile;
 import java.util.ArrayDeque;
+import java.util.function.IntSupplier;
 import org.agrona.collections.Int2ObjectHashMap;
 
 /**
@@ -44,7 +45,8 @@ public final class SlotLedger {
     private final Int2ObjectHashMap<FileDemand> demands = new Int2ObjectHashMap<>();
     private final ArrayDeque<FileDemand> queue = new ArrayDeque<>();
     private final int expectedStreams;
-    private int openStreams;
+    private final IntSupplier uncoveredStreams;
+    private int createdStreams;
     private int reservedUsed;
     private int generalUsed;
     private int generalGranted;
@@ -54,13 +56,21 @@ public final class SlotLedger {
     /**
      * @param laneChunks how many of the pool's chunks are the lane
      * @param expectedStreams how many streams the plan of the migration announces
+     * @param uncoveredStreams how many streams' readers need a slot next that is not granted yet
      */
-    public SlotLedger(BufferPool pool, int laneChunks, StagingArea staging, int expectedStreams, Decisions decisions) {
+    public SlotLedger(
+            BufferPool pool,
+            int laneChunks,
+            StagingArea staging,
+            int expectedStreams,
+            IntSupplier uncoveredStreams,
+            Decisions decisions) {
         this.pool = pool;
         this.staging = staging;
         this.decisions = decisions;
         this.laneChunks = laneChunks;
         this.expectedStreams = expectedStreams;
+        this.uncoveredStreams = uncoveredStreams;
         int chunks = pool.geometry().chunkCount();
         poolChunks = chunks - laneChunks;
         chunkSlots = new Slot[chunks];
@@ -86,7 +96,7 @@ public final class SlotLedger {
 
     public void fileCreated(ArrivingFile file) {
         demands.put(file.id(), new FileDemand(file));
-        openStreams += file.streamed() ? 1 : 0;
+        createdStreams += file.streamed() ? 1 : 0;
     }
 
     /** The file will want nothing more. */
@@ -96,7 +106,6 @@ public final class SlotLedger {
             demand.forget();
             queue.remove(demand);
             demands.remove(file.id());
-            openStreams -= file.streamed() ? 1 : 0;
         }
     }
 
@@ -252,11 +261,10 @@ public final class SlotLedger {
             return grantPiece(demand, window);
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
-        if (needed && reservedUsed < reserveLimit() && grantChunk(demand, window, Slot.Kind.RESERVED)) {
+        if (needed && reservedUsed < poolChunks / 2 && grantChunk(demand, window, Slot.Kind.RESERVED)) {
             return Answer.GRANTED;
         }
-        if (generalUsed < poolChunks - Math.max(reservedUsed, reserveLimit())
-                && grantChunk(demand, window, Slot.Kind.GENERAL)) {
+        if (reservedUsed + generalUsed < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
             return Answer.GRANTED;
         }
         boolean behindGap = blocked && demand.blockedBehindGap;
@@ -339,9 +347,10 @@ public final class SlotLedger {
         decisions.granted(demand.file, slot);
     }
 
+    /** Chunks that are kept for readers: one for each stream that may need one, but at most half. */
     private int reserveLimit() {
-        int streams = Math.max(openStreams, expectedStreams);
-        return Math.min(poolChunks / 2, streams);
+        int toCome = Math.max(0, expectedStreams - createdStreams);
+        return Math.min(poolChunks / 2, uncoveredStreams.getAsInt() + toCome);
     }
 
     private void enqueue(FileDemand demand) {
