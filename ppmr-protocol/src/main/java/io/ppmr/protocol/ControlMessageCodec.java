@@ -1,5 +1,8 @@
 package io.ppmr.protocol;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
@@ -53,10 +56,8 @@ public final class ControlMessageCodec {
 
     private static void writeBody(Bytes<?> out, ControlMessage message) {
         if (message instanceof ControlMessage.Begin m) {
-            out.writeByte((byte) 1)
-                    .writeUtf8(m.migrationId())
-                    .writeUtf8(m.job())
-                    .writeUtf8(m.checkpointer());
+            out.writeByte((byte) 1);
+            writeTexts(out, m.migrationId(), m.job(), m.checkpointer());
             out.writeInt(m.chunkBytes())
                     .writeInt(m.dataConnections())
                     .writeInt(m.uid())
@@ -65,18 +66,23 @@ public final class ControlMessageCodec {
         } else if (message instanceof ControlMessage.Accept m) {
             out.writeByte((byte) 2).writeLong(m.clockNs());
         } else if (message instanceof ControlMessage.Refuse m) {
-            out.writeByte((byte) 3).writeUtf8(m.reason());
+            out.writeByte((byte) 3);
+            writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Created m) {
             out.writeByte((byte) 4).writeInt(m.file()).writeByte((byte) m.kind().code());
-            out.writeUtf8(m.path()).writeInt(m.mode()).writeInt(m.uid()).writeInt(m.gid());
-            out.writeUtf8(m.linkTarget());
+            writeText(out, m.path());
+            out.writeInt(m.mode()).writeInt(m.uid()).writeInt(m.gid());
+            writeText(out, m.linkTarget());
         } else if (message instanceof ControlMessage.Renamed m) {
-            out.writeByte((byte) 5).writeUtf8(m.from()).writeUtf8(m.to());
+            out.writeByte((byte) 5);
+            writeTexts(out, m.from(), m.to());
         } else if (message instanceof ControlMessage.Removed m) {
-            out.writeByte((byte) 6).writeUtf8(m.path());
+            out.writeByte((byte) 6);
+            writeText(out, m.path());
         } else if (message instanceof ControlMessage.Changed m) {
-            out.writeByte((byte) 7).writeUtf8(m.path()).writeInt(m.mode()).writeInt(m.uid());
-            out.writeInt(m.gid()).writeLong(m.modifiedEpochNs());
+            out.writeByte((byte) 7);
+            writeText(out, m.path());
+            out.writeInt(m.mode()).writeInt(m.uid()).writeInt(m.gid()).writeLong(m.modifiedEpochNs());
         } else if (message instanceof ControlMessage.Restored m) {
             out.writeByte((byte) 8).writeInt(m.rank());
             writeInts(out, m.pids());
@@ -84,15 +90,20 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 9);
             writeReport(out, m.report());
         } else if (message instanceof ControlMessage.Commit m) {
-            out.writeByte((byte) 10).writeUtf8(m.migrationId());
+            out.writeByte((byte) 10);
+            writeText(out, m.migrationId());
         } else if (message instanceof ControlMessage.Committed m) {
-            out.writeByte((byte) 11).writeUtf8(m.migrationId());
+            out.writeByte((byte) 11);
+            writeText(out, m.migrationId());
         } else if (message instanceof ControlMessage.RollBack m) {
-            out.writeByte((byte) 12).writeUtf8(m.migrationId()).writeUtf8(m.reason());
+            out.writeByte((byte) 12);
+            writeTexts(out, m.migrationId(), m.reason());
         } else if (message instanceof ControlMessage.RolledBack m) {
-            out.writeByte((byte) 13).writeUtf8(m.migrationId());
+            out.writeByte((byte) 13);
+            writeText(out, m.migrationId());
         } else if (message instanceof ControlMessage.Failed m) {
-            out.writeByte((byte) 14).writeUtf8(m.reason());
+            out.writeByte((byte) 14);
+            writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Progress m) {
             out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
             out.writeLong(m.stagedBytes());
@@ -141,15 +152,36 @@ public final class ControlMessageCodec {
     }
 
     private static String text(Bytes<?> in) throws ProtocolException {
-        String text = in.readUtf8();
-        if (text == null) {
+        long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
+        if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
             throw new ProtocolException("a message without a text that it must have: the peer is broken");
         }
-        return text;
+        byte[] utf8 = new byte[(int) lengthBytes];
+        in.read(utf8);
+        try {
+            return StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(utf8))
+                    .toString();
+        } catch (CharacterCodingException e) {
+            throw new ProtocolException("a text that is not UTF-8 in a message: the peer is broken", e);
+        }
+    }
+
+    /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
+    private static void writeText(Bytes<?> out, String text) {
+        byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+        out.writeStopBit(utf8.length).write(utf8);
+    }
+
+    private static void writeTexts(Bytes<?> out, String... texts) {
+        for (String text : texts) {
+            writeText(out, text);
+        }
     }
 
     private static void writeInts(Bytes<?> out, List<Integer> values) {
-        out.writeInt(values.size());
+        writeCount(out, values.size());
         values.forEach(out::writeInt);
     }
 
@@ -160,6 +192,14 @@ public final class ControlMessageCodec {
             values.add(in.readInt());
         }
         return values;
+    }
+
+    private static void writeCount(Bytes<?> out, int count) {
+        if (count > MAX_LIST_ENTRIES) {
+            throw new IllegalArgumentException(
+                    "a list of " + count + " entries in a message: it can have at most " + MAX_LIST_ENTRIES);
+        }
+        out.writeInt(count);
     }
 
     private static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
@@ -173,7 +213,7 @@ public final class ControlMessageCodec {
     private static void writeReport(Bytes<?> out, TransferReport report) {
         out.writeLong(report.arrivedBytes()).writeLong(report.readBytes()).writeLong(report.stagedBytes());
         out.writeLong(report.peakResidentBytes()).writeLong(report.firstReadNs());
-        out.writeInt(report.samples().size());
+        writeCount(out, report.samples().size());
         report.samples().forEach(sample -> out.writeLong(sample.timeNs()).writeLong(sample.readBytes()));
     }
 

@@ -40,8 +40,7 @@ final class ServicePair implements AutoCloseable {
 
         static Options with(Checkpointer checkpointer) {
             PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
-            return new Options(
-                    pool, pool, KEY, 0, Duration.ofSeconds(20), TcpChunkPuller::new, List.of(checkpointer));
+            return new Options(pool, pool, KEY, 0, Duration.ofSeconds(20), TcpChunkPuller::new, List.of(checkpointer));
         }
 
         Options pool(int chunks, int chunkBytes) {

@@ -93,6 +93,9 @@ final class TargetMigration {
             }
         } catch (IOException | CheckpointException e) {
             failure = e.getMessage();
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
+            failure = "the target's service has failed: " + e;
         }
         rollBack(failure);
         return Outcome.ROLLED_BACK;

@@ -1,0 +1,151 @@
+package io.ppmr.bufferpool;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class FairClaimsTest {
+    private static final int CHUNKS = 4;
+
+    private final BufferPool pool = new BufferPool(new PoolGeometry(16 * 1024, CHUNKS));
+    private final FairClaims claims = new FairClaims(pool);
+    private final List<Thread> threads = new ArrayList<>();
+
+    /** What a waiter got, and which. */
+    private record Got(int waiter, int chunk) {}
+
+    private final LinkedBlockingQueue<Got> got = new LinkedBlockingQueue<>();
+
+    @AfterEach
+    void endWaiters() throws InterruptedException {
+        claims.fail();
+        for (Thread thread : threads) {
+            thread.join(5_000);
+            assertTrue(!thread.isAlive(), thread + " still waits");
+        }
+    }
+
+    @Test
+    void shouldServeWaitersInTheOrderInWhichTheyCame() throws Exception {
+        int[] held = takeAll();
+        for (int waiter = 0; waiter < 12; waiter++) {
+            startWaiter(waiter, inSeconds(60));
+            awaitWaiting(waiter + 1);
+        }
+        int chunk = held[0];
+        pool.ready(chunk);
+        claims.release(chunk);
+        for (int waiter = 0; waiter < 12; waiter++) {
+            Got next = got.poll(10, TimeUnit.SECONDS);
+            assertEquals(new Got(waiter, chunk), next);
+            claims.giveUp(chunk);
+        }
+        assertEquals(0, claims.waiting());
+    }
+
+    @Test
+    void shouldNotLetALaterClaimOvertakeAWaiter() throws Exception {
+        int[] held = takeAll();
+        startWaiter(7, inSeconds(60));
+        awaitWaiting(1);
+        // Straight to the pool, past the waiter: nobody is told of it.
+        pool.giveUp(held[0]);
+        assertEquals(FairClaims.TIMED_OUT, claims.claim(System.nanoTime()));
+        assertEquals(new Got(7, held[0]), got.poll(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldTimeOutWhenNoChunkComesBeforeTheDeadline() {
+        takeAll();
+        long startNs = System.nanoTime();
+        assertEquals(FairClaims.TIMED_OUT, claims.claim(startNs + TimeUnit.MILLISECONDS.toNanos(50)));
+        long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+        assertTrue(tookMs >= 50 && tookMs < 5_000, "waited " + tookMs + " ms");
+        assertEquals(0, claims.waiting());
+    }
+
+    @Test
+    void shouldServeTheNextWaiterWhenTheOneBeforeItGaveUp() throws Exception {
+        int[] held = takeAll();
+        startWaiter(0, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(100));
+        awaitWaiting(1);
+        startWaiter(1, inSeconds(60));
+        assertEquals(new Got(0, FairClaims.TIMED_OUT), got.poll(10, TimeUnit.SECONDS));
+        awaitWaiting(1);
+        claims.giveUp(held[2]);
+        assertEquals(new Got(1, held[2]), got.poll(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldWakeEveryWaiterWhenItFails() throws Exception {
+        takeAll();
+        for (int waiter = 0; waiter < 5; waiter++) {
+            startWaiter(waiter, inSeconds(60));
+        }
+        awaitWaiting(5);
+        claims.fail();
+        for (int waiter = 0; waiter < 5; waiter++) {
+            assertEquals(FairClaims.FAILED, got.poll(10, TimeUnit.SECONDS).chunk());
+        }
+        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(60)));
+        assertEquals(0, claims.waiting());
+    }
+
+    @Test
+    void shouldClaimAgainWhenItWasReset() {
+        claims.fail();
+        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(60)));
+        claims.reset();
+        int chunk = claims.claim(inSeconds(60));
+        assertEquals(ChunkState.FILLING, pool.state(chunk));
+    }
+
+    @Test
+    void shouldEndTheWaitAndKeepTheMarkWhenInterrupted() throws Exception {
+        takeAll();
+        LinkedBlockingQueue<Boolean> marks = new LinkedBlockingQueue<>();
+        Thread thread = new Thread(() -> {
+            got.add(new Got(0, claims.claim(inSeconds(60))));
+            marks.add(Thread.currentThread().isInterrupted());
+        });
+        threads.add(thread);
+        thread.start();
+        awaitWaiting(1);
+        thread.interrupt();
+        assertEquals(new Got(0, FairClaims.FAILED), got.poll(10, TimeUnit.SECONDS));
+        assertEquals(true, marks.poll(10, TimeUnit.SECONDS));
+        assertEquals(0, claims.waiting());
+    }
+
+    private int[] takeAll() {
+        int[] held = new int[CHUNKS];
+        for (int i = 0; i < CHUNKS; i++) {
+            held[i] = claims.claim(inSeconds(1));
+        }
+        return held;
+    }
+
+    private void startWaiter(int waiter, long deadlineNs) {
+        Thread thread = new Thread(() -> got.add(new Got(waiter, claims.claim(deadlineNs))), "waiter-" + waiter);
+        threads.add(thread);
+        thread.start();
+    }
+
+    private void awaitWaiting(int count) throws InterruptedException {
+        long deadlineNs = inSeconds(10);
+        while (claims.waiting() != count) {
+            assertTrue(System.nanoTime() - deadlineNs < 0, "waiting is " + claims.waiting() + ", not " + count);
+            Thread.onSpinWait();
+        }
+    }
+
+    private static long inSeconds(int seconds) {
+        return System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+    }
+}

@@ -1,0 +1,48 @@
+package io.ppmr.bufferpool;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class PoolGeometryTest {
+    private static final int KIB = 1024;
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, -1, 8 * KIB, 100_000, 8 * KIB * KIB, Integer.MIN_VALUE})
+    void shouldRefuseAChunkThatIsNoPowerOfTwoInItsLimits(int chunkBytes) {
+        assertThrows(IllegalArgumentException.class, () -> new PoolGeometry(chunkBytes, 8));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"131072, 3", "131072, 0", "131072, -4", "4194304, 512", "131072, 16384"})
+    void shouldRefuseAPoolThatIsTooSmallOrTooLarge(int chunkBytes, int chunks) {
+        assertThrows(IllegalArgumentException.class, () -> new PoolGeometry(chunkBytes, chunks));
+    }
+
+    @Test
+    void shouldRefuseAPoolThatIsNoMultipleOfItsChunk() {
+        IllegalArgumentException refused =
+                assertThrows(IllegalArgumentException.class, () -> PoolGeometry.of(1_000_000, 128 * KIB));
+        assertTrue(refused.getMessage().contains("multiple of the chunk"), refused.getMessage());
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.of(1_000_000, 0));
+    }
+
+    @Test
+    void shouldPlaceOffsetsInWindows() {
+        PoolGeometry geometry = PoolGeometry.of(8 * 16 * KIB, 16 * KIB);
+        assertEquals(8, geometry.chunkCount());
+        assertEquals(0, geometry.windowOf(16 * KIB - 1));
+        assertEquals(1, geometry.windowOf(16 * KIB));
+        assertEquals(0, geometry.offsetInWindow(16 * KIB));
+        assertEquals(16 * KIB - 1, geometry.offsetInWindow(16 * KIB - 1));
+        long far = 1L << 45;
+        assertEquals(far / (16 * KIB), geometry.windowOf(far + 5));
+        assertEquals(5, geometry.offsetInWindow(far + 5));
+        assertEquals(10 * 16 * KIB, geometry.plus(2).poolBytes());
+    }
+}

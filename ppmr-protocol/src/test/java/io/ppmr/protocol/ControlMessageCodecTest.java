@@ -1,0 +1,176 @@
+package io.ppmr.protocol;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.TransferReport.ReadSample;
+import java.nio.charset.StandardCharsets;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The bytes of every message. They are the wire format: a change here is a new version of the protocol. */
+class ControlMessageCodecTest {
+    private static final int ATTEMPT = 7;
+
+    static Stream<Arguments> golden() {
+        return Stream.of(
+                Arguments.of(
+                        new ControlMessage.Begin("m-1", "job", "criu", 131072, 2, 1000, 100, List.of(0, 1)),
+                        "01 03 6d2d31 03 6a6f62 04 63726975 00000200 02000000 e8030000 64000000"
+                                + " 02000000 00000000 01000000"),
+                Arguments.of(new ControlMessage.Accept(0x1122334455667788L), "02 8877665544332211"),
+                Arguments.of(new ControlMessage.Refuse("busy"), "03 04 62757379"),
+                Arguments.of(
+                        new ControlMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),
+                        "04 05000000 03 09 2f72616e6b2d302f6c ff010000 e8030000 64000000 02 746f"),
+                Arguments.of(new ControlMessage.Renamed("/a", "/b"), "05 02 2f61 02 2f62"),
+                Arguments.of(new ControlMessage.Removed("/a"), "06 02 2f61"),
+                Arguments.of(
+                        new ControlMessage.Changed("/a", 0600, 1, 2, 0x1122334455667788L),
+                        "07 02 2f61 80010000 01000000 02000000 8877665544332211"),
+                Arguments.of(
+                        new ControlMessage.Restored(3, List.of(4242, 4243)), "08 03000000 02000000 92100000 93100000"),
+                Arguments.of(
+                        new ControlMessage.Prepared(new TransferReport(1, 2, 3, 4, 5, List.of(new ReadSample(6, 7)))),
+                        "09 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000"
+                                + " 01000000 0600000000000000 0700000000000000"),
+                Arguments.of(new ControlMessage.Commit("m-1"), "0a 03 6d2d31"),
+                Arguments.of(new ControlMessage.Committed("m-1"), "0b 03 6d2d31"),
+                Arguments.of(new ControlMessage.RollBack("m-1", "no"), "0c 03 6d2d31 02 6e6f"),
+                Arguments.of(new ControlMessage.RolledBack("m-1"), "0d 03 6d2d31"),
+                Arguments.of(new ControlMessage.Failed("no"), "0e 02 6e6f"),
+                Arguments.of(
+                        new ControlMessage.Progress(1, 2, -1),
+                        "0f 0100000000000000 0200000000000000 ffffffffffffffff"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("golden")
+    void shouldWriteAndReadTheseBytes(ControlMessage message, String hexOfBody) throws ProtocolException {
+        DirectBuffer frame = ControlMessageCodec.encode(ATTEMPT, message);
+        byte[] body = new byte[frame.capacity() - Frame.HEADER_BYTES];
+        frame.getBytes(Frame.HEADER_BYTES, body);
+        assertEquals(hexOfBody.replace(" ", ""), HexFormat.of().formatHex(body));
+        assertSame(FrameType.MESSAGE, Frame.requireValid(frame, 0));
+        assertEquals(ATTEMPT, Frame.attempt(frame, 0));
+        assertEquals(frame.capacity(), Frame.lengthBytes(frame, 0));
+        assertEquals(message, ControlMessageCodec.decode(frame, 0));
+    }
+
+    @Test
+    void shouldHaveGoldenBytesForEveryMessage() {
+        Set<Class<?>> covered = new HashSet<>();
+        golden().forEach(row -> covered.add(row.get()[0].getClass()));
+        assertEquals(Set.of(ControlMessage.class.getPermittedSubclasses()), covered);
+    }
+
+    @ParameterizedTest
+    @MethodSource("golden")
+    void shouldRefuseAMessageThatEndsTooEarlyOrTooLate(ControlMessage message, String hexOfBody) {
+        byte[] body = HexFormat.of().parseHex(hexOfBody.replace(" ", ""));
+        for (int length = 0; length < body.length; length++) {
+            byte[] cut = java.util.Arrays.copyOf(body, length);
+            assertThrows(ProtocolException.class, () -> decode(cut), message + " cut to " + cut.length + " bytes");
+        }
+        byte[] longer = java.util.Arrays.copyOf(body, body.length + 1);
+        ProtocolException e = assertThrows(ProtocolException.class, () -> decode(longer));
+        assertTrue(e.getMessage().contains("1 bytes too many"), e.getMessage());
+    }
+
+    @Test
+    void shouldRefuseAMessageOfUnknownCode() {
+        for (int code : new int[] {0, 16, 255}) {
+            ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
+            assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
+        }
+    }
+
+    @Test
+    void shouldRefuseANameOfUnknownKind() {
+        byte[] body = HexFormat.of().parseHex("04" + "05000000" + "09" + "00" + "00".repeat(12) + "00");
+        ProtocolException e = assertThrows(ProtocolException.class, () -> decode(body));
+        assertTrue(e.getMessage().contains("unknown kind 9"), e.getMessage());
+    }
+
+    @Test
+    void shouldRefuseAListThatClaimsMoreThanThereIs() {
+        for (String count : new String[] {"ffffffff", "ffffff7f", "03000000", "01200000"}) {
+            byte[] body = HexFormat.of().parseHex("08" + "00000000" + count + "0100000002000000");
+            ProtocolException e = assertThrows(ProtocolException.class, () -> decode(body), count);
+            assertTrue(e.getMessage().contains("a list of "), e.getMessage());
+        }
+    }
+
+    @Test
+    void shouldRefuseATextThatClaimsMoreThanThereIs() {
+        for (String length : new String[] {"05", "ff7f", "ffffffff7f", "ffffffffffffffff7f", "ffffffffffffffffff"}) {
+            byte[] body = HexFormat.of().parseHex("03" + length + "61626364");
+            assertThrows(ProtocolException.class, () -> decode(body), length);
+        }
+    }
+
+    @Test
+    void shouldRefuseATextThatIsNotUtf8() {
+        for (String text : new String[] {"ff", "c3", "eda080", "f0"}) {
+            byte[] body = HexFormat.of().parseHex("03" + String.format("%02x", text.length() / 2) + text);
+            ProtocolException e = assertThrows(ProtocolException.class, () -> decode(body), text);
+            assertTrue(e.getMessage().contains("not UTF-8"), e.getMessage());
+        }
+    }
+
+    @Test
+    void shouldWriteTextAsUtf8() throws ProtocolException {
+        for (String text : new String[] {"", "a\u0000b", "\u00e4\u00f6", "\u65e5\u672c", "\ud83d\ude00"}) {
+            ControlMessage message = new ControlMessage.Failed(text);
+            DirectBuffer frame = ControlMessageCodec.encode(ATTEMPT, message);
+            byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+            byte[] body = new byte[frame.capacity() - Frame.HEADER_BYTES];
+            frame.getBytes(Frame.HEADER_BYTES, body);
+            String expected =
+                    String.format("0e%02x", utf8.length) + HexFormat.of().formatHex(utf8);
+            assertEquals(expected, HexFormat.of().formatHex(body));
+            assertEquals(message, ControlMessageCodec.decode(frame, 0));
+        }
+    }
+
+    @Test
+    void shouldRefuseToWriteAMessageThatFitsNoFrame() {
+        ControlMessage message = new ControlMessage.Failed("x".repeat(Frame.MAX_FRAME_BYTES));
+        IllegalArgumentException e =
+                assertThrows(IllegalArgumentException.class, () -> ControlMessageCodec.encode(ATTEMPT, message));
+        assertTrue(e.getMessage().contains("does not fit a frame of 65536"), e.getMessage());
+    }
+
+    @Test
+    void shouldRefuseToWriteAListThatItsReaderRefuses() throws ProtocolException {
+        ControlMessage most = new ControlMessage.Restored(0, ints(8192));
+        assertEquals(most, ControlMessageCodec.decode(ControlMessageCodec.encode(ATTEMPT, most), 0));
+        ControlMessage tooMany = new ControlMessage.Restored(0, ints(8193));
+        IllegalArgumentException e =
+                assertThrows(IllegalArgumentException.class, () -> ControlMessageCodec.encode(ATTEMPT, tooMany));
+        assertTrue(e.getMessage().contains("8193"), e.getMessage());
+    }
+
+    private static List<Integer> ints(int count) {
+        return IntStream.range(0, count).boxed().toList();
+    }
+
+    private static ControlMessage decode(byte[] body) throws ProtocolException {
+        UnsafeBuffer frame = new UnsafeBuffer(new byte[Frame.HEADER_BYTES + body.length]);
+        Frame.writeHeader(frame, 0, FrameType.MESSAGE, frame.capacity(), ATTEMPT, 0);
+        frame.putBytes(Frame.HEADER_BYTES, body);
+        return ControlMessageCodec.decode(frame, 0);
+    }
+}

@@ -1,0 +1,115 @@
+package io.ppmr.protocol;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+
+import io.ppmr.protocol.TransferReport.ReadSample;
+import java.util.List;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Combinators;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.Size;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/** What holds for messages whatever is in them, and for bytes that are none. */
+class MessagePropertyTest {
+    private static final int AT = 24;
+
+    @Provide
+    Arbitrary<ControlMessage> messages() {
+        Arbitrary<String> text = Combinators.combine(
+                        Arbitraries.strings().withCharRange('\0', '\uD7FF').ofMaxLength(200),
+                        Arbitraries.of("", "\uD83D\uDE00", "\uE000\uFFFF"))
+                .as(String::concat);
+        Arbitrary<Integer> number = Arbitraries.integers();
+        Arbitrary<Long> wide = Arbitraries.longs();
+        Arbitrary<List<Integer>> numbers = number.list().ofMaxSize(40);
+        Arbitrary<TransferReport> reports = Combinators.combine(
+                        wide,
+                        wide,
+                        wide,
+                        wide,
+                        wide,
+                        Combinators.combine(wide, wide)
+                                .as(ReadSample::new)
+                                .list()
+                                .ofMaxSize(50))
+                .as(TransferReport::new);
+        return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
+                Combinators.combine(text, text, text, number, number, number, number, numbers)
+                        .as(ControlMessage.Begin::new),
+                wide.map(ControlMessage.Accept::new),
+                text.map(ControlMessage.Refuse::new),
+                Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
+                        .as(ControlMessage.Created::new),
+                Combinators.combine(text, text).as(ControlMessage.Renamed::new),
+                text.map(ControlMessage.Removed::new),
+                Combinators.combine(text, number, number, number, wide).as(ControlMessage.Changed::new),
+                Combinators.combine(number, numbers).as(ControlMessage.Restored::new),
+                reports.map(ControlMessage.Prepared::new),
+                text.map(ControlMessage.Commit::new),
+                text.map(ControlMessage.Committed::new),
+                Combinators.combine(text, text).as(ControlMessage.RollBack::new),
+                text.map(ControlMessage.RolledBack::new),
+                text.map(ControlMessage.Failed::new),
+                Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new)));
+    }
+
+    @Property
+    void shouldReadWhatWasWritten(@ForAll("messages") ControlMessage message, @ForAll int attempt)
+            throws ProtocolException {
+        DirectBuffer frame = ControlMessageCodec.encode(attempt, message);
+        UnsafeBuffer stream = new UnsafeBuffer(new byte[AT + frame.capacity() + 8]);
+        stream.putBytes(AT, frame, 0, frame.capacity());
+        assertEquals(FrameType.MESSAGE, Frame.requireValid(stream, AT));
+        assertEquals(attempt, Frame.attempt(stream, AT));
+        assertEquals(message, ControlMessageCodec.decode(stream, AT));
+    }
+
+    @Property(tries = 10_000)
+    void shouldRefuseGarbageByNameAndNothingElse(
+            @ForAll @IntRange(min = 0, max = 17) int code, @ForAll @Size(max = 120) byte[] rest) {
+        byte[] body = new byte[rest.length + 1];
+        body[0] = (byte) code;
+        System.arraycopy(rest, 0, body, 1, rest.length);
+        readOrRefuse(body);
+    }
+
+    @Property(tries = 2_000)
+    void shouldRefuseADamagedMessageByNameAndNothingElse(
+            @ForAll("messages") ControlMessage message,
+            @ForAll @IntRange(max = 1 << 20) int place,
+            @ForAll byte damage) {
+        DirectBuffer frame = ControlMessageCodec.encode(1, message);
+        byte[] body = new byte[frame.capacity() - Frame.HEADER_BYTES];
+        frame.getBytes(Frame.HEADER_BYTES, body);
+        body[place % body.length] ^= damage;
+        readOrRefuse(body);
+    }
+
+    @Property(tries = 2_000)
+    void shouldRefuseAGarbageHeaderByNameAndNothingElse(@ForAll @Size(Frame.HEADER_BYTES) byte[] header) {
+        UnsafeBuffer frame = new UnsafeBuffer(header);
+        try {
+            assertNotNull(Frame.requireValid(frame, 0));
+        } catch (ProtocolException e) {
+            assertNotNull(e.getMessage());
+        }
+    }
+
+    private static void readOrRefuse(byte[] body) {
+        UnsafeBuffer frame = new UnsafeBuffer(new byte[Frame.HEADER_BYTES + body.length]);
+        Frame.writeHeader(frame, 0, FrameType.MESSAGE, frame.capacity(), 1, 0);
+        frame.putBytes(Frame.HEADER_BYTES, body);
+        try {
+            assertNotNull(ControlMessageCodec.decode(frame, 0));
+        } catch (ProtocolException e) {
+            assertNotNull(e.getMessage());
+        }
+    }
+}

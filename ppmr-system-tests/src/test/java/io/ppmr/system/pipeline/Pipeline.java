@@ -1,0 +1,185 @@
+package io.ppmr.system.pipeline;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.ImageHabits;
+import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.source.image.OutgoingFiles;
+import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.session.LinkOutlet;
+import io.ppmr.target.image.ArrivingImageView;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.session.Transfer;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.fault.FaultyPuller;
+import io.ppmr.transport.tcp.LoopbackPair;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import io.ppmr.transport.tcp.TcpRegionExporter;
+import java.io.IOException;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongFunction;
+import java.util.stream.IntStream;
+
+/**
+ * The whole data path in one JVM, from the source's view to the target's, over real sockets and without FUSE: what is
+ * tested on it is the same code that a mount drives.
+ */
+final class Pipeline implements AutoCloseable {
+    private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
+    private static final String DIRECTORY = "test.1";
+
+    private final FairClaims claims;
+    private final BufferPool sourcePool;
+    private final BufferPool targetPool;
+    private final OutgoingImageView sourceView = new OutgoingImageView();
+    private final ArrivingImageView targetView = new ArrivingImageView();
+    private final OutgoingFiles files;
+    private final LinkOutlet outlet;
+    private final TcpRegionExporter exporter;
+    private final io.ppmr.source.session.SessionAgent sourceAgent;
+    private final io.ppmr.target.session.SessionAgent targetAgent;
+    private final Transfer transfer;
+    private final AtomicReference<String> failure = new AtomicReference<>();
+
+    /** What a case of a test chooses. */
+    record Shape(
+            int chunkBytes,
+            int sourceChunks,
+            int targetChunks,
+            int laneChunks,
+            long stagingBytes,
+            boolean streamed,
+            int ranks,
+            Duration stall,
+            LongFunction<FaultyPuller.Drawn> faults) {}
+
+    private record Habits(ReadingMode readingMode) implements ImageHabits {
+        @Override
+        public List<String> announcedNames(int rank) {
+            return IntStream.range(0, 64).mapToObj(file -> "f" + file).toList();
+        }
+
+        @Override
+        public List<String> completionNames(int rank) {
+            return List.of();
+        }
+
+        @Override
+        public Optional<String> finalNameOf(String temporaryName) {
+            return Optional.empty();
+        }
+    }
+
+    Pipeline(Shape shape) throws IOException, ErrnoException {
+        PoolGeometry targetGeometry = new PoolGeometry(shape.chunkBytes, shape.targetChunks);
+        sourcePool = new BufferPool(new PoolGeometry(shape.chunkBytes, shape.sourceChunks));
+        targetPool = new BufferPool(targetGeometry.plus(shape.laneChunks));
+        claims = new FairClaims(sourcePool);
+        LoopbackPair control = LoopbackPair.open();
+        List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
+        List<Integer> ranks = IntStream.range(0, shape.ranks).boxed().toList();
+
+        ControlLink targetLink = new ControlLink(control.far(), 1, SILENCE_NS);
+        List<SocketChannel> far = data.stream().map(LoopbackPair::far).toList();
+        transfer = new Transfer(
+                new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 1 << 20, shape.stall),
+                targetPool,
+                shape.laneChunks,
+                targetLink,
+                new ArrivingImages.Setting(
+                        DIRECTORY,
+                        new Habits(shape.streamed ? ReadingMode.STREAMED : ReadingMode.RETAINED),
+                        targetView.tree(),
+                        targetGeometry,
+                        new HeadStore(1 << 20),
+                        0,
+                        0,
+                        ranks),
+                listener -> new FaultyPuller(
+                        targetPool, listener, shape.faults, inner -> new TcpChunkPuller(targetPool, far, inner)),
+                this::fail);
+        targetAgent = new io.ppmr.target.session.SessionAgent(targetLink, event -> {});
+        targetAgent.begin(transfer);
+        targetView.add(DIRECTORY, transfer.images());
+
+        ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
+        exporter = new TcpRegionExporter(
+                sourcePool, data.stream().map(LoopbackPair::near).toList(), this::fail);
+        outlet = new LinkOutlet(sourceLink, exporter);
+        files = new OutgoingFiles(DIRECTORY, sourceView.tree(), sourcePool, claims, outlet, ranks, 0, 0);
+        sourceAgent = new io.ppmr.source.session.SessionAgent(sourceLink, claims, event -> {});
+        sourceAgent.begin(outlet, files);
+        sourceView.add(DIRECTORY, files);
+        targetAgent.start();
+        sourceAgent.start();
+    }
+
+    OutgoingImageView source() {
+        return sourceView;
+    }
+
+    ArrivingImageView target() {
+        return targetView;
+    }
+
+    OutgoingFiles files() {
+        return files;
+    }
+
+    Transfer transfer() {
+        return transfer;
+    }
+
+    static String path(int rank, int file) {
+        return "/" + DIRECTORY + ArrivingImages.rankPath(rank) + "/f" + file;
+    }
+
+    /** The first reason for which the migration failed, or null. */
+    String failure() {
+        return failure.get();
+    }
+
+    /** As the migration does it on both sides: whoever waits is woken. */
+    private void fail(String reason) {
+        if (failure.compareAndSet(null, reason)) {
+            Thread thread = new Thread(
+                    () -> {
+                        outlet.fail(reason);
+                        files.fail(reason);
+                        transfer.fail(reason);
+                    },
+                    "test-fail");
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    @Override
+    public void close() throws ErrnoException {
+        outlet.fail("the test is over");
+        files.fail("the test is over");
+        sourceAgent.stop();
+        targetAgent.stop();
+        exporter.close();
+        transfer.close();
+        files.discard();
+    }
+
+    /** Chunks that are not free though everything is closed. */
+    int leakedChunks() {
+        return sourcePool.geometry().chunkCount()
+                - sourcePool.freeChunks()
+                + targetPool.geometry().chunkCount()
+                - targetPool.freeChunks();
+    }
+}
