@@ -84,6 +84,8 @@ public final class SessionAgent implements Agent {
             link.drain(DRAIN_MS);
         } catch (IOException e) {
             LOG.debug("the last frames cannot be sent: {}", e.toString());
+        } finally {
+            link.dead();
         }
     }
 
@@ -107,7 +109,7 @@ public final class SessionAgent implements Agent {
             }
             return work + link.transmit();
         } catch (IOException e) {
-            lose(e.getMessage());
+            lose(String.valueOf(e.getMessage()));
             throw new AgentTerminationException(e);
         }
     }
@@ -137,6 +139,7 @@ public final class SessionAgent implements Agent {
     }
 
     private void lose(String reason) {
+        link.dead();
         Transfer current = transfer;
         if (current != null && !over) {
             current.failOnAgent("connection to the source was lost: " + reason);

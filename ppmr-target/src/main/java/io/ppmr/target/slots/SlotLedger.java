@@ -30,6 +30,9 @@ public final class SlotLedger {
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
     }
 
+    /** More than a writer looks ahead. */
+    private static final int MAX_WANTED = 64;
+
     private enum Answer {
         GRANTED,
         DENIED,
@@ -112,8 +115,12 @@ public final class SlotLedger {
     // ---- what the source asks ---------------------------------------------------------------------------------
 
     /** The writer of a file asks for windows. */
-    public void want(ArrivingFile file, long window, int count, int flags) {
+    public void want(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
         FileDemand demand = demands.get(file.id());
+        if (count < 1 || count > MAX_WANTED || window < 0) {
+            throw new ProtocolException("the source wants " + count + " windows from " + window + " on of file "
+                    + file.name() + ": it may want 1 to " + MAX_WANTED);
+        }
         if (demand == null) {
             decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
             return;
@@ -261,7 +268,10 @@ public final class SlotLedger {
             return grantPiece(demand, window);
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
-        if (needed && reservedUsed < poolChunks / 2 && grantChunk(demand, window, Slot.Kind.RESERVED)) {
+        if (needed
+                && reservedUsed < poolChunks / 2
+                && reservedUsed + generalUsed < poolChunks
+                && grantChunk(demand, window, Slot.Kind.RESERVED)) {
             return Answer.GRANTED;
         }
         if (reservedUsed + generalUsed < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
@@ -322,6 +332,7 @@ public final class SlotLedger {
         lane.grant(Slot.Kind.LANE, demand.file, window);
         if (!demand.file.addPiece(lane)) {
             // A reader emptied the holder in between: the window needs a slot of its own after all.
+            lane.file = null;
             pool.giveUp(chunk);
             return tryGrant(demand, window, demand.blockedWindow == window);
         }
@@ -338,8 +349,9 @@ public final class SlotLedger {
         staged.grant(Slot.Kind.STAGING, demand.file, window);
         staged.arrived = true;
         demand.file.hold(staged);
-        stagedBytes += pool.geometry().chunkBytes();
-        return grantPiece(demand, window) == Answer.GRANTED;
+        boolean granted = grantPiece(demand, window) == Answer.GRANTED;
+        stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
+        return granted;
     }
 
     private void grant(FileDemand demand, Slot slot) {
