@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class SessionAgent implements Agent {
     private static final Logger LOG = LoggerFactory.getLogger(SessionAgent.class);
-    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(50);
     private static final long BUSY_SLEEP_MS = 10;
     private static final long QUIET_SLEEP_MS = 500;
 
