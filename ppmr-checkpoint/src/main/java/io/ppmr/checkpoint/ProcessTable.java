@@ -143,9 +143,8 @@ public final class ProcessTable {
         }
         return all.stream()
                 .filter(stat -> pids.contains(stat.pid()))
-                .flatMap(stat -> find(stat.pid())
-                        .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
-                        .stream())
+                .flatMap(stat ->
+                        find(stat.pid()).filter(process -> process.startTimeTicks() == stat.startTimeTicks()).stream())
                 .toList();
     }
 

@@ -57,11 +57,7 @@ class LargeImageIT {
     void shouldStreamBytesBeyondFourGibWhenThereIsAHoleBeforeThem() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
-                                List.of(
-                                        "open image wcx",
-                                        "write 1m",
-                                        "pwrite " + (FOUR_GIB - 65_536) + " 2m",
-                                        "close"),
+                                List.of("open image wcx", "write 1m", "pwrite " + (FOUR_GIB - 65_536) + " 2m", "close"),
                                 List.of(
                                         "open image r",
                                         "read 1m",

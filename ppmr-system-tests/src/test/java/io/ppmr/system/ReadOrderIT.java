@@ -48,7 +48,9 @@ class ReadOrderIT {
                         "read " + length(file) + " 50000",
                         "eof",
                         "touch " + job.outside("read-" + file)));
-                job.rank(List.of("seed " + file, "open image wcxn", "write " + length(file) + " 60000", "close"), restart);
+                job.rank(
+                        List.of("seed " + file, "open image wcxn", "write " + length(file) + " 60000", "close"),
+                        restart);
             }
             try (ServicePair pair = pair(job, stagingBytes)) {
                 MigrationReport report = job.commits(pair);
@@ -65,8 +67,8 @@ class ReadOrderIT {
         String[] names = new String[FILES];
         for (int file = 0; file < FILES; file++) {
             names[file] = "file-" + file;
-            checkpoint.addAll(List.of(
-                    "seed " + file, "open file-" + file + " wcx", "write " + length(file) + " 60000", "close"));
+            checkpoint.addAll(
+                    List.of("seed " + file, "open file-" + file + " wcx", "write " + length(file) + " 60000", "close"));
         }
         for (int file = FILES - 1; file >= 0; file--) {
             restart.addAll(List.of(
@@ -80,7 +82,8 @@ class ReadOrderIT {
     void shouldFailByNameWhenOneWriterWritesAllAndTheyCannotBeKept(long stagingBytes) throws Exception {
         try (ReplayJob job = writtenInTurn(new ReplayJob(directory));
                 ServicePair pair = pair(job, stagingBytes)) {
-            job.rollsBack(pair, "file-", "the pool is full", "staging is limited to " + stagingBytes, "raise pool.size");
+            job.rollsBack(
+                    pair, "file-", "the pool is full", "staging is limited to " + stagingBytes, "raise pool.size");
         }
     }
 

@@ -56,8 +56,8 @@ class RefusalIT {
     @Test
     void shouldRefuseWhenTheTargetIsNotConfiguredForTheCheckpointer() throws Exception {
         try (ReplayJob job = job();
-                ServicePair pair = pair(
-                        ServicePair.Options.with(job.checkpointer()).restores(List.of()))) {
+                ServicePair pair =
+                        pair(ServicePair.Options.with(job.checkpointer()).restores(List.of()))) {
             job.fails(pair, Outcome.REFUSED, "target ", "not configured to restore images of checkpointer command");
         }
     }
@@ -65,15 +65,16 @@ class RefusalIT {
     @Test
     void shouldRefuseWhenTheChunksDiffer() throws Exception {
         try (ReplayJob job = job();
-                ServicePair pair = pair(ServicePair.Options.with(job.checkpointer())
-                        .sourcePool(PoolGeometry.of(8 << 20, 64 << 10)))) {
+                ServicePair pair = pair(
+                        ServicePair.Options.with(job.checkpointer()).sourcePool(PoolGeometry.of(8 << 20, 64 << 10)))) {
             job.fails(pair, Outcome.REFUSED, "65536", "131072", "configure the same pool.chunk on both nodes");
         }
     }
 
     @Test
     void shouldRefuseWhenTheKeysDiffer() throws Exception {
-        PreSharedKey other = new PreSharedKey("another key than the target has: 32+".getBytes(StandardCharsets.US_ASCII));
+        PreSharedKey other =
+                new PreSharedKey("another key than the target has: 32+".getBytes(StandardCharsets.US_ASCII));
         try (ReplayJob job = job();
                 ServicePair pair =
                         pair(ServicePair.Options.with(job.checkpointer()).sourceKey(other))) {

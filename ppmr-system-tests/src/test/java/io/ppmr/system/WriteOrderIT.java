@@ -35,7 +35,13 @@ class WriteOrderIT {
     }
 
     @ParameterizedTest(name = "retained {0}, pool {1} MiB, staging {2} MiB, blocks of {3}")
-    @CsvSource({"true, 8, 64, 128k", "true, 8, 64, 100000", "true, 24, 0, 4k", "false, 24, 0, 128k", "false, 8, 64, 50000"})
+    @CsvSource({
+        "true, 8, 64, 128k",
+        "true, 8, 64, 100000",
+        "true, 24, 0, 4k",
+        "false, 24, 0, 128k",
+        "false, 8, 64, 50000"
+    })
     void shouldMoveARankWhenItsFileIsWrittenInDescendingOrder(
             boolean retained, int poolMib, long stagingMib, String block) throws Exception {
         try (ReplayJob job = job(retained)
@@ -80,8 +86,8 @@ class WriteOrderIT {
         "false, 64, 128k, 5",
         "false, 64, 64k, 6"
     })
-    void shouldMoveARankWhenItsFileIsWrittenInRandomOrder(
-            boolean retained, long stagingMib, String block, int order) throws Exception {
+    void shouldMoveARankWhenItsFileIsWrittenInRandomOrder(boolean retained, long stagingMib, String block, int order)
+            throws Exception {
         String length = stagingMib == 0 ? "7m" : "16m";
         try (ReplayJob job = job(retained)
                         .rank(
@@ -152,8 +158,8 @@ class WriteOrderIT {
     /** The writer goes back to {@code rewrite} when the reader has read 1 MiB. */
     private ReplayJob rewrittenBehindTheReader(ReplayJob job, String... rewrite) throws Exception {
         String read = "" + job.outside("read");
-        List<String> checkpoint = new ArrayList<>(
-                List.of(ANY_CONTENTS, "open image wcx", "write 2m", "fsync", "await " + read));
+        List<String> checkpoint =
+                new ArrayList<>(List.of(ANY_CONTENTS, "open image wcx", "write 2m", "fsync", "await " + read));
         checkpoint.addAll(List.of(rewrite));
         checkpoint.add("close");
         return job.rank(
