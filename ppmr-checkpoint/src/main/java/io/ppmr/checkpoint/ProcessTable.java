@@ -9,12 +9,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Predicate;
 
 /**
- * The node's processes, read from {@code /proc} at each call. Immutable, for any thread. What it returns may be out of
+ * The node's processes, read from {@code /proc} at each call. For any thread. What it returns may be out of
  * date at once, except for stopped processes, which is why processes are stopped before anything is concluded.
  *
  * <p>A process that has exited and waits for its parent (state Z) counts as gone everywhere. See proc(5),
@@ -24,7 +26,16 @@ public final class ProcessTable {
     private static final Path PROC = Path.of("/proc");
     private static final int TICKS_A_SECOND = 100;
 
+    /** Looking at all processes, again and again, takes at most one part in so many of one core. */
+    private static final int LOOKING_SHARE = 50;
+
+    private static final long MIN_LOOK_NS = 10_000_000;
+
     private final String bootId;
+    private Look lastLook = new Look(System.nanoTime(), List.of());
+
+    /** All processes, and until when they need not be looked at again. */
+    private record Look(long validToNs, List<ProcStat> all) {}
 
     public ProcessTable() {
         try {
@@ -112,6 +123,39 @@ public final class ProcessTable {
             }
         }
         return found;
+    }
+
+    /**
+     * The process, its living descendants and the members of its session as they were a moment ago. However many ranks
+     * ask, and however many processes the node has, the node's cores stay with those who move bytes.
+     */
+    List<ProcessIdentity> familyLately(ProcessIdentity root) {
+        List<ProcStat> all = lately();
+        Set<Integer> pids = new LinkedHashSet<>(Set.of(root.pid()));
+        boolean more = true;
+        while (more) {
+            more = false;
+            for (ProcStat stat : all) {
+                if (stat.session() == root.pid() || pids.contains(stat.parent())) {
+                    more |= pids.add(stat.pid());
+                }
+            }
+        }
+        return all.stream()
+                .filter(stat -> pids.contains(stat.pid()))
+                .flatMap(stat ->
+                        find(stat.pid()).filter(process -> process.startTimeTicks() == stat.startTimeTicks()).stream())
+                .toList();
+    }
+
+    private synchronized List<ProcStat> lately() {
+        long startNs = System.nanoTime();
+        if (startNs - lastLook.validToNs() >= 0) {
+            List<ProcStat> all = scan(stat -> true);
+            long endNs = System.nanoTime();
+            lastLook = new Look(endNs + Math.max(MIN_LOOK_NS, (endNs - startNs) * LOOKING_SHARE), all);
+        }
+        return lastLook.all();
     }
 
     /** All living processes of a PID namespace, by PID; nested namespaces not included. */

@@ -109,6 +109,11 @@ final class ToolProcess {
         return new ArrayList<>(members);
     }
 
+    /** As {@link #members}, but while the tool lives they may be those of a moment ago: cheap enough to ask often. */
+    List<ProcessIdentity> membersLately() {
+        return identity().map(table::familyLately).orElseGet(this::members);
+    }
+
     /** How it ended, with the end of its output and of its log, in one line. */
     String describeEnd(Path log) throws CheckpointException {
         String words = tail(output, TAIL_BYTES);

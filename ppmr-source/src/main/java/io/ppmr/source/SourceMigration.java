@@ -62,20 +62,38 @@ final class SourceMigration {
         this.workRoot = settings.workDirectory().resolve(session.directory());
     }
 
+    /** Runs the migration to its end; whatever goes wrong before the commit, the originals go on. */
     MigrationReport run() throws InterruptedException {
         try {
-            List<ProcessIdentity> roots = roots();
-            String refusal = session.begin(job, id, journal);
+            String refusal = prepare();
             if (refusal != null) {
                 return journal.report(Outcome.REFUSED, refusal);
             }
+        } catch (IOException | CheckpointException e) {
+            return rollBack(e.getMessage());
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service", id, e);
+            return rollBack("the source's service has failed: " + e);
+        } catch (InterruptedException e) {
+            try {
+                return rollBack("the source's service ends");
+            } finally {
+                Thread.currentThread().interrupt();
+            }
+        }
+        return commit();
+    }
+
+    /** Everything up to the point where every copy is held; gives why the target refuses, or null. */
+    private String prepare() throws IOException, CheckpointException, InterruptedException {
+        List<ProcessIdentity> roots = roots();
+        String refusal = session.begin(job, id, journal);
+        if (refusal == null) {
             journal.step(Step.CHECKPOINT);
             startCheckpoints(roots);
             awaitPrepared();
-        } catch (IOException | CheckpointException e) {
-            return rollBack(e.getMessage());
         }
-        return commit();
+        return refusal;
     }
 
     /** The processes as they are now; one that does not exist or belongs to another user is refused here. */

@@ -1,5 +1,7 @@
 package io.ppmr.source;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.ProcessTable;
@@ -23,6 +25,8 @@ public final class SourceService implements AutoCloseable {
 
     private final SourceSettings settings;
     private final ProcessTable processes;
+    private final MeterRegistry meters = new SimpleMeterRegistry();
+    private final SourceMetrics metrics = new SourceMetrics(meters);
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
@@ -42,6 +46,11 @@ public final class SourceService implements AutoCloseable {
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
         LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
     }
 
     /** Whether a migration is under way. */
@@ -71,6 +80,7 @@ public final class SourceService implements AutoCloseable {
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
             MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
+            metrics.ended(report);
             LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
             return report;
         } finally {

@@ -93,6 +93,9 @@ final class TargetMigration {
             }
         } catch (IOException | CheckpointException e) {
             failure = e.getMessage();
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
+            failure = "the target's service has failed: " + e;
         }
         rollBack(failure);
         return Outcome.ROLLED_BACK;
@@ -193,6 +196,8 @@ final class TargetMigration {
     private void rollBack(String reason) throws InterruptedException {
         LOG.warn("migration {}: rolled back: {}", begin.migrationId(), reason);
         transfer.fail(reason);
+        // Said here as well as by the transfer's agent, so that it is certain to come before the last word.
+        say(new ControlMessage.Failed(reason));
         restarts.values().forEach(RankCommand::cancel);
         for (RankCommand restart : restarts.values()) {
             try {

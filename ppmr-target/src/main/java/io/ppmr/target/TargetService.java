@@ -1,5 +1,7 @@
 package io.ppmr.target;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Availability;
@@ -21,6 +23,7 @@ import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.List;
@@ -48,6 +51,8 @@ public final class TargetService implements AutoCloseable {
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
+    private final MeterRegistry meters = new SimpleMeterRegistry();
+    private final TargetMetrics metrics = new TargetMetrics(meters);
     private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
@@ -78,12 +83,21 @@ public final class TargetService implements AutoCloseable {
     }
 
     /** Where sources connect to. */
-    public java.net.InetSocketAddress address() {
+    public InetSocketAddress address() {
         return listener.address();
     }
 
     public ArrivingImageView view() {
         return view;
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
+    }
+
+    public TargetMetrics metrics() {
+        return metrics;
     }
 
     /** The migration that is under way here, if one is. */
@@ -113,18 +127,19 @@ public final class TargetService implements AutoCloseable {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, events::add);
         agent.start();
-        SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-        if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-            begin(begin, session, link, agent, events);
-            return;
+        try {
+            SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
+                begin(begin, session, link, agent, events);
+            } else if (first instanceof SessionEvent.Said said) {
+                passOn(said, link);
+                LastWords.awaitHeard(events);
+            } else {
+                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+            }
+        } finally {
+            agent.stop();
         }
-        if (first instanceof SessionEvent.Said said) {
-            passOn(said, link);
-            LastWords.awaitHeard(events);
-        } else {
-            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-        }
-        agent.stop();
     }
 
     /** A source that came back says what it decided about a migration that is in doubt here. */
@@ -155,9 +170,9 @@ public final class TargetService implements AutoCloseable {
         }
         if (refusal != null) {
             LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
+            metrics.refused();
             link.send(new ControlMessage.Refuse(refusal));
             LastWords.awaitHeard(events);
-            agent.stop();
             return;
         }
         try {
@@ -194,7 +209,6 @@ public final class TargetService implements AutoCloseable {
                     pullListener -> pullers.create(pool, data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException e) {
-            agent.stop();
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }
         agent.begin(transfer);
@@ -202,8 +216,15 @@ public final class TargetService implements AutoCloseable {
         inDoubt.put(begin.migrationId(), events);
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
+        long startNs = System.nanoTime();
         try {
-            outcomes.put(begin.migrationId(), migration.run());
+            Outcome outcome = migration.run();
+            outcomes.put(begin.migrationId(), outcome);
+            metrics.ended(
+                    outcome,
+                    transfer.report(0),
+                    transfer.refusedSeeks(),
+                    Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
             inDoubt.remove(begin.migrationId());
             migration.close();

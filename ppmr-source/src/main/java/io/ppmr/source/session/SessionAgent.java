@@ -14,6 +14,7 @@ import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.Agent;
@@ -44,6 +45,7 @@ public final class SessionAgent implements Agent {
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
     private final AgentRunner runner;
+    private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile LinkOutlet outlet;
     private volatile OutgoingFiles files;
     private long lastLookNs;
@@ -71,8 +73,11 @@ public final class SessionAgent implements Agent {
         files = begunFiles;
     }
 
-    /** Ends the agent's thread and closes the link. */
+    /** Ends the agent's thread and closes the link; may be called twice. */
     public void stop() {
+        if (stopped.getAndSet(true)) {
+            return;
+        }
         link.wake();
         runner.close();
         link.close();

@@ -78,13 +78,14 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
-        if (flags.writes()) {
-            throw readOnly(path);
-        }
         ArrivingImages images = migrationOf(path);
         Node<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
         if (!node.isFile()) {
             throw new ErrnoException(Errno.EISDIR, path + " is no file");
+        }
+        // The kernel lets nobody punch holes who has not opened for writing; the writing itself is refused.
+        if (flags.writes() && node.file().streamed()) {
+            throw readOnly(path);
         }
         node.file().opened();
         return handles.add(node.file());

@@ -8,6 +8,7 @@ import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.Agent;
@@ -32,6 +33,7 @@ public final class SessionAgent implements Agent {
     private final Consumer<SessionEvent> events;
     private final FrameHandler handler = this::onFrame;
     private final AgentRunner runner;
+    private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile Transfer transfer;
     private volatile boolean over;
     private long lastProgressNs;
@@ -65,8 +67,11 @@ public final class SessionAgent implements Agent {
         over = true;
     }
 
-    /** Ends the agent's thread and closes the link. */
+    /** Ends the agent's thread and closes the link; may be called twice. */
     public void stop() {
+        if (stopped.getAndSet(true)) {
+            return;
+        }
         link.wake();
         runner.close();
         link.close();

@@ -1,0 +1,45 @@
+package io.ppmr.cli;
+
+import io.ppmr.source.MigrationReport;
+
+/** The exit codes of every command. */
+public enum ExitCode {
+    /** Done; for a migration: committed. */
+    OK(0, "done; a migration has committed"),
+    /** Something else went wrong. */
+    FAILED(1, "anything else went wrong; the message says what"),
+    /** The command line or the configuration is wrong. */
+    USAGE(2, "the command line or the configuration is wrong"),
+    /** The originals go on. */
+    ROLLED_BACK(3, "the migration was rolled back: the originals go on"),
+    /** Nothing was touched. */
+    REFUSED(4, "the migration was refused: nothing was touched"),
+    /** The ranks are held on the target. */
+    IN_DOUBT(5, "the migration is in doubt: the originals have ended, the ranks are held on the target");
+
+    private final int number;
+    private final String meaning;
+
+    ExitCode(int number, String meaning) {
+        this.number = number;
+        this.meaning = meaning;
+    }
+
+    public int number() {
+        return number;
+    }
+
+    public String meaning() {
+        return meaning;
+    }
+
+    /** The one that says how a migration ended. */
+    public static ExitCode of(MigrationReport.Outcome outcome) {
+        return switch (outcome) {
+            case COMMITTED -> OK;
+            case ROLLED_BACK -> ROLLED_BACK;
+            case REFUSED -> REFUSED;
+            case IN_DOUBT -> IN_DOUBT;
+        };
+    }
+}

@@ -1,0 +1,71 @@
+package io.ppmr.cli;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.cli.control.ControlClient;
+import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.MigrationReport;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** {@code ppmr migrate}: has a source's service move a job, and shows how it goes. */
+@Command(
+        name = "migrate",
+        description =
+                "Moves a job through the source's control socket. An end of this command does not end the migration.",
+        mixinStandardHelpOptions = true)
+final class MigrateCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Parameters(arity = "0..1", paramLabel = "JOB", description = "the job; without it the configuration's trigger_job")
+    private String job;
+
+    @ArgGroup(multiplicity = "1")
+    private SocketOption socket;
+
+    @Option(
+            names = "--wait",
+            negatable = true,
+            defaultValue = "true",
+            fallbackValue = "true",
+            description = "wait for its end and report (default); --no-wait returns when it has started")
+    private boolean wait;
+
+    @Option(names = "--json", paramLabel = "FILE", description = "write the report there, too")
+    private Path json;
+
+    @Option(
+            names = "--patience",
+            paramLabel = "SECONDS",
+            defaultValue = "7200",
+            description = "give up when the service says nothing for so long (default: ${DEFAULT-VALUE})")
+    private long patienceSeconds;
+
+    @Override
+    public Integer call() throws Exception {
+        ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
+        try (ControlClient client = new ControlClient(socket.path())) {
+            String started = client.start(job, wait);
+            if (!wait) {
+                view.line("the migration of job " + started + " has started");
+                return ExitCode.OK.number();
+            }
+            MigrationReport report = client.awaitReport(Duration.ofSeconds(patienceSeconds), view::show);
+            view.report(report);
+            if (json != null) {
+                new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(json.toFile(), report);
+            }
+            return ExitCode.of(report.outcome()).number();
+        } catch (RefusedException e) {
+            throw new CommandFailure(ExitCode.REFUSED, e.getMessage(), e);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+package io.ppmr.cli;
+
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+
+/** Shows a migration's progress: on a terminal one line that is redrawn, in a pipe plain lines. For one thread. */
+public final class ProgressView {
+    private static final double MIB = 1024.0 * 1024.0;
+    private static final double SECONDS_BETWEEN_LINES = 1;
+
+    private final PrintWriter out;
+    private final boolean terminal;
+    private MigrationProgress.Step lastStep;
+    private double lastSeconds;
+    private int drawn;
+
+    public ProgressView(PrintWriter out, boolean terminal) {
+        this.out = out;
+        this.terminal = terminal;
+    }
+
+    /**
+     * Whether standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22 on, so
+     * this looks at what the descriptor leads to; see proc_pid_fd(5).
+     */
+    public static boolean onTerminal() {
+        try {
+            String leadsTo = Files.readSymbolicLink(Path.of("/proc/self/fd/1")).toString();
+            return leadsTo.startsWith("/dev/pts/") || leadsTo.startsWith("/dev/tty");
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    /** Shows how far it is; in a pipe at each new step, and once a second. */
+    public void show(MigrationProgress progress) {
+        if (terminal) {
+            String text = text(progress);
+            out.print("\r" + text + " ".repeat(Math.max(0, drawn - text.length())));
+            out.flush();
+            drawn = text.length();
+        } else if (progress.step() != lastStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES) {
+            out.println(text(progress));
+            lastSeconds = progress.seconds();
+        }
+        lastStep = progress.step();
+    }
+
+    /** Prints a line of its own. */
+    public void line(String text) {
+        if (drawn > 0) {
+            out.println();
+            drawn = 0;
+        }
+        out.println(text);
+    }
+
+    /** Prints how it ended. */
+    public void report(MigrationReport report) {
+        line(String.format(
+                Locale.ROOT,
+                "%s: %s in %.2f s (%.0f MiB/s), %s staged%s",
+                report.outcome().name().toLowerCase(Locale.ROOT).replace('_', ' '),
+                mib(report.bytes()),
+                report.seconds(),
+                report.seconds() > 0 ? report.bytes() / MIB / report.seconds() : 0,
+                mib(report.stagedBytes()),
+                report.reason().isEmpty() ? "" : "; " + report.reason()));
+        for (MigrationReport.MovedRank rank : report.ranks()) {
+            line("  rank " + rank.rank() + " runs there as PID "
+                    + String.join(
+                            ", ", rank.pids().stream().map(String::valueOf).toList()));
+        }
+    }
+
+    /** A progress in one line. */
+    static String text(MigrationProgress progress) {
+        return String.format(
+                Locale.ROOT,
+                "%6.2f s  %-10s  written %10s  arrived %10s  read %10s  staged %s",
+                progress.seconds(),
+                progress.step().name().toLowerCase(Locale.ROOT).replace('_', ' '),
+                mib(progress.sentBytes()),
+                mib(progress.arrivedBytes()),
+                mib(progress.readBytes()),
+                mib(progress.stagedBytes()));
+    }
+
+    /** Bytes in MiB. */
+    public static String mib(long bytes) {
+        return String.format(Locale.ROOT, "%.1f MiB", bytes / MIB);
+    }
+}

@@ -1,0 +1,106 @@
+package io.ppmr.cli;
+
+import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.service.MigrationEvent;
+import io.ppmr.cli.service.Migrations;
+import io.ppmr.cli.service.ProcessSignals;
+import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.SourceService;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.Callable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** {@code ppmr source}: the service of a compute node, until SIGTERM. */
+@Command(
+        name = "source",
+        description = {
+            "Runs the service of a compute node until SIGTERM or SIGINT. Prints \"ready\" when a migration may start.",
+            "SIGUSR2 moves the configuration's trigger_job; SIGUSR1 writes its state to the log."
+        },
+        mixinStandardHelpOptions = true)
+final class SourceCommand implements Callable<Integer> {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceCommand.class);
+    private static final Duration MIGRATION_PATIENCE = Duration.ofSeconds(30);
+    private static final Duration FAILED_MIGRATION_PATIENCE = Duration.ofSeconds(20);
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--config", required = true, paramLabel = "FILE", description = "the source's configuration")
+    private Path config;
+
+    @Option(names = "--no-trigger", description = "leave SIGUSR2 alone; ppmr migrate alone starts migrations")
+    private boolean noTrigger;
+
+    @Override
+    public Integer call() throws Exception {
+        SourceConfig configuration = SourceConfig.load(config);
+        boolean armed = !noTrigger && configuration.triggerJob().isPresent();
+        if (armed) {
+            ProcessSignals.requireFreeTrigger(System.getenv());
+        }
+        ServiceRun run = new ServiceRun();
+        MountPoint.prepare(configuration.settings().mountPoint());
+        Files.createDirectories(configuration.settings().workDirectory());
+        Migrations migrations;
+        try (SourceService service = new SourceService(configuration.settings())) {
+            service.start();
+            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
+            serve(configuration, migrations, armed, run);
+            if (!migrations.close(MIGRATION_PATIENCE)) {
+                LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
+            }
+        }
+        // Without the mount it cannot go on; it still has to set the originals going.
+        migrations.close(FAILED_MIGRATION_PATIENCE);
+        return ExitCode.OK.number();
+    }
+
+    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+            throws IOException, InterruptedException {
+        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
+            ProcessSignals.on("USR1", () -> logState(migrations));
+            if (armed) {
+                ProcessSignals.on("USR2", () -> trigger(migrations));
+            }
+            LOG.info(
+                    "commands at {}; {}",
+                    control.path(),
+                    armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+            spec.commandLine().getOut().println("ready");
+            run.awaitEnd();
+            LOG.info("told to end");
+        }
+    }
+
+    private static void trigger(Migrations migrations) {
+        try {
+            LOG.info("SIGUSR2: the migration of job {} starts", migrations.start(null, SourceCommand::ignoreProgress));
+        } catch (RefusedException e) {
+            LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
+        }
+    }
+
+    private static void ignoreProgress(MigrationEvent event) {
+        LOG.debug("{}", event);
+    }
+
+    private static void logState(Migrations migrations) {
+        LOG.info(
+                "state: {}",
+                migrations
+                        .running()
+                        .map(job -> "job " + job + " is being migrated; "
+                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
+                        .orElse("idle"));
+    }
+}

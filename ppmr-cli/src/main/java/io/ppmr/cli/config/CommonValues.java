@@ -1,0 +1,56 @@
+package io.ppmr.cli.config;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.io.IOException;
+import java.nio.file.Path;
+
+/** Reads what both roles have. What is wrong is reported in the file, and null returned. */
+final class CommonValues {
+    private CommonValues() {}
+
+    static PoolGeometry pool(ConfigFile file) {
+        ConfigFile.Section section = file.section(CommonKeys.POOL);
+        Long size = section.get(CommonKeys.POOL_SIZE);
+        Long chunk = section.get(CommonKeys.POOL_CHUNK);
+        if (chunk == null) {
+            return null;
+        }
+        if (chunk < PoolGeometry.MIN_CHUNK_BYTES || chunk > PoolGeometry.MAX_CHUNK_BYTES || Long.bitCount(chunk) != 1) {
+            section.bad(CommonKeys.POOL_CHUNK, "is " + chunk + " bytes; it must be a power of two from 16k to 4m");
+            return null;
+        }
+        if (size == null) {
+            return null;
+        }
+        try {
+            return PoolGeometry.of(size, Math.toIntExact(chunk));
+        } catch (IllegalArgumentException | ArithmeticException e) {
+            section.bad(
+                    CommonKeys.POOL_SIZE,
+                    "is " + size + " bytes; it must be a multiple of the chunk (" + chunk + " bytes), at least "
+                            + PoolGeometry.MIN_CHUNKS + " of them, and smaller than 2g");
+            return null;
+        }
+    }
+
+    static PreSharedKey key(ConfigFile file, ConfigFile.Section top) {
+        Path path = top.get(CommonKeys.KEY_FILE);
+        if (path == null || !file.here()) {
+            return null;
+        }
+        try {
+            return PreSharedKey.load(path);
+        } catch (IOException e) {
+            top.bad(CommonKeys.KEY_FILE, e.getMessage());
+            return null;
+        }
+    }
+
+    /** Inside the mount the commands' own files would be taken for images. */
+    static void requireApart(ConfigFile.Section top, Path mount, Path work) {
+        if (mount != null && work != null && work.startsWith(mount)) {
+            top.bad(CommonKeys.WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+package io.ppmr.cli.config;
+
+/**
+ * A key of a configuration file: the only place where its name, form, default and meaning stand.
+ *
+ * @param name in its section
+ * @param type how it is written
+ * @param required whether the file must have it
+ * @param defaultValue what holds without it, as it would stand in the file; null for nothing
+ * @param doc what it is for
+ * @param <T> what its value becomes
+ */
+public record ConfigKey<T>(String name, ValueType<T> type, boolean required, Object defaultValue, String doc) {
+    static <T> ConfigKey<T> required(String name, ValueType<T> type, String doc) {
+        return new ConfigKey<>(name, type, true, null, doc);
+    }
+
+    static <T> ConfigKey<T> optional(String name, ValueType<T> type, String doc) {
+        return new ConfigKey<>(name, type, false, null, doc);
+    }
+
+    static <T> ConfigKey<T> withDefault(String name, ValueType<T> type, Object defaultValue, String doc) {
+        return new ConfigKey<>(name, type, false, defaultValue, doc);
+    }
+}

@@ -1,0 +1,57 @@
+package io.ppmr.cli.config;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.source.Job;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * A job as the configuration names it; its PIDs may stand in files that its start writes.
+ *
+ * @param name as in {@code [jobs.NAME]}
+ * @param user whose processes they are
+ * @param checkpointer what checkpoints them
+ * @param ranks its processes
+ */
+public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+
+    /**
+     * Where the PID of a rank's root process is found.
+     *
+     * @param pid the PID; 0 if it stands in a file
+     * @param pidFile that file, else null
+     */
+    public record RankSource(int rank, int pid, Path pidFile) {}
+
+    public ConfiguredJob {
+        ranks = List.copyOf(ranks);
+    }
+
+    /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
+    public Job resolve() throws IOException {
+        List<Job.RankProcess> processes = new ArrayList<>();
+        for (RankSource rank : ranks) {
+            int pid = rank.pidFile() == null ? rank.pid() : read(rank);
+            processes.add(new Job.RankProcess(rank.rank(), pid));
+        }
+        return new Job(name, user, checkpointer, processes);
+    }
+
+    private int read(RankSource rank) throws IOException {
+        String what = "job " + name + ", rank " + rank.rank() + ": PID file " + rank.pidFile();
+        try {
+            String text = Files.readString(rank.pidFile()).strip();
+            if (!text.matches("[1-9]\\d{0,9}") || Long.parseLong(text) > Integer.MAX_VALUE) {
+                throw new IOException(what + " does not hold a PID alone: correct what writes it");
+            }
+            return Integer.parseInt(text);
+        } catch (NoSuchFileException e) {
+            throw new IOException(what + " does not exist: has the job been started?", e);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+package io.ppmr.cli.config;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.source.SourceSettings;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * What a source's configuration file says, resolved. Immutable.
+ *
+ * @param settings the service's
+ * @param controlSocket where {@code ppmr migrate} reaches it
+ * @param jobs those that can be moved, by name
+ * @param triggerJob the one that the signal moves, if it moves one
+ */
+public record SourceConfig(
+        SourceSettings settings, Path controlSocket, Map<String, ConfiguredJob> jobs, Optional<String> triggerJob) {
+
+    public SourceConfig {
+        jobs = Map.copyOf(jobs);
+    }
+
+    /** Reads a file on its node; throws with all its mistakes. */
+    public static SourceConfig load(Path file) throws ConfigException {
+        return new Reader(new ConfigFile(file, true)).read();
+    }
+
+    /**
+     * Throws with all mistakes of a file.
+     *
+     * @param here whether this is its node; if not, its key, its users and hosts are not looked for
+     */
+    public static void check(Path file, boolean here) throws ConfigException {
+        new Reader(new ConfigFile(file, here)).read();
+    }
+
+    /** The control socket that a file names, whatever else is wrong in it. */
+    public static Path controlSocketOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        Path socket = opened.top(SourceKeys.TOP, SourceKeys.SECTIONS).get(SourceKeys.CONTROL_SOCKET);
+        if (socket == null) {
+            throw new ConfigException(opened.mistakes());
+        }
+        return socket;
+    }
+
+    private static final class Reader {
+        private final ConfigFile file;
+
+        Reader(ConfigFile file) {
+            this.file = file;
+        }
+
+        /** The configuration; null where it was only checked, away from its node. */
+        SourceConfig read() throws ConfigException {
+            ConfigFile.Section top = file.top(SourceKeys.TOP, SourceKeys.SECTIONS);
+            Path mount = top.get(CommonKeys.MOUNT);
+            Path work = top.get(CommonKeys.WORK_DIRECTORY);
+            Path control = top.get(SourceKeys.CONTROL_SOCKET);
+            Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+            PreSharedKey key = CommonValues.key(file, top);
+            CommonValues.requireApart(top, mount, work);
+            PoolGeometry pool = CommonValues.pool(file);
+
+            ConfigFile.Section target = file.section(SourceKeys.TARGET);
+            InetSocketAddress address = target.get(SourceKeys.ADDRESS);
+            Integer connections = target.get(SourceKeys.CONNECTIONS);
+            Duration connect = target.get(SourceKeys.CONNECT_DEADLINE);
+            ConfigFile.Section migration = file.section(SourceKeys.MIGRATION);
+            Duration checkpoint = migration.get(SourceKeys.CHECKPOINT_DEADLINE);
+            Duration decision = migration.get(SourceKeys.DECISION_DEADLINE);
+
+            Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
+            Map<String, PlannedJob> planned = jobs(tools);
+            String trigger = triggerJob(top, planned);
+            List<Mistake> mistakes = file.mistakes();
+            if (!mistakes.isEmpty()) {
+                throw new ConfigException(mistakes);
+            }
+            if (!file.here()) {
+                return null;
+            }
+            Map<String, Checkpointer> checkpointers = Checkpointers.create(tools);
+            Map<String, ConfiguredJob> jobs = new LinkedHashMap<>();
+            planned.forEach((name, job) -> jobs.put(
+                    name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
+            SourceSettings settings = new SourceSettings(
+                    mount, work, pool, key, address, connections, connect, checkpoint, decision, silence);
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger));
+        }
+
+        private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}
+
+        private Map<String, PlannedJob> jobs(Map<String, CheckpointerSettings> tools) {
+            Map<String, PlannedJob> jobs = new LinkedHashMap<>();
+            file.sections(SourceKeys.JOBS).forEach((name, section) -> {
+                Object user = section.get(SourceKeys.USER);
+                Object group = section.get(SourceKeys.GROUP);
+                JobUser jobUser = null;
+                if (user != null && file.here()) {
+                    try {
+                        jobUser = JobUsers.find(user, group);
+                    } catch (BadValueException e) {
+                        section.bad(SourceKeys.USER, e.getMessage());
+                    }
+                }
+                String checkpointer = section.get(SourceKeys.CHECKPOINTER);
+                if (checkpointer != null
+                        && !file.names(CheckpointerKeys.SECTION).contains(checkpointer)) {
+                    section.bad(
+                            SourceKeys.CHECKPOINTER,
+                            "there is no [checkpointers." + checkpointer + "]; "
+                                    + (tools.isEmpty()
+                                            ? "write one"
+                                            : "known are " + String.join(", ", tools.keySet())));
+                }
+                jobs.put(name, new PlannedJob(jobUser, checkpointer, ranks(section)));
+            });
+            return jobs;
+        }
+
+        private List<ConfiguredJob.RankSource> ranks(ConfigFile.Section job) {
+            List<ConfiguredJob.RankSource> ranks = new ArrayList<>();
+            Set<Integer> seen = new HashSet<>();
+            List<ConfigFile.Section> entries = job.tables(SourceKeys.RANKS, SourceKeys.RANK_ENTRY);
+            for (ConfigFile.Section entry : entries) {
+                Integer rank = entry.get(SourceKeys.RANK);
+                Integer pid = entry.get(SourceKeys.PID);
+                Path pidFile = entry.get(SourceKeys.PID_FILE);
+                if (rank != null && !seen.add(rank)) {
+                    entry.bad(SourceKeys.RANK, "rank " + rank + " stands there twice: number each process once");
+                }
+                if (entry.has(SourceKeys.PID) == entry.has(SourceKeys.PID_FILE)) {
+                    entry.bad(SourceKeys.RANK, "needs either pid or pid_file");
+                } else if (rank != null && (pid != null || pidFile != null)) {
+                    ranks.add(new ConfiguredJob.RankSource(rank, pid == null ? 0 : pid, pidFile));
+                }
+            }
+            if (job.has(SourceKeys.RANKS) && entries.isEmpty()) {
+                job.bad(SourceKeys.RANKS, "names no process: write [{rank = 0, pid = 4711}] or pid_file");
+            }
+            return ranks;
+        }
+
+        private String triggerJob(ConfigFile.Section top, Map<String, PlannedJob> jobs) {
+            String trigger = top.get(SourceKeys.TRIGGER_JOB);
+            if (trigger == null) {
+                return jobs.size() == 1 ? jobs.keySet().iterator().next() : null;
+            }
+            if (!jobs.containsKey(trigger)) {
+                top.bad(
+                        SourceKeys.TRIGGER_JOB,
+                        "there is no [jobs." + trigger + "]"
+                                + (jobs.isEmpty() ? "" : "; known are " + String.join(", ", jobs.keySet())));
+            }
+            return trigger;
+        }
+    }
+}

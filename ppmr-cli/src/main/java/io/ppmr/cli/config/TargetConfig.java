@@ -1,0 +1,79 @@
+package io.ppmr.cli.config;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.target.TargetSettings;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+
+/** Reads a target's configuration file. */
+public final class TargetConfig {
+    private TargetConfig() {}
+
+    /** Reads a file on its node; throws with all its mistakes. */
+    public static TargetSettings load(Path file) throws ConfigException {
+        return read(new ConfigFile(file, true));
+    }
+
+    /**
+     * Throws with all mistakes of a file.
+     *
+     * @param here whether this is its node; if not, its key and hosts are not looked for
+     */
+    public static void check(Path file, boolean here) throws ConfigException {
+        read(new ConfigFile(file, here));
+    }
+
+    /** Whether a file is a target's rather than a source's: one that listens. */
+    public static boolean isTarget(Path file) throws ConfigException {
+        return new ConfigFile(file, false).has(TargetKeys.LISTEN.name());
+    }
+
+    private static TargetSettings read(ConfigFile file) throws ConfigException {
+        ConfigFile.Section top = file.top(TargetKeys.TOP, TargetKeys.SECTIONS);
+        InetSocketAddress listen = top.get(TargetKeys.LISTEN);
+        Path mount = top.get(CommonKeys.MOUNT);
+        Path work = top.get(CommonKeys.WORK_DIRECTORY);
+        Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+        Duration stall = top.get(TargetKeys.STALL_LIMIT);
+        Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
+        Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
+        PreSharedKey key = CommonValues.key(file, top);
+        CommonValues.requireApart(top, mount, work);
+        PoolGeometry pool = CommonValues.pool(file);
+
+        ConfigFile.Section staging = file.section(TargetKeys.STAGING);
+        Path directory = staging.get(TargetKeys.STAGING_DIRECTORY);
+        Long limit = staging.get(TargetKeys.STAGING_LIMIT);
+        Long heads = file.section(TargetKeys.HEADS).get(TargetKeys.HEADS_LIMIT);
+
+        Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
+        if (!file.has(CheckpointerKeys.SECTION.name())) {
+            file.mistake(
+                    0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
+        }
+        List<Mistake> mistakes = file.mistakes();
+        if (!mistakes.isEmpty()) {
+            throw new ConfigException(mistakes);
+        }
+        if (!file.here()) {
+            return null;
+        }
+        return new TargetSettings(
+                listen,
+                mount,
+                work,
+                pool,
+                new TransferSettings(directory, limit, heads, stall),
+                key,
+                List.copyOf(Checkpointers.create(tools).values()),
+                restart,
+                silence,
+                allowRoot);
+    }
+}

@@ -1,0 +1,55 @@
+package io.ppmr.cli.config;
+
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/** The keys of a target's configuration. */
+public final class TargetKeys {
+    public static final ConfigKey<InetSocketAddress> LISTEN = ConfigKey.required(
+            "listen", ValueTypes.ADDRESS, "where sources connect to: an address of this node and a port");
+    public static final ConfigKey<Duration> STALL_LIMIT = ConfigKey.withDefault(
+            "stall_limit", ValueTypes.TIME, "60s", "how long nothing may move before a migration fails");
+    public static final ConfigKey<Duration> RESTART_DEADLINE =
+            ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
+    public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(
+            "allow_root_jobs", ValueTypes.FLAG, false, "whether processes of root may be restored here");
+    public static final ConfigSection TOP = new ConfigSection(
+            "",
+            false,
+            "The service itself.",
+            List.of(
+                    LISTEN,
+                    CommonKeys.MOUNT,
+                    CommonKeys.WORK_DIRECTORY,
+                    CommonKeys.KEY_FILE,
+                    CommonKeys.SILENCE_LIMIT,
+                    STALL_LIMIT,
+                    RESTART_DEADLINE,
+                    ALLOW_ROOT_JOBS));
+
+    public static final ConfigKey<Path> STAGING_DIRECTORY = ConfigKey.withDefault(
+            "directory", ValueTypes.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");
+    public static final ConfigKey<Long> STAGING_LIMIT = ConfigKey.withDefault(
+            "limit",
+            ValueTypes.SIZE,
+            "1g",
+            "how large staging may become; a CRIU image that exceeds it and the pool fails, 0 is none");
+    public static final ConfigSection STAGING = new ConfigSection(
+            "staging",
+            false,
+            "Where bytes wait that do not fit the pool: images that are read in any order.",
+            List.of(STAGING_DIRECTORY, STAGING_LIMIT));
+
+    public static final ConfigKey<Long> HEADS_LIMIT = ConfigKey.withDefault(
+            "limit", ValueTypes.SIZE, "16m", "memory for the first 4 KiB of each file; 4k a file");
+    public static final ConfigSection HEADS =
+            new ConfigSection("heads", false, "The heads of the files, which stay readable.", List.of(HEADS_LIMIT));
+
+    /** All sections but the top. */
+    public static final List<ConfigSection> SECTIONS =
+            List.of(CommonKeys.POOL, STAGING, HEADS, CheckpointerKeys.SECTION);
+
+    private TargetKeys() {}
+}

@@ -1,0 +1,115 @@
+package io.ppmr.cli.control;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
+import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.function.Consumer;
+
+/** A request to a source's control socket. One thread, one request; closed by its owner, from any thread. */
+public final class ControlClient implements AutoCloseable {
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
+
+    private final Path socket;
+    private final ControlProtocol protocol = new ControlProtocol();
+    private final LineChannel lines;
+
+    public ControlClient(Path socket) throws IOException {
+        this.socket = socket;
+        SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+        try {
+            channel.connect(UnixDomainSocketAddress.of(socket));
+            lines = new LineChannel(channel);
+        } catch (IOException e) {
+            channel.close();
+            throw new IOException(
+                    "no source answers at " + socket + " (" + e.getMessage()
+                            + "): is the service running, does --socket or --config name its control_socket,"
+                            + " and are you its user or root?",
+                    e);
+        }
+    }
+
+    /** What the service is doing. */
+    public ControlStatus status() throws IOException {
+        send(ControlProtocol.STATUS, null, true);
+        JsonNode answer = receive(ANSWER_LIMIT);
+        requireNoError(answer);
+        return protocol.value(answer.path(ControlProtocol.STATUS), ControlStatus.class);
+    }
+
+    /**
+     * Has a migration started.
+     *
+     * @param job null for the one that the configuration's trigger moves
+     * @param wait whether {@link #awaitReport} follows
+     * @return the job's name
+     * @throws RefusedException if the service does not start it
+     */
+    public String start(String job, boolean wait) throws IOException, RefusedException {
+        send(ControlProtocol.MIGRATE, job, wait);
+        JsonNode answer = receive(ANSWER_LIMIT);
+        if (answer.has(ControlProtocol.REFUSED)) {
+            throw new RefusedException(answer.path(ControlProtocol.REFUSED).asText());
+        }
+        requireNoError(answer);
+        return answer.path(ControlProtocol.STARTED).asText();
+    }
+
+    /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
+    public void watch() throws IOException {
+        send(ControlProtocol.WATCH, null, true);
+        requireNoError(receive(ANSWER_LIMIT));
+    }
+
+    /**
+     * Waits for the migration's end.
+     *
+     * @param limit how long to wait for the next word of it
+     * @param watcher told of its progress, on this thread
+     */
+    public MigrationReport awaitReport(Duration limit, Consumer<MigrationProgress> watcher) throws IOException {
+        while (true) {
+            JsonNode line = receive(limit);
+            requireNoError(line);
+            if (line.has(ControlProtocol.REPORT)) {
+                return protocol.value(line.path(ControlProtocol.REPORT), MigrationReport.class);
+            }
+            if (line.has(ControlProtocol.PROGRESS)) {
+                watcher.accept(protocol.value(line.path(ControlProtocol.PROGRESS), MigrationProgress.class));
+            }
+        }
+    }
+
+    private void send(String request, String job, boolean wait) throws IOException {
+        ObjectNode node =
+                protocol.object().put(ControlProtocol.REQUEST, request).put(ControlProtocol.WAIT, wait);
+        if (job != null) {
+            node.put(ControlProtocol.JOB, job);
+        }
+        lines.writeLine(protocol.line(node), ANSWER_LIMIT);
+    }
+
+    private JsonNode receive(Duration limit) throws IOException {
+        return protocol.parse(lines.readLine(limit));
+    }
+
+    private void requireNoError(JsonNode line) throws IOException {
+        if (line.has(ControlProtocol.ERROR)) {
+            throw new IOException("the source at " + socket + ": "
+                    + line.path(ControlProtocol.ERROR).asText());
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        lines.close();
+    }
+}

@@ -1,0 +1,12 @@
+package io.ppmr.cli.control;
+
+import io.ppmr.source.MigrationProgress;
+
+/**
+ * What a source is doing.
+ *
+ * @param busy whether a migration is under way
+ * @param job whose; null if none is
+ * @param progress how far; null if it has not said so yet
+ */
+public record ControlStatus(boolean busy, String job, MigrationProgress progress) {}

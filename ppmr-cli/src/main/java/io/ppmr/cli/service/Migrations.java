@@ -1,0 +1,155 @@
+package io.ppmr.cli.service;
+
+import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.source.Job;
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal and
+ * from the control socket. Safe for any thread. Watchers are called on the migration's thread and must not block.
+ */
+public final class Migrations {
+    private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
+
+    /** What moves a job: the service's own method, or a test's. */
+    @FunctionalInterface
+    public interface Mover {
+        MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException;
+    }
+
+    private final Map<String, ConfiguredJob> jobs;
+    private final Optional<String> triggerJob;
+    private final Mover mover;
+    private final List<Consumer<MigrationEvent>> watchers = new CopyOnWriteArrayList<>();
+    private Thread running;
+    private String runningJob;
+    private boolean closed;
+    private volatile MigrationProgress latest;
+
+    public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, Mover mover) {
+        this.jobs = jobs;
+        this.triggerJob = triggerJob;
+        this.mover = mover;
+    }
+
+    /**
+     * Starts one and returns.
+     *
+     * @param name the job; null for the one that the trigger moves
+     * @param watcher told of this migration's events until its last
+     */
+    public synchronized String start(String name, Consumer<MigrationEvent> watcher) throws RefusedException {
+        ConfiguredJob job = job(name);
+        if (closed) {
+            throw new RefusedException("the service is ending: start it again first");
+        }
+        if (running != null) {
+            throw new RefusedException("job " + runningJob + " is being migrated: wait for its end");
+        }
+        watchers.add(watcher);
+        runningJob = job.name();
+        latest = null;
+        running = new Thread(() -> run(job), "migration");
+        running.start();
+        return job.name();
+    }
+
+    /** Tells of the migration that runs, or of the next one, until its last event. */
+    public void watch(Consumer<MigrationEvent> watcher) {
+        watchers.add(watcher);
+    }
+
+    /** Tells no more. */
+    public void unwatch(Consumer<MigrationEvent> watcher) {
+        watchers.remove(watcher);
+    }
+
+    /** The job that is being migrated, if one is. */
+    public synchronized Optional<String> running() {
+        return running == null ? Optional.empty() : Optional.of(runningJob);
+    }
+
+    /** How far it is, if it has said so yet. */
+    public Optional<MigrationProgress> progress() {
+        return running().isEmpty() ? Optional.empty() : Optional.ofNullable(latest);
+    }
+
+    /**
+     * Takes no more, and waits for the one that runs.
+     *
+     * @return whether none runs any more
+     */
+    public boolean close(Duration limit) throws InterruptedException {
+        Thread last;
+        synchronized (this) {
+            closed = true;
+            last = running;
+        }
+        if (last != null) {
+            last.join(Math.max(1, limit.toMillis()));
+        }
+        return last == null || !last.isAlive();
+    }
+
+    private ConfiguredJob job(String name) throws RefusedException {
+        if (name == null && triggerJob.isEmpty()) {
+            throw new RefusedException(
+                    "no job is named, and the configuration names no trigger_job: known are " + known());
+        }
+        ConfiguredJob job = jobs.get(name == null ? triggerJob.get() : name);
+        if (job == null) {
+            throw new RefusedException("there is no job '" + name + "' in the configuration: known are " + known());
+        }
+        return job;
+    }
+
+    private String known() {
+        return jobs.isEmpty()
+                ? "none"
+                : String.join(", ", jobs.keySet().stream().sorted().toList());
+    }
+
+    private void run(ConfiguredJob job) {
+        MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
+        try {
+            last = new MigrationEvent.Ended(mover.migrate(job.resolve(), progress -> {
+                latest = progress;
+                tell(new MigrationEvent.Going(progress));
+            }));
+        } catch (IOException e) {
+            LOG.error("{}", e.getMessage());
+            last = new MigrationEvent.Failed(e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            last = new MigrationEvent.Failed("the service was told to end meanwhile");
+        } catch (RuntimeException e) {
+            LOG.error("the migration of job {} broke off", job.name(), e);
+            last = new MigrationEvent.Failed("broke off: " + e);
+        } finally {
+            MigrationEvent event = last;
+            takeWatchers().forEach(watcher -> watcher.accept(event));
+        }
+    }
+
+    /** Ends the migration for those who ask; whoever watches from now on means the next one. */
+    private synchronized List<Consumer<MigrationEvent>> takeWatchers() {
+        running = null;
+        List<Consumer<MigrationEvent>> all = List.copyOf(watchers);
+        watchers.clear();
+        return all;
+    }
+
+    private void tell(MigrationEvent event) {
+        watchers.forEach(watcher -> watcher.accept(event));
+    }
+}
