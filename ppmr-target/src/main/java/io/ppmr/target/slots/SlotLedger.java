@@ -30,9 +30,6 @@ public final class SlotLedger {
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
     }
 
-    /** More than a writer looks ahead. */
-    private static final int MAX_WANTED = 64;
-
     private enum Answer {
         GRANTED,
         DENIED,
@@ -116,11 +113,12 @@ public final class SlotLedger {
 
     /** The writer of a file asks for windows. */
     public void want(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
-        FileDemand demand = demands.get(file.id());
-        if (count < 1 || count > MAX_WANTED || window < 0) {
-            throw new ProtocolException("the source wants " + count + " windows from " + window + " on of file "
-                    + file.name() + ": it may want 1 to " + MAX_WANTED);
+        long lastWindow = pool.geometry().windowOf(Long.MAX_VALUE) - WantFrame.MAX_COUNT;
+        if (window < 0 || window > lastWindow || count < 1 || count > WantFrame.MAX_COUNT) {
+            throw new ProtocolException("file " + file.name() + " wants " + count + " windows from " + window
+                    + " on: it must want 1 to " + WantFrame.MAX_COUNT);
         }
+        FileDemand demand = demands.get(file.id());
         if (demand == null) {
             decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
             return;
@@ -154,7 +152,7 @@ public final class SlotLedger {
         Slot slot = requireGranted(file, index);
         int chunkBytes = pool.geometry().chunkBytes();
         long windowStart = slot.window * chunkBytes;
-        if (lengthBytes <= 0 || offset < windowStart || offset + lengthBytes > windowStart + chunkBytes) {
+        if (lengthBytes <= 0 || offset < windowStart || offset > windowStart + chunkBytes - lengthBytes) {
             throw new ProtocolException("an advertisement of " + lengthBytes + " bytes at " + offset + " of file "
                     + file.name() + " is outside the window of " + slot);
         }
@@ -268,13 +266,14 @@ public final class SlotLedger {
             return grantPiece(demand, window);
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
+        int used = reservedUsed + generalUsed;
         if (needed
                 && reservedUsed < poolChunks / 2
-                && reservedUsed + generalUsed < poolChunks
+                && used < poolChunks
                 && grantChunk(demand, window, Slot.Kind.RESERVED)) {
             return Answer.GRANTED;
         }
-        if (reservedUsed + generalUsed < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
+        if (used < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
             return Answer.GRANTED;
         }
         boolean behindGap = blocked && demand.blockedBehindGap;
