@@ -10,6 +10,7 @@
  *   seed S                    contents of the files from here on
  *   open NAME FLAGS           r|w, c creat, x excl, t trunc, n nonblock, a append; mode 0600
  *   write LEN [BLOCK]         at the file position, in calls of BLOCK bytes
+ *   append LEN [BLOCK]        at the end, whatever the file position, of a file that is opened so
  *   pwrite OFF LEN [BLOCK]    positioned, ascending
  *   descend OFF LEN BLOCK     positioned, blocks from the last to the first
  *   scatter OFF LEN BLOCK R   positioned, blocks in a random order drawn from R
@@ -22,7 +23,7 @@
  *   eof                       the next read gives 0
  *   seek OFF | truncate SIZE | fsync | close | use N (of the open files, in order of opening)
  *   size NAME SIZE            what stat(2) must say
- *   rename A B | symlink T NAME | chmod MODE NAME | mkdir NAME | unlink NAME | punch OFF LEN | touch NAME
+ *   rename A B | symlink T NAME | chmod MODE NAME | mkdir NAME | rmdir NAME | unlink NAME | punch OFF LEN | touch NAME
  *   list NAME                 the names in a directory
  *   also SCRIPT               another process, with every file that is open, does what this script says
  *   join                      until all of those have ended well
@@ -145,6 +146,14 @@ static int write_blocks(uint64_t offset, uint64_t length, size_t block, bool pos
         done += part;
     }
     return 0;
+}
+
+static int append_blocks(uint64_t length, size_t block)
+{
+    struct stat status;
+    if (fstat(current, &status) != 0)
+        return -1;
+    return write_blocks((uint64_t)status.st_size, length, block, false);
 }
 
 static int write_order(uint64_t offset, uint64_t length, size_t block, long long random)
@@ -418,6 +427,7 @@ static int call(char **w, int n)
     if (IS("seed")) { seed = NUM(1, 1); return 0; }
     if (IS("open")) return open_file(w[1], w[2]);
     if (IS("write")) return write_blocks((uint64_t)lseek(current, 0, SEEK_CUR), NUM(1, 0), NUM(2, DEFAULT_BLOCK), false);
+    if (IS("append")) return append_blocks(NUM(1, 0), NUM(2, DEFAULT_BLOCK));
     if (IS("pwrite")) return write_blocks(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), true);
     if (IS("descend")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), -1);
     if (IS("scatter")) return write_order(NUM(1, 0), NUM(2, 0), NUM(3, DEFAULT_BLOCK), (long long)NUM(4, 1));
@@ -451,6 +461,7 @@ static int call(char **w, int n)
     if (IS("symlink")) return symlink(w[1], w[2]);
     if (IS("chmod")) return chmod(w[2], (mode_t)strtol(w[1], NULL, 8));
     if (IS("mkdir")) return mkdir(w[1], 0700);
+    if (IS("rmdir")) return rmdir(w[1]);
     if (IS("unlink")) return unlink(w[1]);
     if (IS("punch")) return fallocate(current, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)NUM(1, 0), (off_t)NUM(2, 0));
     if (IS("touch")) { int made = open(w[1], O_WRONLY | O_CREAT, 0666); return made < 0 ? -1 : close(made); }

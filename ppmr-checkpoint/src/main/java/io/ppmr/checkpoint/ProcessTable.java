@@ -27,7 +27,7 @@ public final class ProcessTable {
     private static final int TICKS_A_SECOND = 100;
 
     /** Looking at all processes, again and again, takes at most one part in so many of one core. */
-    private static final int LOOKING_SHARE = 20;
+    private static final int LOOKING_SHARE = 50;
 
     private static final long MIN_LOOK_NS = 10_000_000;
 
@@ -143,9 +143,8 @@ public final class ProcessTable {
         }
         return all.stream()
                 .filter(stat -> pids.contains(stat.pid()))
-                .flatMap(stat -> find(stat.pid())
-                        .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
-                        .stream())
+                .flatMap(stat ->
+                        find(stat.pid()).filter(process -> process.startTimeTicks() == stat.startTimeTicks()).stream())
                 .toList();
     }
 

@@ -30,9 +30,8 @@ final class CheckpointersCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws ConfigException {
-        Map<String, Checkpointer> all = config == null
-                ? ConfiguredCheckpointers.usual(System.getenv())
-                : ConfiguredCheckpointers.load(config);
+        Map<String, Checkpointer> all =
+                config == null ? ConfiguredCheckpointers.usual(System.getenv()) : ConfiguredCheckpointers.load(config);
         PrintWriter out = spec.commandLine().getOut();
         all.forEach((name, checkpointer) -> {
             Availability found = checkpointer.probe();

@@ -3,7 +3,6 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
-
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -16,7 +15,8 @@ import picocli.CommandLine.Spec;
 /** The program {@code ppmr}. Each command's class says what it does; {@link ExitCode} says how they end. */
 @Command(
         name = "ppmr",
-        description = "Moves the processes of a failing node to a spare one while their checkpoint is still being written.",
+        description =
+                "Moves the processes of a failing node to a spare one while their checkpoint is still being written.",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         synopsisSubcommandLabel = "COMMAND",

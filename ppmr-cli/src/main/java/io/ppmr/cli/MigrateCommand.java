@@ -18,7 +18,8 @@ import picocli.CommandLine.Spec;
 /** {@code ppmr migrate}: has a source's service move a job, and shows how it goes. */
 @Command(
         name = "migrate",
-        description = "Moves a job through the source's control socket. An end of this command does not end the migration.",
+        description =
+                "Moves a job through the source's control socket. An end of this command does not end the migration.",
         mixinStandardHelpOptions = true)
 final class MigrateCommand implements Callable<Integer> {
     @Spec

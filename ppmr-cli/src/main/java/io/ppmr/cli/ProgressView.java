@@ -25,8 +25,8 @@ public final class ProgressView {
     }
 
     /**
-     * Whether standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22 on, so this
-     * looks at what the descriptor leads to; see proc_pid_fd(5).
+     * Whether standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22 on, so
+     * this looks at what the descriptor leads to; see proc_pid_fd(5).
      */
     public static boolean onTerminal() {
         try {
@@ -73,7 +73,8 @@ public final class ProgressView {
                 report.reason().isEmpty() ? "" : "; " + report.reason()));
         for (MigrationReport.MovedRank rank : report.ranks()) {
             line("  rank " + rank.rank() + " runs there as PID "
-                    + String.join(", ", rank.pids().stream().map(String::valueOf).toList()));
+                    + String.join(
+                            ", ", rank.pids().stream().map(String::valueOf).toList()));
         }
     }
 

@@ -49,7 +49,7 @@ final class SourceCommand implements Callable<Integer> {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
         ServiceRun run = new ServiceRun();
-        Files.createDirectories(configuration.settings().mountPoint());
+        MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
         try (SourceService service = new SourceService(configuration.settings())) {

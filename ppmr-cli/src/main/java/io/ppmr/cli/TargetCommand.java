@@ -35,7 +35,7 @@ final class TargetCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         TargetSettings settings = TargetConfig.load(config);
         ServiceRun run = new ServiceRun();
-        Files.createDirectories(settings.mountPoint());
+        MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
         try (TargetService service = new TargetService(settings)) {
             service.start();

@@ -80,8 +80,7 @@ class BlcrPatternIT {
                 job.rank(checkpoint, restart(pieces));
             }
             try (ServicePair pair = new ServicePair(
-                    directory,
-                    ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
+                    directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
                 MigrationReport report = job.commits(pair);
                 assertEquals(bytes, report.bytes());
                 assertEquals(0, report.stagedBytes());
@@ -98,12 +97,10 @@ class BlcrPatternIT {
     @Test
     void shouldShowTheFinalNameFromTheFirstByteWhenATemporaryNameIsWrittenAndTheRuleIsGiven() throws Exception {
         List<Integer> pieces = context(7);
-        try (ReplayJob job = new ReplayJob(directory)
-                        .temporary(".tmp", "")
-                        .rank(atomicCheckpoint(pieces), restart(pieces));
+        try (ReplayJob job =
+                        new ReplayJob(directory).temporary(".tmp", "").rank(atomicCheckpoint(pieces), restart(pieces));
                 ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
+                        directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
             MigrationReport report = job.commits(pair);
             assertEquals(0, report.stagedBytes());
         }
@@ -127,8 +124,7 @@ class BlcrPatternIT {
         List<Integer> pieces = context(9);
         try (ReplayJob job = new ReplayJob(directory).rank(atomicCheckpoint(pieces), restart(pieces));
                 ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
+                        directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
             job.rollsBack(pair, "image.tmp", "pool.size or staging.limit");
         }
     }

@@ -58,11 +58,13 @@ class CriuPatternIT {
 
     /** A magic number, then records of a few bytes each. */
     private static void small(List<String> calls, String name, int bytes) {
-        calls.addAll(List.of("seed " + bytes, "open " + name + " wct", "write 4", "write " + (bytes - 4) + " 21", "close"));
+        calls.addAll(
+                List.of("seed " + bytes, "open " + name + " wct", "write 4", "write " + (bytes - 4) + " 21", "close"));
     }
 
     private static void readSmall(List<String> calls, String name, int bytes) {
-        calls.addAll(List.of("seed " + bytes, "open " + name + " r", "read 4", "read " + (bytes - 4) + " 17", "eof", "close"));
+        calls.addAll(List.of(
+                "seed " + bytes, "open " + name + " r", "read 4", "read " + (bytes - 4) + " 17", "eof", "close"));
     }
 
     private static List<String> restore() {

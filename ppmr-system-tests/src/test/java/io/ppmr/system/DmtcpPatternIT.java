@@ -56,8 +56,8 @@ class DmtcpPatternIT {
     }
 
     private Path reader(ReplayJob job, int process) throws Exception {
-        List<String> calls = new ArrayList<>(
-                List.of("seed " + process, "use " + process, "read " + HEADER + " " + HEADER));
+        List<String> calls =
+                new ArrayList<>(List.of("seed " + process, "use " + process, "read " + HEADER + " " + HEADER));
         calls.addAll(areas("read"));
         calls.add("eof");
         return job.script("reader-" + process, calls);
@@ -108,8 +108,9 @@ class DmtcpPatternIT {
                     "eof"));
             try (ServicePair pair = new ServicePair(
                     directory,
-                    ServicePair.Options.with(
-                                    job.announces(names).rank(checkpoint, restart).checkpointer())
+                    ServicePair.Options.with(job.announces(names)
+                                    .rank(checkpoint, restart)
+                                    .checkpointer())
                             .pool(32, 128 << 10)
                             .staging(stagingBytes)
                             .stall(Duration.ofSeconds(8)))) {

@@ -54,8 +54,7 @@ class ManyFilesIT {
         }
         try (ReplayJob job = new ReplayJob(directory).announces(names()).rank(checkpoint, restart);
                 ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
+                        directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
             job.commits(pair);
         }
     }

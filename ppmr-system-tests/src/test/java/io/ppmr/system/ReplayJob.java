@@ -130,6 +130,34 @@ final class ReplayJob implements AutoCloseable {
                 .create(new NativePrograms(NATIVE));
     }
 
+    /** This job's checkpointer, as a configuration says it. */
+    String toml() {
+        return """
+                [checkpointers.replay]
+                type = "command"
+                checkpoint = ["%1$s", "--dir", "{dir}", "--pid", "{pid}", "%2$s/checkpoint-{rank}"]
+                restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
+                file = "image"
+                announced = ["image"]
+                """.formatted(REPLAY, directory);
+    }
+
+    /** This job, as a source's configuration says it. */
+    String jobToml() {
+        StringBuilder ranks = new StringBuilder();
+        for (int rank = 0; rank < originals.size(); rank++) {
+            ranks.append("{rank = %d, pid = %d}, "
+                    .formatted(rank, originals.get(rank).pid()));
+        }
+        return """
+                [jobs.replay]
+                user = %d
+                group = %d
+                checkpointer = "replay"
+                ranks = [%s]
+                """.formatted(USER.uid(), USER.gid(), ranks);
+    }
+
     /** Moves the job, and remembers the copies so that they are ended with the test. */
     MigrationReport migrate(ServicePair pair) throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();

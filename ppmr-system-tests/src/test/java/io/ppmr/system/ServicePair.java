@@ -107,10 +107,10 @@ final class ServicePair implements AutoCloseable {
         }
     }
 
-    /** The only directory in a mount: that of the migration under way. */
-    static Path migrationDirectory(Path mountPoint) throws IOException {
+    /** The directory of a rank of the migration under way in one of the mounts, whose only directory is that one. */
+    static Path rankDirectory(Path mountPoint, int rank) throws IOException {
         try (Stream<Path> directories = Files.list(mountPoint)) {
-            return directories.findFirst().orElseThrow();
+            return directories.findFirst().orElseThrow().resolve("rank-" + rank);
         }
     }
 

@@ -39,7 +39,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class ControlLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlLink.class);
-    /** For the side that is called: the attempt is that of the first frame. */
+    /** For the side that is called: the attempt is that of the first frame, before which it says nothing. */
     public static final int OF_FIRST_FRAME = 0;
 
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
@@ -110,6 +110,7 @@ public final class ControlLink implements AutoCloseable {
             return index;
         }
         long deadlineNs = System.nanoTime() + silenceLimitNs;
+        wake();
         while (index <= 0) {
             if (closed) {
                 throw new IOException("control connection to " + peer + " is closed");
@@ -118,7 +119,6 @@ public final class ControlLink implements AutoCloseable {
                 throw new IOException("control connection to " + peer + " took no frame for "
                         + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is cut");
             }
-            wake();
             if (Thread.currentThread() == agentThread) {
                 pump();
             } else {
@@ -194,6 +194,10 @@ public final class ControlLink implements AutoCloseable {
      * @return how much was done, 0 if nothing
      */
     public int doWork(FrameHandler handler) throws IOException {
+        if (agentThread == null) {
+            // Until now nobody listened, so nobody was silent.
+            lastHeardNs = System.nanoTime();
+        }
         agentThread = Thread.currentThread();
         int work = receive(handler);
         work += takeWaiting();
@@ -216,20 +220,26 @@ public final class ControlLink implements AutoCloseable {
             }
             outLimit = left;
         }
+        watch();
+        return written;
+    }
+
+    private void watch() {
         int interest = outLimit > 0 ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ;
         if (selectionKey.interestOps() != interest) {
             selectionKey.interestOps(interest);
         }
-        return written;
     }
 
     /** Sleeps until something comes, somebody calls {@link #wake}, or the time is over. */
     public void idle(long atMostMs) throws IOException {
         sleeping.set(true);
-        if (ring.size() > 0) {
+        // While bytes wait for the peer to take them, so does what is behind them: the socket ends the sleep.
+        if (outLimit == 0 && (ring.size() > 0 || !kept.isEmpty())) {
             sleeping.set(false);
             return;
         }
+        watch();
         selector.select(atMostMs);
         selector.selectedKeys().clear();
         sleeping.set(false);
@@ -337,7 +347,11 @@ public final class ControlLink implements AutoCloseable {
     }
 
     private void keepAlive() {
-        if (System.nanoTime() - lastSentNs > HEARTBEAT_NS && hasRoom(ValueFrame.LENGTH_BYTES) && outLimit == 0) {
+        boolean known = attempt != OF_FIRST_FRAME;
+        if (known
+                && System.nanoTime() - lastSentNs > HEARTBEAT_NS
+                && hasRoom(ValueFrame.LENGTH_BYTES)
+                && outLimit == 0) {
             advance(ValueFrame.encode(out, outLimit, FrameType.HEARTBEAT, attempt, 0, ++heartbeats));
         }
     }

@@ -40,7 +40,9 @@ public final class CheckpointerKeys {
             ValueTypes.WORDS,
             "command: the checkpoint command; {pid} {rank} {file} {dir} {work} are filled in");
     public static final ConfigKey<List<String>> RESTART = ConfigKey.optional(
-            "restart", ValueTypes.WORDS, "command: the restart command; {rank} {file} {dir} {work} {pidfile} are filled in");
+            "restart",
+            ValueTypes.WORDS,
+            "command: the restart command; {rank} {file} {dir} {work} {pidfile} are filled in");
     public static final ConfigKey<ReadingMode> READING = ConfigKey.withDefault(
             "reading",
             ValueTypes.choice(ReadingMode.class),
@@ -54,10 +56,7 @@ public final class CheckpointerKeys {
             List.of("image.{rank}"),
             "command: names that the restart opens before they may exist");
     public static final ConfigKey<List<String>> COMPLETION = ConfigKey.withDefault(
-            "completion",
-            ValueTypes.WORDS,
-            List.of(),
-            "command: those of them whose open waits for the whole image");
+            "completion", ValueTypes.WORDS, List.of(), "command: those of them whose open waits for the whole image");
     public static final ConfigKey<List<String>> TEMPORARY_SUFFIXES = ConfigKey.withDefault(
             "temporary_suffixes",
             ValueTypes.WORDS,
@@ -74,7 +73,15 @@ public final class CheckpointerKeys {
     static final List<ConfigKey<?>> OF_BLCR = List.of(CHECKPOINT_PROGRAM, RESTART_PROGRAM, KERNEL_MODULE);
     static final List<ConfigKey<?>> OF_CRIU = List.of(PROGRAM, DUMP_ARGUMENTS, RESTORE_ARGUMENTS);
     static final List<ConfigKey<?>> OF_COMMAND = List.of(
-            CHECKPOINT, RESTART, READING, FILE, ANNOUNCED, COMPLETION, TEMPORARY_SUFFIXES, AS_JOB_USER, CHECKPOINTS_HELD);
+            CHECKPOINT,
+            RESTART,
+            READING,
+            FILE,
+            ANNOUNCED,
+            COMPLETION,
+            TEMPORARY_SUFFIXES,
+            AS_JOB_USER,
+            CHECKPOINTS_HELD);
 
     public static final ConfigSection SECTION = new ConfigSection(
             "checkpointers",

@@ -13,11 +13,14 @@ final class CommonValues {
         ConfigFile.Section section = file.section(CommonKeys.POOL);
         Long size = section.get(CommonKeys.POOL_SIZE);
         Long chunk = section.get(CommonKeys.POOL_CHUNK);
-        if (size == null || chunk == null) {
+        if (chunk == null) {
             return null;
         }
         if (chunk < PoolGeometry.MIN_CHUNK_BYTES || chunk > PoolGeometry.MAX_CHUNK_BYTES || Long.bitCount(chunk) != 1) {
             section.bad(CommonKeys.POOL_CHUNK, "is " + chunk + " bytes; it must be a power of two from 16k to 4m");
+            return null;
+        }
+        if (size == null) {
             return null;
         }
         try {

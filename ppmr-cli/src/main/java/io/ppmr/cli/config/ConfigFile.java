@@ -16,8 +16,8 @@ import org.tomlj.TomlPosition;
 import org.tomlj.TomlTable;
 
 /**
- * A configuration file while it is read. Mistakes are gathered, so that all of them are told at once. For one thread, for
- * the time of the reading.
+ * A configuration file while it is read. Mistakes are gathered, so that all of them are told at once. For one thread,
+ * for the time of the reading.
  */
 final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
@@ -50,8 +50,12 @@ final class ConfigFile {
             }
             TomlParseResult result = Toml.parse(file);
             if (result.hasErrors()) {
-                result.errors().forEach(error -> mistakes.add(new Mistake(
-                        file.toString(), error.position().line(), "", "is no TOML here: " + error.getMessage())));
+                result.errors()
+                        .forEach(error -> mistakes.add(new Mistake(
+                                file.toString(),
+                                error.position().line(),
+                                "",
+                                "is no TOML here: " + error.getMessage())));
                 throw new ConfigException(mistakes);
             }
             return result;
@@ -80,7 +84,8 @@ final class ConfigFile {
 
     /** Reports what stands at the top and is neither a key of {@code top} nor one of the sections. */
     Section top(ConfigSection top, List<ConfigSection> sections) {
-        List<String> names = new ArrayList<>(top.keys().stream().map(ConfigKey::name).toList());
+        List<String> names =
+                new ArrayList<>(top.keys().stream().map(ConfigKey::name).toList());
         sections.forEach(section -> names.add(section.name()));
         reportUnknown(root, "", names);
         return new Section("", root);

@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A checkpointer under the name that the configuration gives it, by which source and target agree on it: a node may have
- * several of one kind.
+ * A checkpointer under the name that the configuration gives it, by which source and target agree on it: a node may
+ * have several of one kind.
  *
  * @param name as in {@code [checkpointers.NAME]}
  * @param tool what does it

@@ -117,11 +117,14 @@ public record SourceConfig(
                     }
                 }
                 String checkpointer = section.get(SourceKeys.CHECKPOINTER);
-                if (checkpointer != null && !file.names(CheckpointerKeys.SECTION).contains(checkpointer)) {
+                if (checkpointer != null
+                        && !file.names(CheckpointerKeys.SECTION).contains(checkpointer)) {
                     section.bad(
                             SourceKeys.CHECKPOINTER,
                             "there is no [checkpointers." + checkpointer + "]; "
-                                    + (tools.isEmpty() ? "write one" : "known are " + String.join(", ", tools.keySet())));
+                                    + (tools.isEmpty()
+                                            ? "write one"
+                                            : "known are " + String.join(", ", tools.keySet())));
                 }
                 jobs.put(name, new PlannedJob(jobUser, checkpointer, ranks(section)));
             });
@@ -131,7 +134,8 @@ public record SourceConfig(
         private List<ConfiguredJob.RankSource> ranks(ConfigFile.Section job) {
             List<ConfiguredJob.RankSource> ranks = new ArrayList<>();
             Set<Integer> seen = new HashSet<>();
-            for (ConfigFile.Section entry : job.tables(SourceKeys.RANKS, SourceKeys.RANK_ENTRY)) {
+            List<ConfigFile.Section> entries = job.tables(SourceKeys.RANKS, SourceKeys.RANK_ENTRY);
+            for (ConfigFile.Section entry : entries) {
                 Integer rank = entry.get(SourceKeys.RANK);
                 Integer pid = entry.get(SourceKeys.PID);
                 Path pidFile = entry.get(SourceKeys.PID_FILE);
@@ -144,7 +148,7 @@ public record SourceConfig(
                     ranks.add(new ConfiguredJob.RankSource(rank, pid == null ? 0 : pid, pidFile));
                 }
             }
-            if (job.has(SourceKeys.RANKS) && ranks.isEmpty()) {
+            if (job.has(SourceKeys.RANKS) && entries.isEmpty()) {
                 job.bad(SourceKeys.RANKS, "names no process: write [{rank = 0, pid = 4711}] or pid_file");
             }
             return ranks;

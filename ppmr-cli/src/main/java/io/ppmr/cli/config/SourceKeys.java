@@ -33,10 +33,10 @@ public final class SourceKeys {
             ConfigKey.required("address", ValueTypes.ADDRESS, "where the spare node's target listens");
     public static final ConfigKey<Integer> CONNECTIONS = ConfigKey.withDefault(
             "connections", ValueTypes.number(1, MAX_CONNECTIONS), 4L, "how many connections carry the bytes");
-    public static final ConfigKey<Duration> CONNECT_DEADLINE = ConfigKey.withDefault(
-            "connect_deadline", ValueTypes.TIME, "5s", "for each connection, with its handshake");
-    public static final ConfigSection TARGET = new ConfigSection(
-            "target", false, "The spare node.", List.of(ADDRESS, CONNECTIONS, CONNECT_DEADLINE));
+    public static final ConfigKey<Duration> CONNECT_DEADLINE =
+            ConfigKey.withDefault("connect_deadline", ValueTypes.TIME, "5s", "for each connection, with its handshake");
+    public static final ConfigSection TARGET =
+            new ConfigSection("target", false, "The spare node.", List.of(ADDRESS, CONNECTIONS, CONNECT_DEADLINE));
 
     public static final ConfigKey<Duration> CHECKPOINT_DEADLINE = ConfigKey.withDefault(
             "checkpoint_deadline", ValueTypes.TIME, "1h", "how long a checkpoint may take in all");
@@ -52,8 +52,8 @@ public final class SourceKeys {
             ConfigKey.required("user", ValueTypes.NAME_OR_NUMBER, "whose processes they are");
     public static final ConfigKey<Object> GROUP =
             ConfigKey.optional("group", ValueTypes.NAME_OR_NUMBER, "their group; without it the user's own");
-    public static final ConfigKey<String> CHECKPOINTER = ConfigKey.required(
-            "checkpointer", ValueTypes.TEXT, "which [checkpointers.NAME] checkpoints them");
+    public static final ConfigKey<String> CHECKPOINTER =
+            ConfigKey.required("checkpointer", ValueTypes.TEXT, "which [checkpointers.NAME] checkpoints them");
     public static final ConfigKey<TomlArray> RANKS =
             ConfigKey.required("ranks", ValueTypes.TABLES, "the job's processes on this node, one root process a rank");
     public static final ConfigSection JOBS = new ConfigSection(

@@ -54,7 +54,8 @@ public final class TargetConfig {
 
         Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
         if (!file.has(CheckpointerKeys.SECTION.name())) {
-            file.mistake(0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
+            file.mistake(
+                    0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
         List<Mistake> mistakes = file.mistakes();
         if (!mistakes.isEmpty()) {

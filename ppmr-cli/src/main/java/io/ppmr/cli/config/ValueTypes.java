@@ -21,8 +21,7 @@ final class ValueTypes {
     private static final Map<String, Long> TIME_MILLIS = Map.of("ms", 1L, "s", 1000L, "m", 60_000L, "h", 3_600_000L);
     private static final int MAX_PORT = 65535;
 
-    static final ValueType<String> TEXT =
-            of("a text in quotes", (value, reading) -> text(value, "a text in quotes"));
+    static final ValueType<String> TEXT = of("a text in quotes", (value, reading) -> text(value, "a text in quotes"));
 
     static final ValueType<Boolean> FLAG = of("true or false", (value, reading) -> {
         if (value instanceof Boolean flag) {
@@ -42,7 +41,9 @@ final class ValueTypes {
     static final ValueType<Long> SIZE = of("a size with its unit, such as 128k, 8m or 1g", (value, reading) -> {
         String form = "a size with its unit, such as 128k, 8m or 1g";
         Matcher matcher = NUMBER_AND_UNIT.matcher(unitText(value, form));
-        if (matcher.matches() && matcher.group(1).equals("0") && matcher.group(2).isEmpty()) {
+        if (matcher.matches()
+                && matcher.group(1).equals("0")
+                && matcher.group(2).isEmpty()) {
             return 0L;
         }
         if (!matcher.matches() || !SIZE_SHIFTS.containsKey(matcher.group(2))) {
@@ -56,46 +57,50 @@ final class ValueTypes {
         return number << shift;
     });
 
-    static final ValueType<Duration> TIME = of("a time with its unit, such as 500ms, 30s, 10m or 1h", (value, reading) -> {
-        String form = "a time with its unit, such as 500ms, 30s, 10m or 1h";
-        Matcher matcher = NUMBER_AND_UNIT.matcher(unitText(value, form));
-        if (!matcher.matches() || !TIME_MILLIS.containsKey(matcher.group(2))) {
-            throw bad(value, form);
-        }
-        long millis = Math.multiplyExact(Long.parseLong(matcher.group(1)), TIME_MILLIS.get(matcher.group(2)));
-        if (millis == 0) {
-            throw new BadValueException("is 0: nothing can be done in no time; it must be " + form);
-        }
-        return Duration.ofMillis(millis);
-    });
+    static final ValueType<Duration> TIME =
+            of("a time with its unit, such as 500ms, 30s, 10m or 1h", (value, reading) -> {
+                String form = "a time with its unit, such as 500ms, 30s, 10m or 1h";
+                Matcher matcher = NUMBER_AND_UNIT.matcher(unitText(value, form));
+                if (!matcher.matches() || !TIME_MILLIS.containsKey(matcher.group(2))) {
+                    throw bad(value, form);
+                }
+                long millis = Math.multiplyExact(Long.parseLong(matcher.group(1)), TIME_MILLIS.get(matcher.group(2)));
+                if (millis == 0) {
+                    throw new BadValueException("is 0: nothing can be done in no time; it must be " + form);
+                }
+                return Duration.ofMillis(millis);
+            });
 
-    static final ValueType<InetSocketAddress> ADDRESS = of("an address with its port, such as \"node-07:7411\"", (value, reading) -> {
-        String form = "an address with its port, such as \"node-07:7411\" or \"[2001:db8::7]:7411\"";
-        String address = text(value, form);
-        int colon = address.lastIndexOf(':');
-        if (colon <= 0 || !address.substring(colon + 1).matches("\\d{1,5}")) {
-            throw bad(value, form);
-        }
-        int port = Integer.parseInt(address.substring(colon + 1));
-        String host = address.substring(0, colon);
-        boolean bracketed = host.startsWith("[") && host.endsWith("]");
-        if (port > MAX_PORT || (!bracketed && host.contains(":"))) {
-            throw bad(value, form);
-        }
-        host = bracketed ? host.substring(1, host.length() - 1) : host;
-        if (!reading.here()) {
-            return InetSocketAddress.createUnresolved(host, port);
-        }
-        InetSocketAddress resolved = new InetSocketAddress(host, port);
-        if (resolved.isUnresolved()) {
-            throw new BadValueException("host '" + host + "' is not known here: correct it, or make it known (hosts(5))");
-        }
-        return resolved;
-    });
+    static final ValueType<InetSocketAddress> ADDRESS =
+            of("an address with its port, such as \"node-07:7411\"", (value, reading) -> {
+                String form = "an address with its port, such as \"node-07:7411\" or \"[2001:db8::7]:7411\"";
+                String address = text(value, form);
+                int colon = address.lastIndexOf(':');
+                if (colon <= 0 || !address.substring(colon + 1).matches("\\d{1,5}")) {
+                    throw bad(value, form);
+                }
+                int port = Integer.parseInt(address.substring(colon + 1));
+                String host = address.substring(0, colon);
+                boolean bracketed = host.startsWith("[") && host.endsWith("]");
+                if (port > MAX_PORT || (!bracketed && host.contains(":"))) {
+                    throw bad(value, form);
+                }
+                host = bracketed ? host.substring(1, host.length() - 1) : host;
+                if (!reading.here()) {
+                    return InetSocketAddress.createUnresolved(host, port);
+                }
+                InetSocketAddress resolved = new InetSocketAddress(host, port);
+                if (resolved.isUnresolved()) {
+                    throw new BadValueException(
+                            "host '" + host + "' is not known here: correct it, or make it known (hosts(5))");
+                }
+                return resolved;
+            });
 
     static final ValueType<List<String>> WORDS = of("a list of words, such as [\"criu\"]", (value, reading) -> {
         String form = "a list of words, such as [\"criu\"]";
-        List<?> array = value instanceof TomlArray written ? written.toList() : value instanceof List<?> list ? list : null;
+        List<?> array =
+                value instanceof TomlArray written ? written.toList() : value instanceof List<?> list ? list : null;
         if (array == null) {
             throw bad(value, form);
         }
@@ -117,12 +122,13 @@ final class ValueTypes {
     });
 
     /** A list of tables, which their section reads. */
-    static final ValueType<TomlArray> TABLES = of("a list of tables, such as [{rank = 0, pid = 4711}]", (value, reading) -> {
-        if (value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)) {
-            return array;
-        }
-        throw bad(value, "a list of tables, such as [{rank = 0, pid = 4711}]");
-    });
+    static final ValueType<TomlArray> TABLES =
+            of("a list of tables, such as [{rank = 0, pid = 4711}]", (value, reading) -> {
+                if (value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)) {
+                    return array;
+                }
+                throw bad(value, "a list of tables, such as [{rank = 0, pid = 4711}]");
+            });
 
     private ValueTypes() {}
 

@@ -89,7 +89,8 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private void send(String request, String job, boolean wait) throws IOException {
-        ObjectNode node = protocol.object().put(ControlProtocol.REQUEST, request).put(ControlProtocol.WAIT, wait);
+        ObjectNode node =
+                protocol.object().put(ControlProtocol.REQUEST, request).put(ControlProtocol.WAIT, wait);
         if (job != null) {
             node.put(ControlProtocol.JOB, job);
         }
@@ -102,8 +103,8 @@ public final class ControlClient implements AutoCloseable {
 
     private void requireNoError(JsonNode line) throws IOException {
         if (line.has(ControlProtocol.ERROR)) {
-            throw new IOException(
-                    "the source at " + socket + ": " + line.path(ControlProtocol.ERROR).asText());
+            throw new IOException("the source at " + socket + ": "
+                    + line.path(ControlProtocol.ERROR).asText());
         }
     }
 

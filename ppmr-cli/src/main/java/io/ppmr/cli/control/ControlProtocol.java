@@ -14,7 +14,8 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "wait": true}   then progress lines and a report or an error; without wait, "started"
+ *   {"request": "migrate", "job": NAME, "wait": true}   then progress lines and a report or an error; without wait,
+ *   "started"
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": NAME}  {"watching": true}  {"progress": {...}}  {"report": {...}}  {"status": {...}}

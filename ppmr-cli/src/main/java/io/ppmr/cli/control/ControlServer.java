@@ -27,7 +27,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The source's control socket. Who may use it: root and the service's own user, by the socket's mode 0600 and by
- * SO_PEERCRED of unix(7). One thread accepts, one serves each connection, for one request; at most {@value #MOST} at once.
+ * SO_PEERCRED of unix(7). One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
+ * once.
  */
 public final class ControlServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);
@@ -59,8 +60,10 @@ public final class ControlServer implements AutoCloseable {
             ownUser = Files.getOwner(socket).getName();
         } catch (IOException e) {
             server.close();
-            throw new IOException("control socket " + socket + " cannot be made (" + e.getMessage()
-                    + "): name another control_socket, of at most 100 characters", e);
+            throw new IOException(
+                    "control socket " + socket + " cannot be made (" + e.getMessage()
+                            + "): name another control_socket, of at most 100 characters",
+                    e);
         }
         acceptor = new Thread(this::accept, "control");
         acceptor.setDaemon(true);
@@ -139,18 +142,20 @@ public final class ControlServer implements AutoCloseable {
         switch (request.path(ControlProtocol.REQUEST).asText()) {
             case ControlProtocol.MIGRATE -> migrate(lines, request);
             case ControlProtocol.WATCH -> watch(lines);
-            case ControlProtocol.STATUS -> say(
-                    lines,
-                    ControlProtocol.STATUS,
-                    new ControlStatus(
-                            migrations.running().isPresent(),
-                            migrations.running().orElse(null),
-                            migrations.progress().orElse(null)));
-            default -> say(
-                    lines,
-                    ControlProtocol.ERROR,
-                    "unknown request: " + line.substring(0, Math.min(line.length(), 80))
-                            + " (known: migrate, status, watch)");
+            case ControlProtocol.STATUS ->
+                say(
+                        lines,
+                        ControlProtocol.STATUS,
+                        new ControlStatus(
+                                migrations.running().isPresent(),
+                                migrations.running().orElse(null),
+                                migrations.progress().orElse(null)));
+            default ->
+                say(
+                        lines,
+                        ControlProtocol.ERROR,
+                        "unknown request: " + line.substring(0, Math.min(line.length(), 80))
+                                + " (known: migrate, status, watch)");
         }
     }
 

@@ -4,8 +4,8 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 
 /**
- * What has been made and must go again: closed in reverse order, once, also by a shutdown hook when the JVM is told to end.
- * Safe for any thread.
+ * What has been made and must go again: closed in reverse order, once, also by a shutdown hook when the JVM is told to
+ * end. Safe for any thread.
  */
 final class Belongings implements AutoCloseable {
     /** Told of what could not be closed. */

@@ -21,8 +21,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
-/** The demonstration: two nodes, and in them one job after the other, each with services that have not moved any yet. */
+/** The demonstration: two nodes, and in them one job after the other, each with services that have moved none yet. */
 final class Demo {
     /** Where the programs of the jobs are, from the launcher. */
     static final String PROGRAMS_PROPERTY = "ppmr.demo.dir";
@@ -151,7 +152,8 @@ final class Demo {
                 new NativePrograms(bin)));
     }
 
-    private DemoReport.Migration migrate(Shown shown, String name, DemoJob job, ServiceProcess source) throws Exception {
+    private DemoReport.Migration migrate(Shown shown, String name, DemoJob job, ServiceProcess source)
+            throws Exception {
         job.start(nodeA, new NativePrograms(bin).launch(), PASSES_BEFORE);
         out.println("It computes: passes made: " + job.passes());
         Path socket = file("a", name, "sock");
@@ -172,7 +174,9 @@ final class Demo {
         }
         boolean committed = report.outcome() == MigrationReport.Outcome.COMMITTED;
         job.markMoved(
-                nodeB, report.ranks().stream().map(MigrationReport.MovedRank::pids).toList());
+                nodeB,
+                report.ranks().stream()
+                        .collect(Collectors.toMap(MigrationReport.MovedRank::rank, MigrationReport.MovedRank::pids)));
         job.startExpectations();
         view.report(report);
         if (shown == Shown.BLCR && committed) {

@@ -82,12 +82,14 @@ public final class DemoCommand implements Callable<Integer> {
     private void requireSense() throws CommandFailure, IOException {
         if (!Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0)) {
             throw new CommandFailure(
-                    ExitCode.FAILED, "the demo makes namespaces and mounts, so it must be run as root: sudo ./ppmr demo");
+                    ExitCode.FAILED,
+                    "the demo makes namespaces and mounts, so it must be run as root: sudo ./ppmr demo");
         }
         if (!Files.exists(Path.of("/dev/fuse"))) {
             throw new CommandFailure(
                     ExitCode.FAILED,
-                    "/dev/fuse is not here, so nothing can be mounted: modprobe fuse; in a container, --device /dev/fuse");
+                    "/dev/fuse is not here, so nothing can be mounted: modprobe fuse, or in a container --device"
+                            + " /dev/fuse");
         }
         if (processes < 1 || processes > MAX_PROCESSES || sizeBytes < MIN_SIZE_BYTES) {
             throw new CommandFailure(

@@ -28,8 +28,7 @@ final class DemoConfig {
                 group = %7$d
                 checkpointer = "%2$s"
                 ranks = %8$s
-                """
-                .formatted(
+                """.formatted(
                         folder,
                         checkpointer,
                         target,
@@ -43,8 +42,7 @@ final class DemoConfig {
     static String target(Path folder, String checkpointer, Path bin, String address, DemoJob job) throws IOException {
         // All of a retained image may have to wait: its memory, and what else CRIU writes.
         long stagingMib = job.totalBytes() / (1 << 20) * 5 / 4 + 256;
-        boolean fits = Files.isDirectory(MEMORY)
-                && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
+        boolean fits = Files.isDirectory(MEMORY) && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
         return """
                 listen = "%3$s:%4$d"
                 mount = "%1$s/mount-b"
@@ -55,8 +53,7 @@ final class DemoConfig {
                 directory = "%7$s"
                 limit = "%8$dm"
                 %5$s
-                """
-                .formatted(
+                """.formatted(
                         folder,
                         checkpointer,
                         address,
@@ -74,8 +71,7 @@ final class DemoConfig {
                     [checkpointers.criu]
                     type = "criu"
                     program = [%s]
-                    """
-                    .formatted(words.stream().map(word -> "\"" + word + "\"").collect(Collectors.joining(", ")));
+                    """.formatted(words.stream().map(word -> "\"" + word + "\"").collect(Collectors.joining(", ")));
         }
         return """
                 [checkpointers.%1$s]
@@ -83,7 +79,6 @@ final class DemoConfig {
                 checkpoint_program = "%2$s/cr_checkpoint"
                 restart_program = "%2$s/cr_restart"
                 kernel_module = false
-                """
-                .formatted(name, bin);
+                """.formatted(name, bin);
     }
 }

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -21,8 +22,8 @@ import java.util.function.BooleanSupplier;
  * <p>A process has gone on, and not begun again, if its passes are numbered without gap or repetition across the move.
  */
 public final class DemoJob {
-    private static final int PASSES = 24;
-    private static final int PACE_MS = 250;
+    private static final int PASSES = 30;
+    private static final int PACE_MS = 400;
     private static final int FIRST_SEED = 1000;
     private static final Duration START_LIMIT = Duration.ofSeconds(60);
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -99,8 +100,6 @@ public final class DemoJob {
      * @param launcher ppmr-launch
      */
     public void start(Node node, Path launcher, int passes) throws IOException, InterruptedException {
-        // No descriptor of another mount namespace may be open in a process that CRIU is to write.
-        String script = "echo $$ >\"$0.part\" && mv \"$0.part\" \"$0\" && exec </dev/null >/dev/null 2>/dev/null \"$@\"";
         for (Rank rank : ranks) {
             List<String> words = new ArrayList<>(List.of(
                     launcher.toString(),
@@ -108,11 +107,7 @@ public final class DemoJob {
                     Integer.toString(user.uid()),
                     "--gid",
                     Integer.toString(user.gid()),
-                    "--",
-                    "sh",
-                    "-c",
-                    script,
-                    rank.file("pid").toString()));
+                    "--"));
             words.addAll(computation(rank));
             words.addAll(List.of(
                     "--out",
@@ -121,17 +116,12 @@ public final class DemoJob {
                     rank.file("progress").toString(),
                     "--pace",
                     Integer.toString(PACE_MS)));
-            Process process = node.command(words)
-                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                    .redirectError(rank.file("err").toFile())
-                    .start();
-            process.getOutputStream().close();
-            rank.original = Node.inside(process);
+            rank.original = node.startDetached(rank.file("pid"), words);
         }
         boolean begun = until(START_LIMIT, () -> ranks.stream().allMatch(rank -> count(rank) >= passes));
         if (!begun) {
-            throw new IOException("the processes of " + program.getFileName() + " do not compute: "
-                    + Files.readString(ranks.get(0).file("err")).strip());
+            throw new IOException("the processes of " + program.getFileName() + " in " + node.name() + " have not made "
+                    + passes + " passes within " + START_LIMIT);
         }
     }
 
@@ -176,18 +166,23 @@ public final class DemoJob {
     /**
      * Looks, just after the move, how far each is and whether its process now runs in the other node.
      *
-     * @param pids for each rank, as that node sees them
+     * @param pids of each rank, as that node sees them
      */
-    public void markMoved(Node there, List<List<Integer>> pids) throws IOException, InterruptedException {
-        for (int i = 0; i < ranks.size(); i++) {
-            Rank rank = ranks.get(i);
+    public void markMoved(Node there, Map<Integer, List<Integer>> pids) throws IOException, InterruptedException {
+        for (Rank rank : ranks) {
             rank.passesAtEnd = rank.passes().size();
-            List<Integer> known = i < pids.size() ? pids.get(i) : List.of();
-            List<String> script = new ArrayList<>(List.of(
-                    "sh", "-c", "for pid; do readlink /proc/$pid/exe; done; true", "sh"));
-            known.forEach(pid -> script.add(pid.toString()));
-            String running = there.run(START_LIMIT, script.toArray(String[]::new));
-            rank.runsThere = running.lines().anyMatch(program.toString()::equals);
+        }
+        List<String> script =
+                new ArrayList<>(List.of("sh", "-c", "for pid; do readlink /proc/$pid/exe || echo gone; done", "sh"));
+        pids.values().forEach(ofRank -> ofRank.forEach(pid -> script.add(pid.toString())));
+        List<String> programs =
+                there.run(START_LIMIT, script.toArray(String[]::new)).lines().toList();
+        int next = 0;
+        for (Map.Entry<Integer, List<Integer>> ofRank : pids.entrySet()) {
+            List<String> running =
+                    programs.subList(next, next + ofRank.getValue().size());
+            next += running.size();
+            ranks.get(ofRank.getKey()).runsThere = running.contains(program.toString());
         }
     }
 
@@ -206,7 +201,8 @@ public final class DemoJob {
 
     /** Waits until all have ended and says what became of each. */
     public List<DemoReport.ProcessResult> finish(Duration limit) throws IOException, InterruptedException {
-        until(limit, () -> ranks.stream().allMatch(rank -> Files.exists(rank.file("out")) && !rank.expectation.isAlive()));
+        until(limit, () -> ranks.stream()
+                .allMatch(rank -> Files.exists(rank.file("out")) && !rank.expectation.isAlive()));
         List<DemoReport.ProcessResult> results = new ArrayList<>();
         ProcessTable table = new ProcessTable();
         for (Rank rank : ranks) {

@@ -11,7 +11,8 @@ import java.util.Locale;
 /**
  * What a demonstration has shown, for {@code --json}.
  *
- * @param outcome {@code committed} if every migration was, and every process went on to the right result; else the outcome
+ * @param outcome {@code committed} if every migration was, and every process went on to the right result; else the
+ * outcome
  *     of the first that was not, or {@code failed}
  * @param migrations one each
  */

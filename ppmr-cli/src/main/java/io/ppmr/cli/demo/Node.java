@@ -14,15 +14,18 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * An isolated node on this machine: PIDs, mounts, network and host name of its own (unshare(1)); its files are this
- * machine's, as on a cluster with a shared filesystem. Its init reaps orphans and waits on a pipe from this process, so the
- * node, with everything that runs in it or is mounted in it, ends with this process at the latest.
+ * machine's, as on a cluster with a shared filesystem. Its init reaps orphans and waits on a pipe from this process, so
+ * the node, with everything that runs in it or is mounted in it, ends with this process at the latest.
  *
  * <p>Needs root. Closed by its owner; the other methods may be called from any thread until then.
  */
 public final class Node implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(Node.class);
     private static final Duration START_LIMIT = Duration.ofSeconds(15);
     private static final Duration END_LIMIT = Duration.ofSeconds(15);
 
@@ -89,7 +92,8 @@ public final class Node implements AutoCloseable {
     /** The first line that a process says, null if there is none in time. */
     private static String firstLine(Process process) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + START_LIMIT.toNanos();
-        BufferedReader reader = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        BufferedReader reader =
+                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         while (!reader.ready()) {
             if (System.nanoTime() - deadlineNs > 0 || process.waitFor(10, TimeUnit.MILLISECONDS)) {
                 return reader.ready() ? reader.readLine() : null;
@@ -104,9 +108,12 @@ public final class Node implements AutoCloseable {
      * @param addressA the one's IPv4 address
      * @param addressB the other's, in the same network of 4 addresses
      */
-    public static void connect(Node a, String addressA, Node b, String addressB) throws IOException, InterruptedException {
+    public static void connect(Node a, String addressA, Node b, String addressB)
+            throws IOException, InterruptedException {
         run(
-                List.of("ip", "link", "add", LINK, "netns", pid(a), "type", "veth", "peer", "name", LINK, "netns", pid(b)),
+                List.of(
+                        "ip", "link", "add", LINK, "netns", pid(a), "type", "veth", "peer", "name", LINK, "netns",
+                        pid(b)),
                 START_LIMIT);
         a.raise(addressA);
         b.raise(addressB);
@@ -135,11 +142,49 @@ public final class Node implements AutoCloseable {
         return List.of("setsid", "nsenter", "--target", pid(this), "--pid", "--mount", "--net", "--uts", "--");
     }
 
-    /** A command that will run in this node. Its process is the child of the one that is started. */
+    /**
+     * A command that will run in this node. Its process is the child of the one that is started.
+     *
+     * <p>Not for processes that will be stopped: nsenter(1) stops itself with them, and then nobody reaps them; see
+     * {@link #startDetached}.
+     */
     public ProcessBuilder command(List<String> words) {
         List<String> all = new ArrayList<>(prefix());
         all.addAll(words);
         return new ProcessBuilder(all);
+    }
+
+    /**
+     * Starts a command as an orphan of this node's init, with {@code /dev/null} as its standard streams, and returns
+     * its process. It ends with the node at the latest.
+     *
+     * @param pidFile gets the process's PID as this node sees it
+     */
+    public ProcessIdentity startDetached(Path pidFile, List<String> words) throws IOException, InterruptedException {
+        // No descriptor of another mount namespace may be open in a process that CRIU is to write.
+        String script = "file=$1; shift; \"$@\" </dev/null >/dev/null 2>&1 & echo $! >\"$file.part\""
+                + " && mv \"$file.part\" \"$file\"";
+        List<String> all = new ArrayList<>(List.of("sh", "-c", script, "sh", pidFile.toString()));
+        all.addAll(words);
+        run(START_LIMIT, all.toArray(String[]::new));
+        int pid = Integer.parseInt(Files.readString(pidFile).strip());
+        return process(pid)
+                .orElseThrow(() -> new IOException("in " + name + " ended at once: " + String.join(" ", words)));
+    }
+
+    /** A living process of this node by the PID that it has there. */
+    public Optional<ProcessIdentity> process(int pidInside) {
+        ProcessTable table = new ProcessTable();
+        for (ProcessIdentity process : table.inNamespace(init.pidNamespace())) {
+            try {
+                if (table.pidInside(process) == pidInside) {
+                    return Optional.of(process);
+                }
+            } catch (CheckpointException e) {
+                LOG.debug("a process of {} has just ended", name, e);
+            }
+        }
+        return Optional.empty();
     }
 
     /** Runs a command in this node to its end and returns what it printed; throws if it fails. */
@@ -170,7 +215,8 @@ public final class Node implements AutoCloseable {
                 return Math.toIntExact(child.get().pid());
             }
             if (parent.waitFor(2, TimeUnit.MILLISECONDS)) {
-                throw new IOException("a process ended with status " + parent.exitValue() + " as soon as it was started");
+                throw new IOException(
+                        "a process ended with status " + parent.exitValue() + " as soon as it was started");
             }
         }
         throw new IOException("a process has not begun within " + START_LIMIT);

@@ -50,8 +50,8 @@ public final class ServiceProcess implements AutoCloseable {
         Process process =
                 node.command(java.with(arguments)).redirectError(log.toFile()).start();
         process.getOutputStream().close();
-        ServiceProcess service =
-                new ServiceProcess(arguments.get(0) + " in " + node.name(), log, programs, process, Node.inside(process));
+        ServiceProcess service = new ServiceProcess(
+                arguments.get(0) + " in " + node.name(), log, programs, process, Node.inside(process));
         Thread listener = new Thread(service::listen, "service-output");
         listener.setDaemon(true);
         listener.start();

@@ -18,6 +18,7 @@ final class Timeline {
     private final List<Sample> samples = new ArrayList<>();
 
     void add(MigrationProgress progress) {
+        // What the target has read is known here a moment later than what was written.
         samples.add(new Sample(progress.seconds(), progress.sentBytes(), progress.readBytes()));
     }
 
@@ -25,12 +26,26 @@ final class Timeline {
         if (report.bytes() == 0) {
             return;
         }
-        out.printf(Locale.ROOT, "%8s  %-" + WIDTH + "s %12s   %-" + WIDTH + "s %12s%n", "seconds", "written", "", "read", "");
+        out.printf(
+                Locale.ROOT,
+                "%8s  %-" + WIDTH + "s %12s   %-" + WIDTH + "s %12s%n",
+                "seconds",
+                "written",
+                "",
+                "read",
+                "");
         double last = report.lastByteWrittenSeconds();
         boolean marked = false;
         for (Sample sample : thinned()) {
+            if (marked && sample.readBytes() < report.bytesReadWhenLastWritten()) {
+                continue;
+            }
             if (!marked && sample.seconds() >= last) {
-                row(out, new Sample(last, report.bytes(), report.bytesReadWhenLastWritten()), report.bytes(), "  <- last byte written");
+                row(
+                        out,
+                        new Sample(last, report.bytes(), report.bytesReadWhenLastWritten()),
+                        report.bytes(),
+                        "  <- last byte written");
                 marked = true;
             }
             row(out, sample, report.bytes(), "");

@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal and from
- * the control socket. Safe for any thread. Watchers are called on the migration's thread and must not block.
+ * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal and
+ * from the control socket. Safe for any thread. Watchers are called on the migration's thread and must not block.
  */
 public final class Migrations {
     private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
@@ -103,7 +103,8 @@ public final class Migrations {
 
     private ConfiguredJob job(String name) throws RefusedException {
         if (name == null && triggerJob.isEmpty()) {
-            throw new RefusedException("no job is named, and the configuration names no trigger_job: known are " + known());
+            throw new RefusedException(
+                    "no job is named, and the configuration names no trigger_job: known are " + known());
         }
         ConfiguredJob job = jobs.get(name == null ? triggerJob.get() : name);
         if (job == null) {
@@ -113,7 +114,9 @@ public final class Migrations {
     }
 
     private String known() {
-        return jobs.isEmpty() ? "none" : String.join(", ", jobs.keySet().stream().sorted().toList());
+        return jobs.isEmpty()
+                ? "none"
+                : String.join(", ", jobs.keySet().stream().sorted().toList());
     }
 
     private void run(ConfiguredJob job) {

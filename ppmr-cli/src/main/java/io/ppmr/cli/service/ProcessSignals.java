@@ -36,7 +36,8 @@ public final class ProcessSignals {
             signal.getMethod("handle", signal, handler)
                     .invoke(null, signal.getConstructor(String.class).newInstance(name), proxy);
         } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException("this JVM does not take SIG" + name + ": run a JDK with jdk.unsupported", e);
+            throw new IllegalStateException(
+                    "this JVM does not take SIG" + name + ": run a JDK with jdk.unsupported", e);
         }
     }
 
@@ -53,7 +54,8 @@ public final class ProcessSignals {
                     "the trigger SIGUSR2 is not armed: the JVM suspends its own threads with that signal, and each time"
                             + " would start a migration. " + SUSPEND_SIGNAL + " is "
                             + (number.isEmpty() ? "not set" : "'" + number + "'")
-                            + "; set it to another signal's number, such as 40 (the launcher does), or give --no-trigger");
+                            + "; set it to another signal's number, such as 40 (the launcher"
+                            + " does), or give --no-trigger");
         }
     }
 }

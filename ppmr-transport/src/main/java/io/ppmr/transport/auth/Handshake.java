@@ -192,13 +192,7 @@ public final class Handshake {
         byte[] bytes = new byte[lengthBytes];
         int have = 0;
         while (have < lengthBytes) {
-            long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
-            if (leftMs <= 0) {
-                throw new SocketTimeoutException(
-                        "peer " + channel.getRemoteAddress() + " did not finish the handshake");
-            }
-            socket.setSoTimeout((int) Math.min(leftMs, Integer.MAX_VALUE));
-            int read = socket.getInputStream().read(bytes, have, lengthBytes - have);
+            int read = readSome(socket, bytes, have);
             if (read < 0) {
                 throw new IOException("peer " + channel.getRemoteAddress() + " ended the handshake: it may not hold "
                         + "the same key, or is no ppmr service of this release");
@@ -206,5 +200,23 @@ public final class Handshake {
             have += read;
         }
         return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    private int readSome(Socket socket, byte[] bytes, int have) throws IOException {
+        long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
+        if (leftMs <= 0) {
+            throw tooSlow();
+        }
+        socket.setSoTimeout((int) Math.min(leftMs, Integer.MAX_VALUE));
+        try {
+            return socket.getInputStream().read(bytes, have, bytes.length - have);
+        } catch (SocketTimeoutException e) {
+            throw (IOException) tooSlow().initCause(e);
+        }
+    }
+
+    private SocketTimeoutException tooSlow() throws IOException {
+        return new SocketTimeoutException("peer " + channel.getRemoteAddress()
+                + " did not finish the handshake in time: it hangs, or is no ppmr service");
     }
 }

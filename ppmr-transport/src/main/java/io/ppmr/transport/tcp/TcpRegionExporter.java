@@ -130,7 +130,7 @@ public final class TcpRegionExporter implements RegionExporter {
                     && lengthBytes > 0
                     && lengthBytes <= pool.geometry().chunkBytes()
                     && address >= 0
-                    && address + lengthBytes <= pool.geometry().poolBytes();
+                    && address <= pool.geometry().poolBytes() - lengthBytes;
             header.clear();
             if (inside) {
                 PullFrames.putAnswer(header, pullId, PullFrames.OK, lengthBytes);

@@ -1,0 +1,97 @@
+package io.ppmr.cli.config;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The example files that are shipped: they are good, and the defaults that they show are the true ones. */
+class ExamplesTest {
+    private static final Path CONF = Path.of(System.getProperty("ppmr.home"), "conf");
+
+    @TempDir
+    private Path folder;
+
+    @Test
+    void shouldAcceptExamplesAsTheyAreWhenReadElsewhere() throws ConfigException {
+        SourceConfig.check(CONF.resolve("source.toml"), false);
+        TargetConfig.check(CONF.resolve("target.toml"), false);
+        assertTrue(TargetConfig.isTarget(CONF.resolve("target.toml")));
+        assertTrue(!TargetConfig.isTarget(CONF.resolve("source.toml")));
+    }
+
+    @Test
+    void shouldAcceptExamplesWhenTheirKeyIsThere() throws Exception {
+        KeyFile.create(folder.resolve("key"));
+        assertEquals(
+                2,
+                SourceConfig.load(copy("source.toml", false))
+                        .jobs()
+                        .get("solver")
+                        .ranks()
+                        .size());
+        assertEquals(
+                3, TargetConfig.load(copy("target.toml", false)).checkpointers().size());
+    }
+
+    /** Taking the comment signs away must change nothing but what stands there anyway. */
+    @Test
+    void shouldMeanTheSameWhenTheDefaultsAreWrittenOut() throws Exception {
+        KeyFile.create(folder.resolve("key"));
+        SourceConfig written = SourceConfig.load(copy("source.toml", true));
+        SourceConfig left = SourceConfig.load(copy("source.toml", false));
+        assertEquals(left.controlSocket(), written.controlSocket());
+        assertEquals(left.settings().pool(), written.settings().pool());
+        assertEquals(left.settings().workDirectory(), written.settings().workDirectory());
+        assertEquals(left.settings().dataConnections(), written.settings().dataConnections());
+        assertEquals(
+                List.of(
+                        left.settings().connectDeadline(),
+                        left.settings().checkpointDeadline(),
+                        left.settings().decisionDeadline(),
+                        left.settings().silenceLimit()),
+                List.of(
+                        written.settings().connectDeadline(),
+                        written.settings().checkpointDeadline(),
+                        written.settings().decisionDeadline(),
+                        written.settings().silenceLimit()));
+        assertEquals(
+                TargetConfig.load(copy("target.toml", false)).transfer(),
+                TargetConfig.load(copy("target.toml", true)).transfer());
+    }
+
+    static Stream<ConfigSection> sections() {
+        List<ConfigSection> all = new ArrayList<>(List.of(SourceKeys.TOP, TargetKeys.TOP, SourceKeys.RANK_ENTRY));
+        all.addAll(SourceKeys.SECTIONS);
+        all.addAll(TargetKeys.SECTIONS);
+        return all.stream().distinct();
+    }
+
+    @ParameterizedTest
+    @MethodSource("sections")
+    void shouldHaveGoodDefaultsAndWordsWhenDeclared(ConfigSection section) throws BadValueException {
+        for (ConfigKey<?> key : section.keys()) {
+            assertTrue(key.doc().length() > 10 && !key.type().form().isBlank(), key.name());
+            if (key.defaultValue() != null) {
+                key.type().parse(key.defaultValue(), new ValueType.Reading(folder, true));
+            }
+        }
+    }
+
+    private Path copy(String name, boolean defaultsWritten) throws IOException {
+        String text = Files.readString(CONF.resolve(name)).replace("/etc/ppmr/key", "key");
+        if (defaultsWritten) {
+            text = text.replaceAll("(?m)^# ([a-z_]+ = )", "$1");
+        }
+        return Files.writeString(folder.resolve(defaultsWritten + name), text);
+    }
+}

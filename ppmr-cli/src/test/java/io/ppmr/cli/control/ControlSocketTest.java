@@ -1,0 +1,241 @@
+package io.ppmr.cli.control;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.cli.service.MigrationEvent;
+import io.ppmr.cli.service.Migrations;
+import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.Job;
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationProgress.Step;
+import io.ppmr.source.MigrationReport;
+import io.ppmr.source.MigrationReport.MovedRank;
+import io.ppmr.source.MigrationReport.Outcome;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.SocketTimeoutException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The control socket's server and client, with a migration that a test plays. */
+class ControlSocketTest {
+    private static final Duration LIMIT = Duration.ofSeconds(20);
+    private static final MigrationProgress PROGRESS = new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5);
+    private static final MigrationReport REPORT = new MigrationReport(
+            "id",
+            "mine",
+            Outcome.ROLLED_BACK,
+            "why",
+            1L << 40,
+            2,
+            3.5,
+            4,
+            5,
+            6,
+            7,
+            8,
+            9,
+            List.of(new MovedRank(3, List.of(77))));
+
+    @TempDir
+    private Path folder;
+
+    private final CountDownLatch go = new CountDownLatch(1);
+    private Path socket;
+    private Migrations migrations;
+    private ControlServer server;
+
+    @BeforeEach
+    void setUp() throws IOException {
+        socket = folder.resolve("s");
+        migrations = new Migrations(Map.of("a", job("a"), "b", job("b")), Optional.of("a"), this::migrate);
+        server = new ControlServer(socket, migrations);
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        go.countDown();
+        assertTrue(migrations.close(LIMIT));
+        server.close();
+        assertFalse(Files.exists(socket));
+    }
+
+    private static ConfiguredJob job(String name) {
+        return new ConfiguredJob(
+                name,
+                new JobUser(1, 1),
+                CheckpointerSettings.Blcr.installed().create(NativePrograms.fromSystemProperty()),
+                List.of(new ConfiguredJob.RankSource(0, 99, null)));
+    }
+
+    private MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
+        watcher.accept(PROGRESS);
+        if (!go.await(LIMIT.toSeconds(), TimeUnit.SECONDS)) {
+            throw new IllegalStateException("the test never let the migration end");
+        }
+        return REPORT;
+    }
+
+    @Test
+    void shouldShowProgressAndReportWhenAMigrationIsAskedFor() throws Exception {
+        List<MigrationProgress> seen = new ArrayList<>();
+        try (ControlClient client = new ControlClient(socket)) {
+            assertEquals("b", client.start("b", true));
+            MigrationReport report = client.awaitReport(LIMIT, progress -> {
+                seen.add(progress);
+                go.countDown();
+            });
+            assertEquals(REPORT, report);
+        }
+        assertEquals(List.of(PROGRESS), seen);
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(socket)));
+    }
+
+    @Test
+    void shouldRefuseWhenOneIsUnderWayAndTellTheWatchersOfThatOne() throws Exception {
+        try (ControlClient watcher = new ControlClient(socket);
+                ControlClient first = new ControlClient(socket);
+                ControlClient second = new ControlClient(socket)) {
+            watcher.watch();
+            assertEquals("a", first.start(null, true));
+            String message = assertThrows(RefusedException.class, () -> second.start("b", true))
+                    .getMessage();
+            assertTrue(message.contains("job a is being migrated"), message);
+            go.countDown();
+            assertEquals(REPORT, watcher.awaitReport(LIMIT, progress -> {}));
+            assertEquals(REPORT, first.awaitReport(LIMIT, progress -> {}));
+        }
+    }
+
+    @Test
+    void shouldRefuseWhenThereIsNoSuchJob() throws Exception {
+        try (ControlClient client = new ControlClient(socket)) {
+            assertTrue(assertThrows(RefusedException.class, () -> client.start("c", true))
+                    .getMessage()
+                    .contains("known are a, b"));
+        }
+    }
+
+    @Test
+    void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
+        try (ControlClient client = new ControlClient(socket)) {
+            assertEquals(new ControlStatus(false, null, null), client.status());
+        }
+        CountDownLatch begun = new CountDownLatch(1);
+        migrations.start("b", event -> begun.countDown());
+        assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
+        try (ControlClient client = new ControlClient(socket)) {
+            assertEquals(new ControlStatus(true, "b", PROGRESS), client.status());
+        }
+    }
+
+    @Test
+    void shouldTellTheReasonWhenAMigrationCannotBegin() throws Exception {
+        ConfiguredJob broken = new ConfiguredJob(
+                "x",
+                new JobUser(1, 1),
+                job("x").checkpointer(),
+                List.of(new ConfiguredJob.RankSource(4, 0, folder.resolve("no.pid"))));
+        Migrations others = new Migrations(Map.of("x", broken), Optional.empty(), this::migrate);
+        try (ControlServer other = new ControlServer(folder.resolve("t"), others);
+                ControlClient client = new ControlClient(other.path())) {
+            client.start("x", true);
+            String message = assertThrows(IOException.class, () -> client.awaitReport(LIMIT, progress -> {}))
+                    .getMessage();
+            assertTrue(message.contains("no.pid does not exist"), message);
+        }
+    }
+
+    @Test
+    void shouldAnswerByNameWhenARequestIsNotOurs() throws Exception {
+        assertTrue(answerTo("hello\n").contains("not JSON"));
+        assertTrue(answerTo("[]\n").contains("not a JSON object"));
+        assertTrue(answerTo("{\"request\": \"dance\"}\n").contains("unknown request"));
+    }
+
+    private String answerTo(String request) throws IOException {
+        try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
+                LineChannel lines = new LineChannel(channel)) {
+            lines.writeLine(request.strip(), LIMIT);
+            return lines.readLine(LIMIT);
+        }
+    }
+
+    @Test
+    void shouldHangUpWhenALineIsTooLong() throws Exception {
+        try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
+                LineChannel lines = new LineChannel(channel)) {
+            String most = "x".repeat(LineChannel.MAX_LINE_BYTES - 1);
+            assertThrows(IOException.class, () -> lines.writeLine(most + "x", LIMIT));
+            lines.writeLine(most, LIMIT);
+            assertTrue(lines.readLine(LIMIT).contains("not JSON"));
+            assertThrows(EOFException.class, () -> lines.readLine(LIMIT));
+        }
+    }
+
+    @Test
+    void shouldEndTheWaitWhenThePeerIsSilent() throws Exception {
+        try (ServerSocketChannel silent = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+            silent.bind(UnixDomainSocketAddress.of(folder.resolve("silent")));
+            try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(folder.resolve("silent")));
+                    LineChannel lines = new LineChannel(channel)) {
+                assertThrows(SocketTimeoutException.class, () -> lines.readLine(Duration.ofMillis(50)));
+            }
+        }
+    }
+
+    @Test
+    void shouldNotStopTheMigrationWhenItsClientGoesAway() throws Exception {
+        CountDownLatch ended = new CountDownLatch(1);
+        migrations.watch(event -> {
+            if (event instanceof MigrationEvent.Ended) {
+                ended.countDown();
+            }
+        });
+        try (ControlClient client = new ControlClient(socket)) {
+            client.start("a", true);
+        }
+        assertTrue(migrations.running().isPresent());
+        go.countDown();
+        assertTrue(ended.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldTakeOverTheSocketOfADeadServiceAndNotOfALivingOne() throws Exception {
+        IOException failure = assertThrows(IOException.class, () -> new ControlServer(socket, migrations));
+        assertTrue(failure.getMessage().contains("belongs to a service that runs"), failure.getMessage());
+        Path stale = folder.resolve("stale");
+        try (ServerSocketChannel dead = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+            dead.bind(UnixDomainSocketAddress.of(stale));
+        }
+        assertTrue(Files.exists(stale));
+        try (ControlServer taken = new ControlServer(stale, migrations);
+                ControlClient client = new ControlClient(taken.path())) {
+            assertFalse(client.status().busy());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.source.MigrationReport;
+import io.ppmr.target.PullerFactory;
+import io.ppmr.transport.fault.FaultyPuller;
+import io.ppmr.transport.fault.FaultyPuller.Drawn;
+import io.ppmr.transport.fault.PullFault;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.IntFunction;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What a bad network does to chunks, and when fsync returns. */
+@Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FaultIT {
+    private static final List<String> CHECKPOINT = List.of("open image wcx", "write 24m 1m", "close");
+    private static final List<String> RESTART = List.of("open image r", "read 24m 100000", "eof");
+
+    @TempDir
+    private Path directory;
+
+    /** The fault of each pull by its number, from 0. */
+    private static PullerFactory faulty(IntFunction<Drawn> faultOfPull) {
+        AtomicInteger pulls = new AtomicInteger();
+        return (pool, data, listener) -> new FaultyPuller(
+                pool,
+                listener,
+                id -> faultOfPull.apply(pulls.getAndIncrement()),
+                inner -> new TcpChunkPuller(pool, data, inner));
+    }
+
+    private ServicePair pair(ReplayJob job, IntFunction<Drawn> faultOfPull) throws Exception {
+        return new ServicePair(
+                directory,
+                ServicePair.Options.with(job.checkpointer())
+                        .staging(64 << 20)
+                        .stall(Duration.ofSeconds(6))
+                        .pullers(faulty(faultOfPull)));
+    }
+
+    private static Drawn onlyAt(int pull, int at, PullFault fault) {
+        return pull == at ? new Drawn(fault, 0) : Drawn.NOTHING;
+    }
+
+    @ParameterizedTest(name = "chunk {0}")
+    @ValueSource(ints = {0, 17})
+    void shouldFailByNameWhenAChunkIsChangedOnTheWay(int chunk) throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = pair(job, pull -> onlyAt(pull, chunk, PullFault.CORRUPT))) {
+            job.rollsBack(pair, "/image", "arrived changed (CRC32C", "check memory and network");
+        }
+    }
+
+    @Test
+    void shouldFailByNameWhenAPullFails() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = pair(job, pull -> onlyAt(pull, 30, PullFault.FAIL))) {
+            job.rollsBack(pair, "a fault was injected");
+        }
+    }
+
+    @ParameterizedTest(name = "retained {0}")
+    @ValueSource(booleans = {true, false})
+    void shouldMoveEveryByteWhenChunksOvertakeEachOther(boolean retained) throws Exception {
+        SplittableRandom random = new SplittableRandom(retained ? 7 : 8);
+        ReplayJob made = new ReplayJob(directory);
+        try (ReplayJob job = (retained ? made.retained() : made)
+                        .rank(List.of("open image wcx", "scatter 0 24m 70000 5", "close"), RESTART)
+                        .rank(CHECKPOINT, RESTART);
+                ServicePair pair = pair(job, pull -> new Drawn(PullFault.DELAY, random.nextLong(40)))) {
+            job.commits(pair);
+        }
+    }
+
+    @Test
+    void shouldMoveTheSameProcessesWhenTheirFirstMigrationFailed() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = pair(job, pull -> onlyAt(pull, 3, PullFault.CORRUPT))) {
+            job.rollsBack(pair, "CRC32C");
+            job.commits(pair);
+        }
+    }
+
+    @Test
+    void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of(
+                                        "open image wcxn",
+                                        "write 300000",
+                                        "least 700 fsync",
+                                        "least 0 fsync",
+                                        "write 128k",
+                                        "least 700 fsync",
+                                        "close"),
+                                List.of("open image r", "read 431072"));
+                ServicePair pair = pair(job, pull -> new Drawn(PullFault.DELAY, 750))) {
+            MigrationReport report = job.commits(pair);
+            assertTrue(report.seconds() < 5, "it took " + report.seconds() + " s");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.management.OperatingSystemMXBean;
+import io.ppmr.cli.config.KeyFile;
+import io.ppmr.source.MigrationReport;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A service that has nothing to do does nothing. */
+@Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class IdleIT {
+    private static final Duration SETTLING = Duration.ofSeconds(4);
+    private static final Duration WATCHED = Duration.ofSeconds(10);
+    private static final Duration WAITING = Duration.ofSeconds(6);
+    private static final double AT_MOST_OF_A_CORE = 0.01;
+    private static final double AT_MOST_WHILE_WAITING = 0.15;
+
+    @TempDir
+    private Path directory;
+
+    @Test
+    void shouldUseNoProcessorToSpeakOfWhenNothingMoves() throws Exception {
+        Path key = directory.resolve("key");
+        KeyFile.create(key);
+        int port = freePort();
+        try (ServiceProcess target = ServiceProcess.start(
+                        "target",
+                        directory,
+                        "key_file = '" + key + "'",
+                        "listen = '127.0.0.1:" + port + "'",
+                        "[checkpointers.any]",
+                        "type = 'command'",
+                        "checkpoint = ['true']",
+                        "restart = ['true']");
+                ServiceProcess source = ServiceProcess.start(
+                        "source",
+                        directory,
+                        "key_file = '" + key + "'",
+                        "control_socket = '" + directory.resolve("source.sock") + "'",
+                        "[target]",
+                        "address = '127.0.0.1:" + port + "'")) {
+            pass(SETTLING);
+            double targetMs = target.cpuMs();
+            double sourceMs = source.cpuMs();
+            long targetWakeUps = target.wakeUps();
+            long sourceWakeUps = source.wakeUps();
+            pass(WATCHED);
+            assertIdle("target", target.cpuMs() - targetMs, target.wakeUps() - targetWakeUps);
+            assertIdle("source", source.cpuMs() - sourceMs, source.wakeUps() - sourceWakeUps);
+        }
+    }
+
+    private static void assertIdle(String role, double cpuMs, long wakeUps) {
+        System.out.printf(
+                "figure: idle %s: %.0f ms of processor time and %.1f wake-ups a second in %d s%n",
+                role, cpuMs, wakeUps / (double) WATCHED.toSeconds(), WATCHED.toSeconds());
+        assertTrue(cpuMs <= WATCHED.toMillis() * AT_MOST_OF_A_CORE, role + " has used " + cpuMs + " ms");
+    }
+
+    @Test
+    void shouldUseLittleProcessorWhenAMigrationWaits() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory)) {
+            Path goOn = job.outside("go-on");
+            Path read = job.outside("read");
+            job.rank(
+                    List.of("open image wcx", "write 1m", "await " + goOn, "write 1m", "close"),
+                    List.of("open image r", "read 1m", "touch " + read, "read 1m", "eof"));
+            try (ServicePair pair = new ServicePair(directory, ServicePair.Options.with(job.checkpointer()))) {
+                CompletableFuture<MigrationReport> migration = CompletableFuture.supplyAsync(() -> {
+                    try {
+                        return job.commits(pair);
+                    } catch (InterruptedException e) {
+                        throw new IllegalStateException(e);
+                    }
+                });
+                Conditions.get(() -> Files.exists(read) ? true : null);
+                OperatingSystemMXBean ourselves = ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+                assertThrows(TimeoutException.class, () -> migration.get(2, TimeUnit.SECONDS));
+                long beforeNs = ourselves.getProcessCpuTime();
+                assertThrows(TimeoutException.class, () -> migration.get(WAITING.toMillis(), TimeUnit.MILLISECONDS));
+                double cpuMs = (ourselves.getProcessCpuTime() - beforeNs) / 1e6;
+                Files.createFile(goOn);
+                migration.get(20, TimeUnit.SECONDS);
+                System.out.printf(
+                        "figure: source, target and this test beside a migration that waits: %.0f ms of processor time in"
+                                + " %d s%n",
+                        cpuMs, WAITING.toSeconds());
+                assertTrue(cpuMs <= WAITING.toMillis() * AT_MOST_WHILE_WAITING, "used " + cpuMs + " ms");
+            }
+        }
+    }
+
+    private static int freePort() throws Exception {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+
+    private static void pass(Duration time) throws Exception {
+        long endNs = System.nanoTime() + time.toNanos();
+        Conditions.get(() -> System.nanoTime() - endNs >= 0 ? true : null);
+    }
+}

@@ -1,0 +1,84 @@
+package io.ppmr.transport;
+
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.ControlMessageCodec;
+import io.ppmr.protocol.Frame;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.ValueFrame;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
+import org.agrona.DirectBuffer;
+
+/** An agent for a link that keeps what comes, on a thread of its own. */
+final class LinkRunner {
+    /** A frame that came; {@code message} is null if it is none, {@code value} 0 if it carries no number. */
+    record Taken(FrameType type, int file, long value, ControlMessage message) {}
+
+    private final ControlLink link;
+    private final List<Taken> taken = new ArrayList<>();
+    private final Thread thread;
+    private volatile IOException failure;
+    private volatile boolean closed;
+
+    LinkRunner(ControlLink link) {
+        this.link = link;
+        thread = new Thread(this::run, "link-runner");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    ControlLink link() {
+        return link;
+    }
+
+    List<Taken> taken() {
+        synchronized (taken) {
+            return List.copyOf(taken);
+        }
+    }
+
+    Exception failure() {
+        return failure;
+    }
+
+    Exception awaitFailure() throws Exception {
+        Loopback.until("the link fails", () -> failure != null);
+        return failure;
+    }
+
+    /** Processor time that the agent has used. */
+    long cpuNs() {
+        return ManagementFactory.getThreadMXBean().getThreadCpuTime(thread.getId());
+    }
+
+    /** Ends the agent and closes the link; may be called twice. */
+    void stop() throws InterruptedException {
+        closed = true;
+        link.wake();
+        thread.join(5_000);
+        link.close();
+    }
+
+    private void run() {
+        LinkIdle idle = new LinkIdle(link, () -> closed, () -> 100);
+        try {
+            while (!closed) {
+                idle.idle(link.doWork(this::onFrame));
+            }
+        } catch (IOException e) {
+            failure = e;
+        }
+    }
+
+    private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+        ControlMessage message = type == FrameType.MESSAGE ? ControlMessageCodec.decode(buffer, offset) : null;
+        long value = lengthBytes == ValueFrame.LENGTH_BYTES && message == null
+                ? new ValueFrame().wrap(buffer, offset).value()
+                : 0;
+        synchronized (taken) {
+            taken.add(new Taken(type, Frame.file(buffer, offset), value, message));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+package io.ppmr.transport.auth;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.ProtocolException;
+import io.ppmr.transport.Loopback;
+import io.ppmr.transport.auth.PeerAuthenticator.Role;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class HandshakeTest {
+    private static final PreSharedKey KEY = key("0123456789abcdef0123456789abcdef");
+    private static final PreSharedKey OTHER_KEY = key("fedcba9876543210fedcba9876543210");
+    private static final int HELLO_BYTES = 56;
+    private static final int CHALLENGE_BYTES = 88;
+
+    private final Set<SessionId> open = ConcurrentHashMap.newKeySet();
+    private final Handshake.Sessions sessions = new Handshake.Sessions() {
+        @Override
+        public boolean exists(SessionId session) {
+            return open.contains(session);
+        }
+
+        @Override
+        public void open(SessionId session) {
+            open.add(session);
+        }
+    };
+    private Loopback pair;
+
+    @BeforeEach
+    void connect() throws IOException {
+        pair = Loopback.open();
+    }
+
+    @AfterEach
+    void disconnect() throws IOException {
+        pair.close();
+    }
+
+    @Test
+    void shouldOpenASessionAndLetItsDataConnectionsIn() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        assertEquals(new Handshake.Accepted(ConnectionKind.CONTROL, session), target.get(5, TimeUnit.SECONDS));
+        assertNotEquals(SessionId.NONE, session);
+        assertEquals(Set.of(session), open);
+
+        pair.close();
+        connect();
+        target = target(KEY, 5_000);
+        assertEquals(session, source(KEY).asSource(ConnectionKind.DATA, session));
+        assertEquals(new Handshake.Accepted(ConnectionKind.DATA, session), target.get(5, TimeUnit.SECONDS));
+        assertEquals(Set.of(session), open);
+    }
+
+    @Test
+    void shouldRefuseADataConnectionOfAnUnknownSessionOnBothSides() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.DATA, new SessionId(1, 2)));
+        names(atSource, "refuses the connection: its session is over");
+        names(failureOf(target), "for session 00000000000000010000000000000002, which is not open");
+    }
+
+    @Test
+    void shouldFindAtTheSourceThatTheTargetHoldsAnotherKey() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(OTHER_KEY, 5_000);
+        IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
+        names(atSource, "does not hold this node's key: put the same key file on both nodes");
+        pair.near().close();
+        names(failureOf(target), "ended the handshake: it may not hold the same key");
+        assertEquals(Set.of(), open);
+    }
+
+    @Test
+    void shouldRefuseAtTheTargetASourceThatProvesNothing() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        write(hello());
+        read(CHALLENGE_BYTES);
+        write(ByteBuffer.allocate(32));
+        assertEquals(2, read(4).getInt());
+        names(failureOf(target), "does not hold this node's key: refused");
+        assertEquals(Set.of(), open);
+    }
+
+    @Test
+    void shouldRefuseAtTheTargetItsOwnProofSentBack() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        write(hello());
+        ByteBuffer challenge = read(CHALLENGE_BYTES);
+        write(challenge.slice(HELLO_BYTES, 32));
+        assertEquals(2, read(4).getInt());
+        names(failureOf(target), "does not hold this node's key: refused");
+    }
+
+    @Test
+    void shouldNameTheSourceTheReasonOfATargetThatRefusesItsProof() throws Exception {
+        CompletableFuture<Void> rawTarget = CompletableFuture.runAsync(() -> {
+            ByteBuffer hello = readQuietly(HELLO_BYTES);
+            ByteBuffer challenge = ByteBuffer.allocate(CHALLENGE_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+            challenge.put(hello.slice(0, 8)).putLong(5).putLong(6).put(new byte[32]);
+            challenge.put(KEY.prove(Role.TARGET, transcript(1, 5, 6, hello, new byte[32])));
+            writeQuietly(challenge.flip());
+            readQuietly(32);
+            writeQuietly(ByteBuffer.wrap(new byte[] {2, 0, 0, 0}));
+        });
+        Handshake source = new Handshake(pair.far(), KEY, inMs(5_000));
+        IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
+        names(e, "this node does not hold the target's key");
+        rawTarget.get(5, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void shouldWriteTheFourMessagesAsDrawn() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        ByteBuffer hello = hello();
+        write(hello.duplicate());
+        ByteBuffer challenge = read(CHALLENGE_BYTES);
+        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 1, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
+        long high = challenge.getLong(8);
+        long low = challenge.getLong(16);
+        byte[] nonce = part(challenge, 24, 32);
+        byte[] transcript = transcript(1, high, low, hello, nonce);
+        assertTrue(KEY.verify(Role.TARGET, transcript, part(challenge, HELLO_BYTES, 32)));
+        write(ByteBuffer.wrap(KEY.prove(Role.SOURCE, transcript)));
+        assertEquals(0, read(4).getInt());
+        assertEquals(new SessionId(high, low), target.get(5, TimeUnit.SECONDS).session());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "0, 71, is no ppmr service",
+        "3, 0, is no ppmr service",
+        "4, 2, speaks version 2 of the protocol",
+        "6, 9, uses authentication mechanism 9",
+        "7, 0, connection of unknown kind 0",
+        "7, 3, connection of unknown kind 3"
+    })
+    void shouldRefuseAtTheTargetAHelloOfSomethingElse(int place, byte value, String reason) throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 5_000);
+        write(hello().put(place, value));
+        names(assertInstanceOf(ProtocolException.class, failureOf(target)), reason);
+        assertEquals(Set.of(), open);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "0, 71, is no ppmr service",
+        "4, 2, speaks version 2 of the protocol",
+        "6, 9, uses authentication mechanism 9"
+    })
+    void shouldRefuseAtTheSourceAChallengeOfSomethingElse(int place, byte value, String reason) throws Exception {
+        write(ByteBuffer.allocate(CHALLENGE_BYTES)
+                .put(hello())
+                .position(CHALLENGE_BYTES)
+                .put(place, value)
+                .flip());
+        Handshake source = new Handshake(pair.far(), KEY, inMs(5_000));
+        IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
+        names(assertInstanceOf(ProtocolException.class, e), reason);
+    }
+
+    @Test
+    void shouldGiveUpOnAPeerThatSaysNothing() throws Exception {
+        long startNs = System.nanoTime();
+        IOException e = failureOf(target(KEY, 200));
+        names(assertInstanceOf(SocketTimeoutException.class, e), "did not finish the handshake");
+        names(e, pair.near().getLocalAddress().toString());
+        long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+        assertTrue(tookMs < 3_000, "it took " + tookMs + " ms");
+    }
+
+    @Test
+    void shouldGiveUpOnAPeerThatSaysLittleAtATime() throws Exception {
+        CompletableFuture<Handshake.Accepted> target = target(KEY, 300);
+        ByteBuffer hello = hello();
+        long startNs = System.nanoTime();
+        while (!target.isDone() && System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(10)) {
+            hello.position(0).limit(1);
+            write(hello);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
+        }
+        names(failureOf(target), "did not finish the handshake");
+    }
+
+    // ---- both sides -------------------------------------------------------------------------------------------
+
+    private Handshake source(PreSharedKey key) {
+        return new Handshake(pair.near(), key, inMs(5_000));
+    }
+
+    private CompletableFuture<Handshake.Accepted> target(PreSharedKey key, long deadlineMs) {
+        SocketChannel channel = pair.far();
+        CompletableFuture<Handshake.Accepted> accepted = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                accepted.complete(new Handshake(channel, key, inMs(deadlineMs)).asTarget(sessions));
+            } catch (IOException e) {
+                accepted.completeExceptionally(e);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+        return accepted;
+    }
+
+    private static ByteBuffer hello() {
+        return ByteBuffer.allocate(HELLO_BYTES)
+                .put(new byte[] {'P', 'P', 'M', 'r', 1, 0, 1, 1})
+                .position(HELLO_BYTES)
+                .flip();
+    }
+
+    private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
+        return ByteBuffer.allocate(82)
+                .put((byte) 1)
+                .put((byte) kind)
+                .putLong(high)
+                .putLong(low)
+                .put(hello.slice(24, 32))
+                .put(targetNonce)
+                .array();
+    }
+
+    private static byte[] part(ByteBuffer bytes, int offset, int lengthBytes) {
+        byte[] part = new byte[lengthBytes];
+        bytes.get(offset, part);
+        return part;
+    }
+
+    private void write(ByteBuffer bytes) throws IOException {
+        while (bytes.hasRemaining()) {
+            pair.near().write(bytes);
+        }
+    }
+
+    private void writeQuietly(ByteBuffer bytes) {
+        try {
+            write(bytes);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private ByteBuffer read(int lengthBytes) throws IOException {
+        pair.near().socket().setSoTimeout(5_000);
+        InputStream in = pair.near().socket().getInputStream();
+        return ByteBuffer.wrap(in.readNBytes(lengthBytes)).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    private ByteBuffer readQuietly(int lengthBytes) {
+        try {
+            return read(lengthBytes);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static IOException failureOf(CompletableFuture<?> future) throws Exception {
+        return failureOf(() -> {
+            try {
+                return future.get(10, TimeUnit.SECONDS);
+            } catch (java.util.concurrent.ExecutionException e) {
+                throw (IOException) e.getCause();
+            }
+        });
+    }
+
+    private static IOException failureOf(Callable<?> call) throws Exception {
+        try {
+            throw new AssertionError("it did not fail but gave " + call.call());
+        } catch (IOException e) {
+            return e;
+        }
+    }
+
+    private static void names(IOException e, String reason) {
+        assertTrue(e.getMessage().contains(reason), e.getMessage());
+    }
+
+    private static long inMs(long ms) {
+        return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+    }
+
+    private static PreSharedKey key(String secret) {
+        return new PreSharedKey(secret.getBytes(StandardCharsets.US_ASCII));
+    }
+}

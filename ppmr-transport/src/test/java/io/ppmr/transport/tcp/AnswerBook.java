@@ -1,0 +1,47 @@
+package io.ppmr.transport.tcp;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.ppmr.transport.Loopback;
+import io.ppmr.transport.PullListener;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** Notes how each pull was answered. */
+final class AnswerBook implements PullListener {
+    static final String PULLED = "pulled";
+
+    private final Map<Long, String> answers = new ConcurrentHashMap<>();
+    private final AtomicInteger count = new AtomicInteger();
+
+    @Override
+    public void pulled(long pullId) {
+        note(pullId, PULLED);
+    }
+
+    @Override
+    public void pullFailed(long pullId, String reason) {
+        note(pullId, reason);
+    }
+
+    private void note(long pullId, String answer) {
+        answers.put(pullId, answer);
+        count.incrementAndGet();
+    }
+
+    /** How a pull was answered; null if it was not. */
+    String answer(long pullId) {
+        return answers.get(pullId);
+    }
+
+    int count() {
+        return count.get();
+    }
+
+    /** Waits until each of these pulls was answered, and requires that none was answered twice. */
+    void requireEachOnce(int pulls) throws Exception {
+        Loopback.until("every pull is answered", () -> answers.size() == pulls);
+        assertEquals(pulls, count.get(), "answers");
+    }
+}
