@@ -7,12 +7,10 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.HeadFrame;
-import io.ppmr.protocol.WantFrame;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.zip.CRC32C;
 import org.agrona.UnsafeApi;
@@ -31,10 +29,7 @@ import org.slf4j.LoggerFactory;
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
     private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
-    private static final int MAX_LOOKAHEAD = 8;
-    private static final long NO_WINDOW = -1;
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
-    private static final int DENIED = -2;
 
     private final int id;
     private final int rank;
@@ -45,15 +40,12 @@ public final class OutgoingFile {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final ByteRangeSet written = new ByteRangeSet();
-    private final SlotCredits credits = new SlotCredits();
-    private final SlotAnswers answers = new SlotAnswers();
-    private final SlotCredits.GivenBack giveBack = this::giveBack;
+    private final SlotSupply supply;
     private final CRC32C crc = new CRC32C();
 
     private volatile String name;
     private volatile long size;
     private volatile String failure;
-    private volatile Thread blockedThread;
 
     private int chunk = BufferPool.NONE;
     private int slot;
@@ -63,9 +55,6 @@ public final class OutgoingFile {
     private long chunkSinceNs;
     private long lastWriteNs;
     private long lastWriteEnd;
-    private long deniedWindow = NO_WINDOW;
-    private long wantedTo = NO_WINDOW;
-    private int sequentialChunks;
     private int openHandles;
 
     public OutgoingFile(int id, String name, int rank, BufferPool pool, FairClaims claims, Outlet outlet) {
@@ -76,6 +65,7 @@ public final class OutgoingFile {
         this.geometry = pool.geometry();
         this.claims = claims;
         this.outlet = outlet;
+        this.supply = new SlotSupply(this, lock, changed, outlet);
     }
 
     public int id() {
@@ -93,6 +83,11 @@ public final class OutgoingFile {
 
     public void rename(String newName) {
         name = newName;
+    }
+
+    /** Why it has failed, or null; never waits. */
+    String failure() {
+        return failure;
     }
 
     /** Never waits: a lookup of a file whose writer waits must go through. */
@@ -183,8 +178,7 @@ public final class OutgoingFile {
             openHandles--;
             if (openHandles == 0) {
                 seal();
-                takeAnswers();
-                giveBackCredits();
+                supply.giveBackAll();
                 changed.signalAll();
             }
         } finally {
@@ -211,8 +205,7 @@ public final class OutgoingFile {
             }
             requireGoing();
             seal();
-            takeAnswers();
-            giveBackCredits();
+            supply.giveBackAll();
             outlet.value(FrameType.END_OF_FILE, id, size);
             return true;
         } finally {
@@ -226,7 +219,7 @@ public final class OutgoingFile {
         failure = reason;
         lock.lock();
         try {
-            LockSupport.unpark(blockedThread);
+            supply.wake();
             if (chunk != BufferPool.NONE) {
                 claims.giveUp(chunk);
                 chunk = BufferPool.NONE;
@@ -245,18 +238,12 @@ public final class OutgoingFile {
      * @return false if the target grants more than was asked for
      */
     public boolean granted(long grantedWindow, int grantedSlot) {
-        return answer(grantedWindow, grantedSlot);
+        return supply.answer(grantedWindow, grantedSlot);
     }
 
     /** The target will not grant this slot; takes no lock. */
     public boolean denied(long deniedWindow) {
-        return answer(deniedWindow, DENIED);
-    }
-
-    private boolean answer(long answeredWindow, int answer) {
-        boolean kept = answers.offer(answeredWindow, answer);
-        LockSupport.unpark(blockedThread);
-        return kept;
+        return supply.answer(deniedWindow, SlotSupply.DENIED);
     }
 
     /**
@@ -271,10 +258,8 @@ public final class OutgoingFile {
             if (chunk != BufferPool.NONE && nowNs - chunkSinceNs > chunkAgeNs) {
                 seal();
             }
-            takeAnswers();
-            boolean unused = chunk == BufferPool.NONE && blockedThread == null && nowNs - lastWriteNs > idleNs;
-            if (unused && !credits.isEmpty()) {
-                giveBackCredits();
+            if (chunk == BufferPool.NONE && !supply.isAwaited() && nowNs - lastWriteNs > idleNs) {
+                supply.giveBackAll();
             }
         } finally {
             lock.unlock();
@@ -324,28 +309,26 @@ public final class OutgoingFile {
 
     /** Gets a slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
     private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
-        int refused = awaitCredit(wanted, offset);
-        if (refused != 0) {
-            return refused;
+        SlotSupply.Answer answer = supply.await(wanted, written.coveredTo(0) < offset);
+        if (answer != SlotSupply.Answer.GRANTED) {
+            return answer == SlotSupply.Answer.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
         }
         int claimed = claim();
         if (claimed < 0) {
             return Errno.EIO.negated();
         }
-        if (failure != null || chunk != BufferPool.NONE || !credits.has(wanted)) {
+        if (failure != null || chunk != BufferPool.NONE || !supply.has(wanted)) {
             // The lock was given up while the chunk was waited for.
             claims.giveUp(claimed);
             return 0;
         }
-        sequentialChunks = wanted == window + 1 && offset == lastWriteEnd ? sequentialChunks + 1 : 0;
+        boolean inOrder = wanted == window + 1 && offset == lastWriteEnd;
         chunk = claimed;
-        slot = credits.take(wanted);
         window = wanted;
         from = at;
         to = at;
         chunkSinceNs = System.nanoTime();
-        credits.giveBackBelow(wanted, giveBack);
-        lookAhead(wanted);
+        slot = supply.use(wanted, inOrder);
         return 1;
     }
 
@@ -364,82 +347,6 @@ public final class OutgoingFile {
             return claimed;
         } finally {
             lock.lock();
-        }
-    }
-
-    /** Waits until the slot of a window is granted: 0, or a negated errno. */
-    private int awaitCredit(long wanted, long offset) throws IOException, InterruptedException {
-        takeAnswers();
-        if (credits.has(wanted)) {
-            return 0;
-        }
-        while (blockedThread != null && failure == null) {
-            // Another writer of this file stands still: one asks at a time.
-            changed.awaitNanos(WAIT_SLICE_NS);
-        }
-        blockedThread = Thread.currentThread();
-        deniedWindow = NO_WINDOW;
-        try {
-            if (!credits.has(wanted)) {
-                boolean gap = written.coveredTo(0) < offset;
-                outlet.want(this, wanted, 1, WantFrame.BLOCKED | (gap ? WantFrame.AHEAD : 0));
-                wantedTo = Math.max(wantedTo, wanted);
-            }
-            while (!credits.has(wanted) && failure == null && deniedWindow != wanted) {
-                // Who stands still keeps no slot that he does not need next: somebody else may need it.
-                giveBackCredits();
-                awaitAnswer();
-            }
-        } finally {
-            blockedThread = null;
-            changed.signalAll();
-        }
-        if (failure != null) {
-            return Errno.EIO.negated();
-        }
-        if (deniedWindow == wanted) {
-            LOG.warn("file {}: no room for offset {} at the target", name, offset);
-            return Errno.ENOSPC.negated();
-        }
-        return 0;
-    }
-
-    private void awaitAnswer() throws InterruptedException {
-        lock.unlock();
-        try {
-            if (answers.isEmpty() && failure == null) {
-                LockSupport.parkNanos(this, WAIT_SLICE_NS);
-            }
-            if (Thread.interrupted()) {
-                throw new InterruptedException();
-            }
-        } finally {
-            lock.lock();
-        }
-        takeAnswers();
-    }
-
-    private void takeAnswers() {
-        while (!answers.isEmpty()) {
-            int answer = answers.value();
-            if (answer == DENIED) {
-                deniedWindow = answers.window();
-            } else {
-                credits.add(answers.window(), answer);
-            }
-            answers.remove();
-        }
-    }
-
-    /** A writer that goes on in order will want the next windows: asks for them before it stands still. */
-    private void lookAhead(long current) throws IOException {
-        if (wantedTo < current || sequentialChunks == 0) {
-            wantedTo = current;
-        }
-        long upTo = current + Math.min(sequentialChunks, MAX_LOOKAHEAD);
-        if (upTo > wantedTo && wantedTo - current <= MAX_LOOKAHEAD / 2) {
-            outlet.want(this, wantedTo + 1, (int) (upTo - wantedTo), 0);
-            wantedTo = upTo;
         }
     }
 
@@ -468,14 +375,5 @@ public final class OutgoingFile {
             failure = String.valueOf(e.getMessage());
             throw e;
         }
-    }
-
-    private void giveBack(long unusedWindow, int unusedSlot) throws IOException {
-        outlet.giveBack(this, unusedWindow, unusedSlot);
-    }
-
-    private void giveBackCredits() throws IOException {
-        credits.giveBackAll(giveBack);
-        wantedTo = NO_WINDOW;
     }
 }

@@ -24,8 +24,6 @@ import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
 import java.io.IOException;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -65,7 +63,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final AtomicReference<String> failure = new AtomicReference<>();
     private final LongAdder readBytes = new LongAdder();
     private final AtomicLong refusedSeeks = new AtomicLong();
-    private final List<PendingSync> syncs = new ArrayList<>();
+    private final PendingSyncs syncs;
     private final AdvertiseFrame advertise = new AdvertiseFrame();
     private final WantFrame want = new WantFrame();
     private final SlotFrame slotFrame = new SlotFrame();
@@ -75,20 +73,6 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final AtomicLong headBytes = new AtomicLong();
     private long frames;
     private boolean failed;
-
-    private static final class PendingSync {
-        private final int file;
-        private final long token;
-        private final long beforeOrder;
-        private int outstanding;
-
-        private PendingSync(int file, long token, long beforeOrder, int outstanding) {
-            this.file = file;
-            this.beforeOrder = beforeOrder;
-            this.token = token;
-            this.outstanding = outstanding;
-        }
-    }
 
     /**
      * @param laneChunks how many of the pool's chunks are the lane
@@ -105,6 +89,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             Consumer<String> onFailure)
             throws ErrnoException {
         this.link = link;
+        this.syncs = new PendingSyncs(link);
         this.onFailure = onFailure;
         int chunks = pool.geometry().chunkCount();
         freedChunks = new ChunkBits(chunks);
@@ -296,19 +281,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     private void onSync(ValueFrame frame) {
-        syncs.add(new PendingSync(frame.file(), frame.value(), pulls.nextOrder(), pulls.underWay(frame.file())));
-        answerSyncs();
-    }
-
-    private void answerSyncs() {
-        syncs.removeIf(sync -> {
-            if (sync.outstanding > 0 || !link.hasRoom(FRAME_BYTES)) {
-                return false;
-            }
-            link.advance(ValueFrame.encode(
-                    link.outBuffer(), link.outOffset(), FrameType.SYNCED, link.attempt(), sync.file, sync.token));
-            return true;
-        });
+        syncs.add(frame.file(), frame.value(), pulls.nextOrder(), pulls.underWay(frame.file()));
     }
 
     /** A chunk has come: the source may reuse its own. */
@@ -316,12 +289,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         arrivedBytes.lazySet(arrivedBytes.get() + slot.lengthBytes);
         link.advance(ReleaseFrame.encode(
                 link.outBuffer(), link.outOffset(), link.attempt(), file, slot.order, slot.sourceChunk));
-        if (!syncs.isEmpty()) {
-            for (PendingSync sync : syncs) {
-                sync.outstanding -= sync.file == file && slot.order < sync.beforeOrder ? 1 : 0;
-            }
-            answerSyncs();
-        }
+        syncs.arrived(file, slot.order);
     }
 
     boolean roomForReleases(int count) {

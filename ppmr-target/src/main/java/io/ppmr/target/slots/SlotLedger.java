@@ -38,6 +38,7 @@ public final class SlotLedger {
 
     private final BufferPool pool;
     private final StagingArea staging;
+    private final SlotRelief relief;
     private final Decisions decisions;
     private final int poolChunks;
     private final int laneChunks;
@@ -77,6 +78,7 @@ public final class SlotLedger {
         for (int chunk = 0; chunk < chunks; chunk++) {
             chunkSlots[chunk] = new Slot(chunk, chunk, pool.address(chunk));
         }
+        relief = new SlotRelief(this, chunkSlots, staging);
     }
 
     /** Bytes that have gone to staging. */
@@ -217,23 +219,12 @@ public final class SlotLedger {
      * @return null if there was nothing to do or it was done, else what would have helped and could not be had
      */
     public String relieve() {
-        String wanting = null;
-        for (FileDemand demand : queue.toArray(new FileDemand[0])) {
-            if (!demand.isBlocked() || !demand.file.rank().hasWaitingReader()) {
-                continue;
-            }
-            if (demand.file.readerWaitsIn(demand.blockedWindow)) {
-                wanting = evictOne() || tryGrantAnyChunk(demand) ? wanting : stuckAtPool(demand);
-            } else {
-                demand.file.rank().allowStaging();
-                wanting = serveOne(demand) || tryGrantAnyChunk(demand) ? wanting : stuckAtOrder(demand);
-            }
-        }
+        String wanting = relief.relieve(queue.toArray(new FileDemand[0]));
         serve();
         return wanting;
     }
 
-    private boolean serveOne(FileDemand demand) {
+    boolean serveOne(FileDemand demand) {
         if (demand.isBlocked()) {
             return serveBlocked(demand);
         }
@@ -395,32 +386,8 @@ public final class SlotLedger {
         }
     }
 
-    // ---- relief -----------------------------------------------------------------------------------------------
-
-    /** Moves a chunk that nobody reads from to staging. */
-    private boolean evictOne() {
-        for (int chunk = 0; chunk < chunkSlots.length; chunk++) {
-            Slot slot = chunkSlots[chunk];
-            ArrivingFile file = slot.file;
-            if (file == null || slot.kind() == Slot.Kind.LANE || !file.canEvict(slot)) {
-                continue;
-            }
-            Slot staged = staging.claim();
-            if (staged == null) {
-                return false;
-            }
-            staged.grant(Slot.Kind.STAGING, file, slot.window);
-            if (file.evict(slot, staged)) {
-                stagedBytes += pool.geometry().chunkBytes();
-                return true;
-            }
-            staging.release(staged);
-        }
-        return false;
-    }
-
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
-    private boolean tryGrantAnyChunk(FileDemand demand) {
+    boolean tryGrantAnyChunk(FileDemand demand) {
         boolean given = demand.file.holder(demand.blockedWindow) == null
                 && reservedUsed + generalUsed < poolChunks
                 && grantChunk(demand, demand.blockedWindow, Slot.Kind.RESERVED);
@@ -430,15 +397,8 @@ public final class SlotLedger {
         return given;
     }
 
-    private String stuckAtPool(FileDemand demand) {
-        return "a restart waits for file " + demand.file.name() + ", but every chunk of the pool holds bytes that no "
-                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
-    }
-
-    private String stuckAtOrder(FileDemand demand) {
-        return "file " + demand.file.name()
-                + " is written but not read, while a restart waits for another file of rank "
-                + demand.file.rank().rank() + " that its checkpointer writes later; the pool is full and "
-                + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+    /** A chunk's bytes have moved to staging. */
+    void noteStaged() {
+        stagedBytes += pool.geometry().chunkBytes();
     }
 }
