@@ -12,7 +12,8 @@ import org.agrona.concurrent.UnsafeBuffer;
  * One aligned off-heap region, cut into equal chunks (paper 1, section IV: the buffer pool of a node).
  *
  * <p>Any thread may claim and release; both allocate nothing and take no lock: the free chunks are a stack whose head
- * carries a counter, so that a chunk which was taken and given back in between is noticed. The stack hands out the chunk
+ * carries a counter, so that a chunk which was taken and given back in between is noticed. The stack hands out the
+ * chunk
  * that was released last, whose memory is still in the cache. A thread that must wait for a chunk uses
  * {@link FairClaims}.
  *

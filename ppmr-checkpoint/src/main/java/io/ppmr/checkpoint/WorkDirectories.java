@@ -8,7 +8,10 @@ import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** The directories in which checkpoint and restart commands keep their own files: one a rank, which only the job's user can enter. */
+/**
+ * The directories in which checkpoint and restart commands keep their own files: one a rank, which only the
+ * job's user can enter.
+ */
 public final class WorkDirectories {
     private WorkDirectories() {}
 

@@ -78,7 +78,8 @@ class CommandCheckpointerIT {
                 List.of(
                         "/bin/sh",
                         "-c",
-                        "\"$1\" --uid $2 --gid $2 -- \"$3\" --no-restore-pid --stop --run-on-success=\"echo ok > $6/ok\" -f \"$4\" &"
+                        "\"$1\" --uid $2 --gid $2 -- \"$3\" --no-restore-pid --stop "
+                                + "--run-on-success=\"echo ok > $6/ok\" -f \"$4\" &"
                                 + " while [ ! -e $6/ok ]; do sleep 0.05; done; pgrep -P $! > \"$5\"",
                         "restart",
                         program("ppmr-launch"),

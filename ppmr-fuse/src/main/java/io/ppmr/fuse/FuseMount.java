@@ -242,7 +242,8 @@ public final class FuseMount implements AutoCloseable {
                     + " error. "
                     + (MountCalls.isRoot()
                             ? "Is /dev/fuse there, and is this container allowed to mount?"
-                            : "Is fusermount installed, may this user open /dev/fuse (mode 0666), does it own the mount point"
+                            : "Is fusermount installed, may this user open /dev/fuse (mode 0666), "
+                                    + "does it own the mount point"
                                     + (options.allowOther()
                                             ? ", and does /etc/fuse.conf say user_allow_other?"
                                             : "?")));

@@ -1,7 +1,8 @@
 package io.ppmr.protocol;
 
 /**
- * The kinds of frame on a control connection. The code of each is part of the wire format and never changes its meaning;
+ * The kinds of frame on a control connection. The code of each is part of the wire format and never changes its
+ * meaning;
  * S is the source, T the target.
  */
 public enum FrameType {
@@ -21,7 +22,10 @@ public enum FrameType {
     DENY(7),
     /** S to T: a file was cut or extended to a size ({@link ValueFrame}). */
     TRUNCATE(8),
-    /** S to T: answer when all of the file that was advertised has arrived; the value is a token ({@link ValueFrame}). */
+    /**
+     * S to T: answer when all of the file that was advertised has arrived; the value is a token ({@link
+     * ValueFrame}).
+     */
     SYNC(9),
     /** T to S: the answer, with the same token ({@link ValueFrame}). */
     SYNCED(10),

@@ -34,7 +34,10 @@ public final class HeadFrame {
         return this;
     }
 
-    /** Writes everything but the data, which goes to {@code at + DATA_OFFSET}; returns the length of the whole frame. */
+    /**
+     * Writes everything but the data, which goes to {@code at + DATA_OFFSET}; returns the length of the whole
+     * frame.
+     */
     public static int encode(
             MutableDirectBuffer out, int at, int attempt, int file, int position, int dataLengthBytes) {
         int lengthBytes = DATA_OFFSET + dataLengthBytes;

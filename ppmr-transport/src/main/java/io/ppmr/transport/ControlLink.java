@@ -283,7 +283,10 @@ public final class ControlLink implements AutoCloseable {
         }
     }
 
-    /** Announces that the agent is about to sleep: it must look once more for work after this and before {@link #idle}. */
+    /**
+     * Announces that the agent is about to sleep: it must look once more for work after this and before {@link
+     * #idle}.
+     */
     public void prepareToSleep() {
         sleeping.set(true);
     }

@@ -332,7 +332,10 @@ public final class OutgoingFile {
         return 1;
     }
 
-    /** Claims a chunk; if it must wait it gives up the lock, and has the agent flush those who hold chunks and pause. */
+    /**
+     * Claims a chunk; if it must wait it gives up the lock, and has the agent flush those who hold chunks and
+     * pause.
+     */
     private int claim() {
         int claimed = claims.claim(System.nanoTime());
         if (claimed != FairClaims.TIMED_OUT) {

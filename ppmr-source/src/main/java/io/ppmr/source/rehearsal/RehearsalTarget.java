@@ -22,7 +22,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A target inside the source's own process, for the warm-up: grants whatever is asked for, really pulls every chunk, and
+ * A target inside the source's own process, for the warm-up: grants whatever is asked for, really pulls every chunk,
+ * and
  * throws it away. Runs on a thread of its own until it is closed.
  */
 final class RehearsalTarget implements PullListener, AutoCloseable {

@@ -31,7 +31,8 @@ import net.jqwik.api.Tag;
 import org.agrona.BufferUtil;
 
 /**
- * Whatever is written, in whatever order and with whatever delays on the way, is read as it was written, where the image
+ * Whatever is written, in whatever order and with whatever delays on the way, is read as it was written, where the
+ * image
  * fits pool and staging or is written in ascending order; else the migration fails by name. It never stands still.
  */
 class PipelinePropertyTest {

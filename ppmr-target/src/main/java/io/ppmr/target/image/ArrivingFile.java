@@ -11,8 +11,10 @@ import org.agrona.UnsafeApi;
  * order and gives them to readers, who wait for what has not come.
  *
  * <p>Written to by the session's agent (what is advertised, cut, ended) and by the transport's threads (what has
- * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with the
- * bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing moves
+ * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with
+ * the
+ * bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing
+ * moves
  * any more.
  *
  * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, but for the head. A
@@ -122,7 +124,8 @@ public final class ArrivingFile {
             throw new ImageException(
                     "file " + name + ": bytes from " + slot.offset + " to " + end
                             + " were written again after a restart had read up to " + handedTo
-                            + "; a streamed image cannot be rewritten behind its reader: configure the checkpointer as retained");
+                            + "; a streamed image cannot be rewritten behind its reader: "
+                            + "configure the checkpointer as retained");
         }
         extents.put(slot.offset, end, slot);
         size = Math.max(size, end);

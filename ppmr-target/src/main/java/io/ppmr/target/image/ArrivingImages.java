@@ -23,7 +23,8 @@ import org.agrona.collections.Int2ObjectHashMap;
  * The files of one migration at the target: their names, which follow those at the source, and who waits for one that
  * has not come.
  *
- * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only the job's user can enter. Names that the
+ * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only the job's user can enter. Names that
+ * the
  * restart opens before they exist are announced: they can be looked up at once and an open of them waits.
  *
  * <p>The session's agent applies what the source did; FUSE's threads look up and open.

@@ -8,11 +8,12 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Watches that a transfer moves. What stands still for a moment is helped, what cannot be helped fails by name, and what
+ * Watches that a transfer moves. What stands still for a moment is helped, what cannot be helped fails by name, and
+ * what
  * stands still for the stall limit fails in any case, however long the migration has lasted. Owned by the agent.
  */
 final class TransferWatch {
-    private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final long MAX_PATIENCE_NS = TimeUnit.SECONDS.toNanos(10);
 
     private final long stallLimitNs;
@@ -52,7 +53,7 @@ final class TransferWatch {
         }
         if (standingNs > stallLimitNs && !images.complete()) {
             return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(standingNs)
-                    + " s (stall.limit): "
+                    + " s (stall_limit): "
                     + (images.hasWaitingReader()
                             ? "a restart waits for bytes that no checkpointer writes"
                             : "the checkpointers write nothing, or their restarts do not read");

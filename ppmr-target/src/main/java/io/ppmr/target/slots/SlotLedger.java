@@ -11,10 +11,12 @@ import java.util.function.IntSupplier;
 import org.agrona.collections.Int2ObjectHashMap;
 
 /**
- * Who gets which slot. A writer at the source fills a chunk only for a slot that this ledger granted to its file, so what
+ * Who gets which slot. A writer at the source fills a chunk only for a slot that this ledger granted to its file, so
+ * what
  * is under way always has a place to go to.
  *
- * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset that
+ * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
+ * that
  * a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few chunks
  * beside the pool are the <i>lane</i>: bytes that belong into a slot already held, or into staging, pass through it and
  * leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
@@ -88,12 +90,7 @@ public final class SlotLedger {
 
     /** Whether a writer stands still for want of a slot. */
     public boolean someoneIsBlocked() {
-        for (FileDemand demand : queue) {
-            if (demand.isBlocked()) {
-                return true;
-            }
-        }
-        return false;
+        return queue.stream().anyMatch(FileDemand::isBlocked);
     }
 
     public void fileCreated(ArrivingFile file) {

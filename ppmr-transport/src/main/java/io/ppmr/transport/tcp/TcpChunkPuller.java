@@ -24,7 +24,10 @@ public final class TcpChunkPuller implements ChunkPuller {
     private static final Logger LOG = LoggerFactory.getLogger(TcpChunkPuller.class);
     private static final long JOIN_MS = 2_000;
 
-    /** Requests under way on one connection; a power of two. Their bytes fit any socket buffer, so no request blocks. */
+    /**
+     * Requests under way on one connection; a power of two. Their bytes fit any socket buffer, so no request
+     * blocks.
+     */
     private static final int DEPTH_A_CONNECTION = 64;
 
     private final BufferPool pool;
@@ -80,7 +83,8 @@ public final class TcpChunkPuller implements ChunkPuller {
     }
 
     /**
-     * One data connection. The caller of {@link #pull} adds at the tail, the connection's thread takes at the head; when
+     * One data connection. The caller of {@link #pull} adds at the tail, the connection's thread takes at the head;
+     * when
      * the connection fails, whoever finds {@code failure} set and entries left answers them under the lock.
      */
     private final class Connection {
