@@ -19,6 +19,9 @@ import org.agrona.MutableDirectBuffer;
 public final class WantFrame {
     public static final int LENGTH_BYTES = 32;
 
+    /** No frame asks for more windows. */
+    public static final int MAX_COUNT = 64;
+
     /** Flag: a writer stands still until the first of the windows is granted or denied. */
     public static final int BLOCKED = 1;
 

@@ -112,7 +112,12 @@ public final class SlotLedger {
     // ---- what the source asks ---------------------------------------------------------------------------------
 
     /** The writer of a file asks for windows. */
-    public void want(ArrivingFile file, long window, int count, int flags) {
+    public void want(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
+        long lastWindow = pool.geometry().windowOf(Long.MAX_VALUE) - WantFrame.MAX_COUNT;
+        if (window < 0 || window > lastWindow || count < 1 || count > WantFrame.MAX_COUNT) {
+            throw new ProtocolException("file " + file.name() + " wants " + count + " windows from " + window
+                    + " on: it must want 1 to " + WantFrame.MAX_COUNT);
+        }
         FileDemand demand = demands.get(file.id());
         if (demand == null) {
             decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
@@ -147,7 +152,7 @@ public final class SlotLedger {
         Slot slot = requireGranted(file, index);
         int chunkBytes = pool.geometry().chunkBytes();
         long windowStart = slot.window * chunkBytes;
-        if (lengthBytes <= 0 || offset < windowStart || offset + lengthBytes > windowStart + chunkBytes) {
+        if (lengthBytes <= 0 || offset < windowStart || offset > windowStart + chunkBytes - lengthBytes) {
             throw new ProtocolException("an advertisement of " + lengthBytes + " bytes at " + offset + " of file "
                     + file.name() + " is outside the window of " + slot);
         }
@@ -261,10 +266,14 @@ public final class SlotLedger {
             return grantPiece(demand, window);
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
-        if (needed && reservedUsed < poolChunks / 2 && grantChunk(demand, window, Slot.Kind.RESERVED)) {
+        int used = reservedUsed + generalUsed;
+        if (needed
+                && reservedUsed < poolChunks / 2
+                && used < poolChunks
+                && grantChunk(demand, window, Slot.Kind.RESERVED)) {
             return Answer.GRANTED;
         }
-        if (reservedUsed + generalUsed < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
+        if (used < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
             return Answer.GRANTED;
         }
         boolean behindGap = blocked && demand.blockedBehindGap;
@@ -322,6 +331,7 @@ public final class SlotLedger {
         lane.grant(Slot.Kind.LANE, demand.file, window);
         if (!demand.file.addPiece(lane)) {
             // A reader emptied the holder in between: the window needs a slot of its own after all.
+            lane.file = null;
             pool.giveUp(chunk);
             return tryGrant(demand, window, demand.blockedWindow == window);
         }
@@ -338,8 +348,9 @@ public final class SlotLedger {
         staged.grant(Slot.Kind.STAGING, demand.file, window);
         staged.arrived = true;
         demand.file.hold(staged);
-        stagedBytes += pool.geometry().chunkBytes();
-        return grantPiece(demand, window) == Answer.GRANTED;
+        boolean granted = grantPiece(demand, window) == Answer.GRANTED;
+        stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
+        return granted;
     }
 
     private void grant(FileDemand demand, Slot slot) {

@@ -69,9 +69,9 @@ public final class StagingArea implements AutoCloseable {
         return at >= 0 && at < slots.size() ? slots.get(at) : null;
     }
 
-    /** Why {@link #claim} gave nothing. */
+    /** Why {@link #claim} gave nothing, or that it never did so. */
     String whyNone() {
-        return exhausted;
+        return exhausted == null ? "staging is not used up" : exhausted;
     }
 
     /** Bytes of staging in use. */
@@ -92,7 +92,7 @@ public final class StagingArea implements AutoCloseable {
                 file = open(stepBytes);
             }
             long start = steps.size() * stepBytes;
-            fill(file.raf().getChannel(), start, stepBytes);
+            fill(file.raf().getChannel(), start, newBytes);
             MappedBytesStore step = file.acquireByteStore(owner, start);
             steps.add(step);
             long address = step.addressForRead(start);

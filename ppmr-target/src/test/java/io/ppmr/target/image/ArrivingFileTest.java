@@ -1,0 +1,336 @@
+package io.ppmr.target.image;
+
+import static io.ppmr.target.image.ImageFixture.CHUNK_BYTES;
+import static io.ppmr.target.image.ImageFixture.HEAD_BYTES;
+import static io.ppmr.target.image.ImageFixture.bytes;
+import static io.ppmr.target.image.ImageFixture.get;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.fuse.Errno;
+import io.ppmr.target.image.ImageFixture.Got;
+import io.ppmr.target.slots.Slot;
+import io.ppmr.target.slots.Slots;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+class ArrivingFileTest {
+    private final ImageFixture streamed = new ImageFixture(true);
+    private final ImageFixture retained = new ImageFixture(false);
+
+    // ---- waiting ----------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldLetAReaderWaitUntilTheBytesHaveCome() throws Exception {
+        byte[] bytes = bytes(1, 1000);
+        CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES, 1000);
+        assertEquals(1, streamed.waits.get());
+        Slot slot = streamed.advertise(HEAD_BYTES, bytes);
+        assertFalse(got.isDone(), "advertised bytes were read before they had come");
+        streamed.arrive(slot);
+        assertArrayEquals(bytes, get(got).bytes());
+        assertFalse(streamed.file.readerWaits());
+        assertFalse(streamed.rank.hasWaitingReader());
+        assertEquals(1000, streamed.bytesRead.get());
+    }
+
+    @Test
+    void shouldNotGiveLessThanWasAskedForBeforeTheEnd() throws Exception {
+        byte[] bytes = bytes(2, 3000);
+        streamed.bring(HEAD_BYTES, Arrays.copyOf(bytes, 1000));
+        CompletableFuture<Got> got = streamed.readLater(HEAD_BYTES, 5000);
+        ImageFixture.until("the reader waits", streamed.file::readerWaits);
+        streamed.bring(HEAD_BYTES + 1000, Arrays.copyOfRange(bytes, 1000, 3000));
+        ImageFixture.until("the reader waits again", () -> streamed.waits.get() >= 2);
+        assertFalse(got.isDone());
+        streamed.file.end(HEAD_BYTES + 3000);
+        assertArrayEquals(bytes, get(got).bytes());
+        assertEquals(0, streamed.read(HEAD_BYTES + 3000, 100).result());
+    }
+
+    @Test
+    void shouldWakeAReaderAtTheEnd() throws Exception {
+        CompletableFuture<Got> got = streamed.readAndWait(0, 100);
+        streamed.file.end(0);
+        assertEquals(0, get(got).result());
+    }
+
+    @Test
+    void shouldWakeEveryReaderWhenTheMigrationFails() throws Exception {
+        List<CompletableFuture<Got>> readers = List.of(
+                streamed.readAndWait(0, 100),
+                streamed.readAndWait(HEAD_BYTES, 100),
+                streamed.readAndWait(1_000_000, 100));
+        streamed.file.fail("broken");
+        for (CompletableFuture<Got> reader : readers) {
+            assertEquals(Errno.EIO.negated(), get(reader).result());
+        }
+        assertEquals(Errno.EIO.negated(), streamed.read(0, 1).result());
+    }
+
+    @Test
+    void shouldEndTheReadOfAnInterruptedThread() throws Exception {
+        LinkedBlockingQueue<Integer> results = new LinkedBlockingQueue<>();
+        LinkedBlockingQueue<Boolean> marks = new LinkedBlockingQueue<>();
+        Thread reader = new Thread(() -> {
+            results.add(streamed.read(HEAD_BYTES, 10).result());
+            marks.add(Thread.currentThread().isInterrupted());
+        });
+        reader.start();
+        ImageFixture.until("the reader waits", streamed.file::readerWaits);
+        reader.interrupt();
+        assertEquals(Errno.EINTR.negated(), results.poll(10, TimeUnit.SECONDS));
+        assertEquals(true, marks.poll(10, TimeUnit.SECONDS));
+        assertFalse(streamed.rank.hasWaitingReader());
+    }
+
+    // ---- the head ---------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldGiveTheHeadAgainWhateverWasReadSince() throws Exception {
+        byte[] head = bytes(3, HEAD_BYTES);
+        byte[] rest = bytes(4, 2000);
+        streamed.head(0, head);
+        streamed.bring(HEAD_BYTES, rest);
+        byte[] all = streamed.read(0, HEAD_BYTES + 2000).bytes();
+        assertArrayEquals(head, Arrays.copyOf(all, HEAD_BYTES));
+        assertArrayEquals(rest, Arrays.copyOfRange(all, HEAD_BYTES, all.length));
+        assertArrayEquals(Arrays.copyOf(head, 100), streamed.read(0, 100).bytes());
+        assertArrayEquals(
+                Arrays.copyOfRange(head, 4000, HEAD_BYTES),
+                streamed.read(4000, 96).bytes());
+        assertEquals(0, streamed.seeksRefused.get());
+    }
+
+    @Test
+    void shouldTakePiecesOfTheHeadInAnyOrder() throws Exception {
+        byte[] head = bytes(5, 300);
+        streamed.head(200, Arrays.copyOfRange(head, 200, 300));
+        CompletableFuture<Got> got = streamed.readAndWait(0, 300);
+        streamed.head(0, Arrays.copyOf(head, 100));
+        streamed.head(100, Arrays.copyOfRange(head, 100, 200));
+        assertArrayEquals(head, get(got).bytes());
+        assertEquals(300, streamed.file.size());
+    }
+
+    @Test
+    void shouldFailWhenTheHeadChangesBehindItsReader() throws Exception {
+        streamed.head(0, bytes(6, 100));
+        streamed.read(0, 50);
+        streamed.head(0, bytes(6, 100));
+        byte[] later = bytes(6, 100);
+        later[60] ^= 1;
+        streamed.head(0, later);
+        later[49] ^= 1;
+        refused(() -> streamed.head(0, later), "were changed after a restart had read them");
+        retained.head(0, bytes(6, 100));
+        retained.read(0, 100);
+        retained.head(0, later);
+        assertArrayEquals(later, retained.read(0, 100).bytes());
+    }
+
+    // ---- streamed and retained --------------------------------------------------------------------------------
+
+    @Test
+    void shouldFreeASlotAsSoonAsItWasRead() throws Exception {
+        Slot first = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
+        Slot second = streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
+        streamed.read(HEAD_BYTES, CHUNK_BYTES - HEAD_BYTES - 1);
+        assertEquals(List.of(), streamed.free);
+        streamed.read(CHUNK_BYTES - 1, 1);
+        assertEquals(List.of(first), streamed.free);
+        assertNull(first.file);
+        assertNull(streamed.file.holder(0));
+        streamed.read(CHUNK_BYTES, CHUNK_BYTES);
+        assertEquals(List.of(first, second), streamed.free);
+    }
+
+    @Test
+    void shouldFreeWhatAReaderSkips() throws Exception {
+        Slot skipped = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
+        streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
+        assertEquals(100, streamed.read(CHUNK_BYTES, 100).result());
+        assertEquals(List.of(skipped), streamed.free);
+    }
+
+    @Test
+    void shouldRefuseToReadAStreamTwice() throws Exception {
+        streamed.bring(HEAD_BYTES, bytes(9, 2000));
+        streamed.read(HEAD_BYTES, 1000);
+        assertEquals(Errno.ESPIPE.negated(), streamed.read(HEAD_BYTES + 999, 10).result());
+        assertEquals(1, streamed.seeksRefused.get());
+        assertEquals(1000, streamed.read(HEAD_BYTES + 1000, 1000).result());
+    }
+
+    @Test
+    void shouldReadARetainedFileAgainAndAgain() throws Exception {
+        byte[] bytes = bytes(10, 8000);
+        retained.bring(HEAD_BYTES, bytes);
+        for (int i = 0; i < 3; i++) {
+            assertArrayEquals(bytes, retained.read(HEAD_BYTES, 8000).bytes());
+            assertArrayEquals(
+                    Arrays.copyOfRange(bytes, 500, 600),
+                    retained.read(HEAD_BYTES + 500, 100).bytes());
+        }
+        assertEquals(List.of(), retained.free);
+        assertEquals(0, retained.seeksRefused.get());
+    }
+
+    @Test
+    void shouldFailWhenAStreamIsRewrittenBehindItsReader() throws Exception {
+        streamed.bring(HEAD_BYTES, bytes(11, 1000));
+        streamed.read(HEAD_BYTES, 500);
+        streamed.bring(HEAD_BYTES + 500, bytes(12, 100));
+        refused(
+                () -> streamed.advertise(HEAD_BYTES + 499, bytes(12, 100)),
+                "a streamed image cannot be rewritten behind its reader: configure the checkpointer as retained");
+        assertArrayEquals(bytes(12, 100), streamed.read(HEAD_BYTES + 500, 100).bytes());
+    }
+
+    @Test
+    void shouldFailWhenAStreamIsCutBehindItsReader() throws Exception {
+        streamed.bring(HEAD_BYTES, bytes(11, 1000));
+        streamed.read(HEAD_BYTES, 500);
+        streamed.file.truncated(HEAD_BYTES + 500);
+        refused(() -> streamed.file.truncated(HEAD_BYTES + 499), "bytes after a restart had read further");
+    }
+
+    @Test
+    void shouldFreeWhatIsPunchedOutOfARetainedFile() throws Exception {
+        Slot slot = retained.bring(HEAD_BYTES, bytes(13, 1000));
+        retained.file.punchHole(HEAD_BYTES, 999);
+        assertEquals(List.of(), retained.free);
+        retained.file.punchHole(HEAD_BYTES + 999, 1);
+        assertEquals(List.of(slot), retained.free);
+    }
+
+    // ---- size, holes, end -------------------------------------------------------------------------------------
+
+    @Test
+    void shouldGiveZerosForAGapOnlyAtTheEnd() throws Exception {
+        streamed.head(100, bytes(14, 10));
+        streamed.bring(20_000, bytes(15, 100));
+        CompletableFuture<Got> got = streamed.readAndWait(0, 30_000);
+        streamed.file.truncated(25_000);
+        ImageFixture.until("the reader looks again", () -> streamed.waits.get() >= 2);
+        assertFalse(got.isDone(), "a gap was read before the end, though it may still be filled");
+        streamed.file.end(25_000);
+        byte[] expected = new byte[25_000];
+        System.arraycopy(bytes(14, 10), 0, expected, 100, 10);
+        System.arraycopy(bytes(15, 100), 0, expected, 20_000, 100);
+        assertArrayEquals(expected, get(got).bytes());
+    }
+
+    @Test
+    void shouldGiveZerosWhereItWasCutAndExtendedAgain() throws Exception {
+        retained.head(0, bytes(16, HEAD_BYTES));
+        retained.bring(HEAD_BYTES, bytes(16, 5000));
+        retained.file.truncated(1000);
+        retained.file.truncated(6000);
+        retained.file.end(6000);
+        byte[] expected = Arrays.copyOf(bytes(16, 1000), 6000);
+        assertArrayEquals(expected, retained.read(0, 10_000).bytes());
+        assertEquals(1, retained.free.size());
+    }
+
+    @Test
+    void shouldFailWhenItEndsWithAnotherSizeThanAtTheSource() throws Exception {
+        streamed.head(0, bytes(17, 100));
+        refused(() -> streamed.file.end(101), "ends with 101 bytes at the source but with 100 here");
+        streamed.file.end(100);
+        assertTrue(streamed.file.hasEnded());
+    }
+
+    // ---- slots ------------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldJoinAPieceThatComesBeforeTheSlotThatItBelongsInto() throws Exception {
+        Slot holder = retained.advertise(HEAD_BYTES, bytes(18, 100));
+        Slot piece = retained.advertise(HEAD_BYTES + 50, bytes(19, 100));
+        retained.arrive(piece);
+        assertEquals(List.of(), retained.free, "the piece waits in its own chunk");
+        retained.arrive(holder);
+        assertEquals(List.of(piece), retained.free);
+        byte[] expected = Arrays.copyOf(bytes(18, 100), 150);
+        System.arraycopy(bytes(19, 100), 0, expected, 50, 100);
+        assertArrayEquals(expected, retained.read(HEAD_BYTES, 150).bytes());
+    }
+
+    @Test
+    void shouldFreeASlotThatWasGrantedForNothing() {
+        Slot holder = streamed.grant(3);
+        Slot piece = streamed.grant(3);
+        streamed.file.giveUp(holder);
+        assertEquals(List.of(), streamed.free, "a piece may still come into it");
+        streamed.file.giveUp(piece);
+        assertEquals(2, streamed.free.size());
+        assertNull(streamed.file.holder(3));
+    }
+
+    @Test
+    void shouldReadOnFromWhereAChunkWasMovedTo() throws Exception {
+        byte[] bytes = bytes(20, 5000);
+        Slot slot = streamed.bring(HEAD_BYTES, bytes);
+        assertTrue(streamed.file.canEvict(slot));
+        Slot staged = streamed.make();
+        Slots.grant(staged, Slot.Kind.STAGING, streamed.file, 0);
+        assertTrue(streamed.file.evict(slot, staged));
+        assertEquals(List.of(slot), streamed.free);
+        assertEquals(staged, streamed.file.holder(0));
+        assertArrayEquals(bytes, streamed.read(HEAD_BYTES, 5000).bytes());
+        assertEquals(List.of(slot, staged), streamed.free);
+    }
+
+    @Test
+    void shouldNotMoveAChunkThatIsWaitedForOrOnItsWay() throws Exception {
+        Slot slot = streamed.advertise(HEAD_BYTES, bytes(21, 100));
+        assertFalse(streamed.file.canEvict(slot), "on its way");
+        streamed.arrive(slot);
+        assertTrue(streamed.file.canEvict(slot));
+        Slot piece = streamed.grant(0);
+        assertFalse(streamed.file.canEvict(slot), "a piece comes into it");
+        streamed.file.giveUp(piece);
+        CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES + 5000, 10);
+        assertFalse(streamed.file.canEvict(slot), "a reader waits in its window");
+        streamed.file.fail("over");
+        get(got);
+    }
+
+    @Test
+    void shouldKeepARemovedFileForWhoHasItOpen() throws Exception {
+        Slot slot = streamed.bring(HEAD_BYTES, bytes(22, 100));
+        streamed.file.opened();
+        streamed.file.remove();
+        assertEquals(List.of(), streamed.free);
+        assertArrayEquals(bytes(22, 100), streamed.read(HEAD_BYTES, 100).bytes());
+        streamed.file.closed();
+        assertEquals(List.of(slot), streamed.free);
+        Slot late = streamed.bring(CHUNK_BYTES, bytes(22, 100));
+        assertEquals(List.of(slot, late), streamed.free, "nobody can read it any more");
+    }
+
+    @Test
+    void shouldFreeEverySlotOnceWhenItIsDiscarded() throws Exception {
+        Slot neverArrived = retained.advertise(HEAD_BYTES, bytes(23, 100));
+        Slot arrived = retained.bring(CHUNK_BYTES, bytes(23, 100));
+        Slot granted = retained.grant(5);
+        retained.file.discard();
+        assertEquals(3, retained.free.size());
+        assertTrue(retained.free.containsAll(List.of(neverArrived, arrived, granted)));
+    }
+
+    private static void refused(Executable step, String reason) {
+        ImageException e = assertThrows(ImageException.class, step);
+        assertTrue(e.getMessage().contains(reason), e.getMessage());
+        assertTrue(e.getMessage().contains("/m.1/rank-0/f"), e.getMessage());
+    }
+}

@@ -1,0 +1,207 @@
+package io.ppmr.target.image;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.target.slots.Slot;
+import io.ppmr.target.slots.Slots;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.agrona.BufferUtil;
+import org.agrona.UnsafeApi;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/** A file, slots to bring its bytes in as the session's agent and the transport would, and readers of it. */
+final class ImageFixture implements ImageListener {
+    static final int CHUNK_BYTES = 16 * 1024;
+    static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
+
+    final PoolGeometry geometry;
+    final RankImage rank;
+    final ArrivingFile file;
+    final List<Slot> free = new ArrayList<>();
+    final AtomicInteger granted = new AtomicInteger();
+    final AtomicInteger seeksRefused = new AtomicInteger();
+    final AtomicInteger waits = new AtomicInteger();
+    final AtomicLong bytesRead = new AtomicLong();
+    private final BufferPool pool;
+    private final Map<Slot, byte[]> underWay = new HashMap<>();
+    private final ByteBuffer headMemory = ByteBuffer.allocateDirect(HEAD_BYTES);
+    private int nextIndex;
+
+    ImageFixture(boolean streamed) {
+        this(streamed, 64);
+    }
+
+    ImageFixture(boolean streamed, int chunks) {
+        geometry = new PoolGeometry(CHUNK_BYTES, chunks);
+        pool = new BufferPool(geometry);
+        rank = new RankImage(0, streamed);
+        file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), this);
+    }
+
+    // ---- what the agent does ----------------------------------------------------------------------------------
+
+    /** A slot for a window: its holder's, or through the lane if it has one. */
+    Slot grant(long window) {
+        Slot slot = make();
+        Slots.grant(slot, Slot.Kind.LANE, file, window);
+        if (!file.addPiece(slot)) {
+            Slots.grant(slot, Slot.Kind.GENERAL, file, window);
+            file.hold(slot);
+        }
+        return slot;
+    }
+
+    Slot make() {
+        int chunk = pool.tryClaim();
+        granted.incrementAndGet();
+        int index = nextIndex++;
+        return Slots.make(index, chunk, pool.address(chunk));
+    }
+
+    /** Advertises bytes of one window. */
+    Slot advertise(long offset, byte[] bytes) throws ImageException {
+        Slot slot = grant(geometry.windowOf(offset));
+        advertise(slot, offset, bytes);
+        return slot;
+    }
+
+    void advertise(Slot slot, long offset, byte[] bytes) throws ImageException {
+        slot.offset = offset;
+        slot.lengthBytes = bytes.length;
+        underWay.put(slot, bytes);
+        file.advertised(slot);
+    }
+
+    /** The pull of an advertised slot ends. */
+    void arrive(Slot slot) {
+        byte[] bytes = underWay.remove(slot);
+        long to = slot.address() + geometry.offsetInWindow(slot.offset);
+        for (int i = 0; i < bytes.length; i++) {
+            UnsafeApi.putByte(to + i, bytes[i]);
+        }
+        file.arrived(slot);
+    }
+
+    /** Bytes of one window come. */
+    Slot bring(long offset, byte[] bytes) throws ImageException {
+        Slot slot = advertise(offset, bytes);
+        arrive(slot);
+        return slot;
+    }
+
+    void head(int position, byte[] bytes) throws ImageException {
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(HeadFrame.DATA_OFFSET + bytes.length));
+        HeadFrame.encode(frame, 0, 1, file.id(), position, bytes.length);
+        frame.putBytes(HeadFrame.DATA_OFFSET, bytes);
+        file.headArrived(new HeadFrame().wrap(frame, 0));
+    }
+
+    // ---- readers ----------------------------------------------------------------------------------------------
+
+    /** What a read gives: the bytes, or a negated errno. */
+    static final class Got {
+        private final int result;
+        private final byte[] bytes;
+
+        private Got(int result, byte[] bytes) {
+            this.result = result;
+            this.bytes = bytes;
+        }
+
+        int result() {
+            return result;
+        }
+
+        byte[] bytes() {
+            return bytes;
+        }
+    }
+
+    Got read(long offset, int lengthBytes) {
+        ByteBuffer into = ByteBuffer.allocateDirect(Math.max(1, lengthBytes));
+        int result = file.read(BufferUtil.address(into), lengthBytes, offset);
+        byte[] bytes = new byte[Math.max(0, result)];
+        into.get(0, bytes);
+        return new Got(result, bytes);
+    }
+
+    /** A read on a thread of its own. */
+    CompletableFuture<Got> readLater(long offset, int lengthBytes) {
+        CompletableFuture<Got> got = new CompletableFuture<>();
+        Thread thread = new Thread(() -> got.complete(read(offset, lengthBytes)), "reader");
+        thread.setDaemon(true);
+        thread.start();
+        return got;
+    }
+
+    /** The same, once the reader waits. */
+    CompletableFuture<Got> readAndWait(long offset, int lengthBytes) {
+        CompletableFuture<Got> got = readLater(offset, lengthBytes);
+        until("the reader waits", () -> file.readerWaitsIn(geometry.windowOf(offset)) && rank.hasWaitingReader());
+        return got;
+    }
+
+    static Got get(CompletableFuture<Got> got) throws Exception {
+        return got.get(15, TimeUnit.SECONDS);
+    }
+
+    static void until(String what, BooleanSupplier condition) {
+        long deadlineNs = System.nanoTime() + DEADLINE_NS;
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() - deadlineNs >= 0) {
+                throw new AssertionError("not within 15 s: " + what);
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+    }
+
+    /** Bytes that differ from place to place. */
+    static byte[] bytes(int seed, int lengthBytes) {
+        byte[] bytes = new byte[lengthBytes];
+        for (int i = 0; i < lengthBytes; i++) {
+            bytes[i] = (byte) (seed * 31 + i * 7 + i / 251 + 1);
+        }
+        return bytes;
+    }
+
+    // ---- what the file says -----------------------------------------------------------------------------------
+
+    @Override
+    public void slotFree(Slot slot) {
+        if (free.contains(slot)) {
+            throw new AssertionError(slot + " was freed twice");
+        }
+        free.add(slot);
+        pool.giveUp(slot.chunk());
+    }
+
+    @Override
+    public void readerWaits(ArrivingFile waitedFor) {
+        waits.incrementAndGet();
+    }
+
+    @Override
+    public void uncoveredStreams(int change) {}
+
+    @Override
+    public void bytesRead(long bytes) {
+        bytesRead.addAndGet(bytes);
+    }
+
+    @Override
+    public void seekRefused(ArrivingFile refusedBy, long offset) {
+        seeksRefused.incrementAndGet();
+    }
+}
