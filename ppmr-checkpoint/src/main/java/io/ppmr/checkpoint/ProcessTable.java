@@ -29,13 +29,15 @@ public final class ProcessTable {
     /** Looking at all processes, again and again, takes at most one part in so many of one core. */
     private static final int LOOKING_SHARE = 50;
 
+    static final long NO_LOOK = 0;
+
     private static final long MIN_LOOK_NS = 10_000_000;
 
     private final String bootId;
-    private Look lastLook = new Look(System.nanoTime(), List.of());
+    private Look lastLook = new Look(NO_LOOK, System.nanoTime(), List.of());
 
     /** All processes, and until when they need not be looked at again. */
-    private record Look(long validToNs, List<ProcStat> all) {}
+    record Look(long number, long validToNs, List<ProcStat> all) {}
 
     public ProcessTable() {
         try {
@@ -126,36 +128,41 @@ public final class ProcessTable {
     }
 
     /**
-     * The process, its living descendants and the members of its session as they were a moment ago. However many ranks
-     * ask, and however many processes the node has, the node's cores stay with those who move bytes.
+     * All processes as they were a moment ago, the same look until they are looked at anew. However many ranks ask, and
+     * however many processes the node has, its cores stay with those who move bytes.
      */
-    List<ProcessIdentity> familyLately(ProcessIdentity root) {
-        List<ProcStat> all = lately();
+    synchronized Look lately() {
+        long startNs = System.nanoTime();
+        if (startNs - lastLook.validToNs() >= 0) {
+            List<ProcStat> all = scan(stat -> true);
+            long endNs = System.nanoTime();
+            long validToNs = endNs + Math.max(MIN_LOOK_NS, (endNs - startNs) * LOOKING_SHARE);
+            lastLook = new Look(lastLook.number() + 1, validToNs, all);
+        }
+        return lastLook;
+    }
+
+    /** Of a look: the process, its descendants and the members of its session that still live. */
+    List<ProcessIdentity> family(ProcessIdentity root, Look look) {
         Set<Integer> pids = new LinkedHashSet<>(Set.of(root.pid()));
         boolean more = true;
         while (more) {
             more = false;
-            for (ProcStat stat : all) {
+            for (ProcStat stat : look.all()) {
                 if (stat.session() == root.pid() || pids.contains(stat.parent())) {
                     more |= pids.add(stat.pid());
                 }
             }
         }
-        return all.stream()
-                .filter(stat -> pids.contains(stat.pid()))
-                .flatMap(stat ->
-                        find(stat.pid()).filter(process -> process.startTimeTicks() == stat.startTimeTicks()).stream())
-                .toList();
-    }
-
-    private synchronized List<ProcStat> lately() {
-        long startNs = System.nanoTime();
-        if (startNs - lastLook.validToNs() >= 0) {
-            List<ProcStat> all = scan(stat -> true);
-            long endNs = System.nanoTime();
-            lastLook = new Look(endNs + Math.max(MIN_LOOK_NS, (endNs - startNs) * LOOKING_SHARE), all);
+        List<ProcessIdentity> family = new ArrayList<>();
+        for (ProcStat stat : look.all()) {
+            if (pids.contains(stat.pid())) {
+                find(stat.pid())
+                        .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
+                        .ifPresent(family::add);
+            }
         }
-        return lastLook.all();
+        return family;
     }
 
     /** All living processes of a PID namespace, by PID; nested namespaces not included. */

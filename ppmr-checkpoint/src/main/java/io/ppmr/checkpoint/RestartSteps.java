@@ -47,7 +47,7 @@ final class RestartSteps implements RunningCommand.Steps {
     @Override
     public boolean succeeded(ToolProcess tool) throws CheckpointException {
         // Remembered while the tool runs: what it has made cannot be told from strangers once it is gone.
-        seen.addAll(tool.membersLately());
+        seen.addAll(tool.newMembers());
         boolean done = finder.succeeded(tool);
         if (done) {
             seen.addAll(finder.restored(tool));

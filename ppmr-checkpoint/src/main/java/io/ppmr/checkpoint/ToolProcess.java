@@ -31,6 +31,7 @@ final class ToolProcess {
     private final Path output;
     private final long startedNotBeforeTicks;
     private final ProcessTable table;
+    private long lastLook = ProcessTable.NO_LOOK;
 
     private ToolProcess(String name, Process process, Path output, long startedNotBeforeTicks, ProcessTable table) {
         this.name = name;
@@ -109,9 +110,16 @@ final class ToolProcess {
         return new ArrayList<>(members);
     }
 
-    /** As {@link #members}, but while the tool lives they may be those of a moment ago: cheap enough to ask often. */
-    List<ProcessIdentity> membersLately() {
-        return identity().map(table::familyLately).orElseGet(this::members);
+    /** Those of {@link #members} that were not there before, as far as was looked: cheap enough to ask often. */
+    List<ProcessIdentity> newMembers() {
+        ProcessTable.Look look = table.lately();
+        boolean alive = process.isAlive();
+        if (alive && look.number() == lastLook) {
+            return List.of();
+        }
+        lastLook = look.number();
+        Optional<ProcessIdentity> own = alive ? identity() : Optional.empty();
+        return own.map(root -> table.family(root, look)).orElseGet(this::members);
     }
 
     /** How it ended, with the end of its output and of its log, in one line. */
