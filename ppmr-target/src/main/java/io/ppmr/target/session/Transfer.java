@@ -120,7 +120,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
 
     /** Whether every byte of every rank has come and was checked. */
     public boolean complete() {
-        return images.complete() && pulls.underWay() == 0;
+        return images.complete() && pulls.underWay() == 0 && failure.get() == null;
     }
 
     /** Fails the migration; the first reason counts. Any thread. */
@@ -355,8 +355,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
 
     @Override
     public void pullFailed(long pullId, String reason) {
-        pulls.failed(pullId);
         fail(reason);
+        pulls.failed(pullId);
     }
 
     @Override
