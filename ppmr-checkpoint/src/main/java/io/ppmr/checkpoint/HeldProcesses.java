@@ -57,11 +57,20 @@ public final class HeldProcesses implements HeldRank {
     @Override
     public void release() throws CheckpointException {
         // Children first: a parent that runs finds its children running.
+        CheckpointException failure = null;
         for (int i = processes.size() - 1; i >= 0; i--) {
-            if (!signals.send(Signal.CONT, processes.get(i))) {
-                throw new CheckpointException("rank " + rank + " cannot go on: PID "
-                        + processes.get(i).pid() + " is gone");
+            try {
+                if (!signals.send(Signal.CONT, processes.get(i))) {
+                    throw new CheckpointException("rank " + rank + " cannot go on as it was: PID "
+                            + processes.get(i).pid() + " is gone");
+                }
+            } catch (CheckpointException e) {
+                // The others go on all the same; the first failure is reported at the end.
+                failure = failure == null ? e : failure;
             }
+        }
+        if (failure != null) {
+            throw failure;
         }
     }
 

@@ -10,12 +10,15 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What is known of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
  * watches is told of each step.
  */
 final class MigrationRecord {
+    private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
     private static final double NANOS = 1e9;
 
     private final String id;
@@ -96,13 +99,19 @@ final class MigrationRecord {
     }
 
     private void tell() {
-        watcher.accept(new MigrationProgress(
+        MigrationProgress progress = new MigrationProgress(
                 step,
                 sentBytes.getAsLong(),
                 atTarget.arrivedBytes(),
                 atTarget.readBytes(),
                 atTarget.stagedBytes(),
-                seconds(System.nanoTime())));
+                seconds(System.nanoTime()));
+        try {
+            watcher.accept(progress);
+        } catch (RuntimeException e) {
+            // Whoever only watches must not stop a migration.
+            LOG.warn("migration {}: somebody who watches it fails: {}", id, e.toString());
+        }
     }
 
     private double seconds(long timeNs) {

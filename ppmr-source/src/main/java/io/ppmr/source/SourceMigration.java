@@ -34,7 +34,7 @@ final class SourceMigration {
     private static final Duration POLL = Duration.ofMillis(5);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final long RELEASE_WAIT_S = 20;
-    private static final long ROLL_BACK_WAIT_S = 60;
+    private static final Duration TELL_DEADLINE = Duration.ofSeconds(60);
 
     private final String id;
     private final Job job;
@@ -63,23 +63,20 @@ final class SourceMigration {
     }
 
     /** Runs the migration to its end; whatever goes wrong before the commit, the originals go on. */
-    MigrationReport run() throws InterruptedException {
+    MigrationReport run() {
         try {
             String refusal = prepare();
             if (refusal != null) {
                 return journal.report(Outcome.REFUSED, refusal);
             }
         } catch (IOException | CheckpointException e) {
-            return rollBack(e.getMessage());
+            return rollBack(String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {
             LOG.error("migration {}: a defect of this service", id, e);
             return rollBack("the source's service has failed: " + e);
         } catch (InterruptedException e) {
-            try {
-                return rollBack("the source's service ends");
-            } finally {
-                Thread.currentThread().interrupt();
-            }
+            Thread.currentThread().interrupt();
+            return rollBack("the source's service ends");
         }
         return commit();
     }
@@ -170,63 +167,101 @@ final class SourceMigration {
         return false;
     }
 
-    private MigrationReport commit() throws InterruptedException {
+    /** The point of no return: from the first original that is ended on, the only way is forward. */
+    private MigrationReport commit() {
         journal.step(Step.COMMIT);
-        try {
-            for (HeldRank original : originals) {
-                original.requireHeld();
-            }
-        } catch (CheckpointException e) {
-            return rollBack("an original is not held any more: " + e.getMessage());
-        }
-        boolean anyLeft = false;
         for (HeldRank original : originals) {
             try {
-                original.end(END_DEADLINE);
-            } catch (CheckpointException e) {
-                anyLeft = true;
-                LOG.error("migration {}: the original of rank {} is left: {}", id, original.rank(), e.getMessage());
+                original.requireHeld();
+            } catch (CheckpointException | RuntimeException e) {
+                return rollBack("an original is not held any more: " + e.getMessage());
             }
         }
-        if (anyLeft) {
-            // A copy must not run beside an original: the ranks stay held on the target until an operator has looked.
+        boolean interrupted = Thread.interrupted();
+        try {
+            boolean anyLeft = false;
+            for (HeldRank original : originals) {
+                try {
+                    original.end(END_DEADLINE);
+                } catch (CheckpointException | RuntimeException e) {
+                    anyLeft = true;
+                    LOG.error("migration {}: the original of rank {} is left: {}", id, original.rank(), e.getMessage());
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                }
+            }
+            // A copy must not run beside an original: then the ranks stay held on the target until somebody has looked.
+            String failure = anyLeft
+                    ? "an original could not be ended; the restored ranks stay held on the target"
+                    : session.tellCommit(id, settings.decisionDeadline());
+            journal.step(Step.DONE);
+            return failure == null ? journal.report(Outcome.COMMITTED, "") : journal.report(Outcome.IN_DOUBT, failure);
+        } finally {
             close();
-            return journal.report(
-                    Outcome.IN_DOUBT, "an original could not be ended; the restored ranks stay held on the target");
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
-        String failure = session.tellCommit(id, settings.decisionDeadline());
-        journal.step(Step.DONE);
-        close();
-        return failure == null ? journal.report(Outcome.COMMITTED, "") : journal.report(Outcome.IN_DOUBT, failure);
     }
 
-    private MigrationReport rollBack(String reason) throws InterruptedException {
+    private MigrationReport rollBack(String reason) {
         LOG.warn("migration {}: rolling back: {}", id, reason);
+        boolean interrupted = Thread.interrupted();
         journal.step(Step.ROLL_BACK);
-        session.fail(reason);
-        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
-            checkpoint.getValue().cancel();
-            try {
-                HeldRank late = checkpoint.getValue().await(END_DEADLINE);
-                if (late != null) {
-                    originals.add(late);
-                }
-            } catch (CheckpointException e) {
-                LOG.info("migration {}: rank {}: {}", id, checkpoint.getKey(), e.getMessage());
+        try {
+            session.fail(reason);
+            interrupted |= endCheckpoints();
+        } finally {
+            // Whatever else fails. The target sets no copy going without a commit, so nobody has to be waited for.
+            releaseOriginals();
+        }
+        try {
+            String unsure = session.tellRollBack(id, reason, TELL_DEADLINE);
+            if (unsure != null) {
+                LOG.warn("migration {}: the target has not confirmed the rollback: {}", id, unsure);
+            }
+        } finally {
+            close();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
             }
         }
-        String unsure = session.tellRollBack(id, reason, Duration.ofSeconds(ROLL_BACK_WAIT_S));
-        if (unsure != null) {
-            LOG.warn(
-                    "migration {}: the target has not confirmed the rollback ({}); without a commit it never sets a "
-                            + "copy going",
-                    id,
-                    unsure);
+        journal.step(Step.DONE);
+        return journal.report(Outcome.ROLLED_BACK, reason);
+    }
+
+    /** Cancels every checkpoint that is under way, then waits for all of them; whether it was interrupted. */
+    private boolean endCheckpoints() {
+        boolean interrupted = false;
+        checkpoints.values().forEach(RankCommand::cancel);
+        long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
+        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
+            try {
+                Duration left = Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime()));
+                HeldRank late = checkpoint.getValue().await(left);
+                if (late != null) {
+                    originals.add(late);
+                } else {
+                    LOG.error(
+                            "migration {}: the checkpoint of rank {} has not ended within {}; look after its process",
+                            id,
+                            checkpoint.getKey(),
+                            END_DEADLINE);
+                }
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.info("migration {}: rank {}: {}", id, checkpoint.getKey(), e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
         }
+        return interrupted;
+    }
+
+    private void releaseOriginals() {
         for (HeldRank original : originals) {
             try {
                 original.release();
-            } catch (CheckpointException e) {
+            } catch (CheckpointException | RuntimeException e) {
                 LOG.error(
                         "migration {}: the original of rank {} cannot be set going: {}",
                         id,
@@ -234,9 +269,6 @@ final class SourceMigration {
                         e.getMessage());
             }
         }
-        close();
-        journal.step(Step.DONE);
-        return journal.report(Outcome.ROLLED_BACK, reason);
     }
 
     private void close() {

@@ -41,6 +41,7 @@ final class SourceSession {
     private final String directory;
     private final int attempt;
     private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
+    private final BlockingQueue<SessionEvent> pauses = new LinkedBlockingQueue<>();
     private ControlLink link;
     private SessionAgent agent;
     private RegionExporter exporter;
@@ -106,7 +107,7 @@ final class SourceSession {
                 job.user().uid(),
                 job.user().gid(),
                 ranks));
-        SessionEvent answer = events.poll(ACCEPT_DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+        SessionEvent answer = awaitAnswer();
         if (!(answer instanceof SessionEvent.Said said)) {
             throw new IOException("target " + settings.target() + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
@@ -121,6 +122,16 @@ final class SourceSession {
         journal.clock(beforeNs, accept.clockNs(), System.nanoTime());
         show(job, ranks);
         return null;
+    }
+
+    /** The answer to Begin; progress may come before it. */
+    private SessionEvent awaitAnswer() throws InterruptedException {
+        long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
+        SessionEvent answer;
+        do {
+            answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+        } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
+        return answer;
     }
 
     private void show(Job job, List<Integer> ranks) throws IOException {
@@ -155,29 +166,46 @@ final class SourceSession {
         }
     }
 
-    /** Tells the target that the originals are gone; connects again if it must. Null, or why it could not be told. */
-    String tellCommit(String migrationId, Duration deadline) throws InterruptedException {
-        long deadlineNs = System.nanoTime() + deadline.toNanos();
-        String failure = tell(link, new ControlMessage.Commit(migrationId), ControlMessage.Committed.class, events);
-        while (failure != null && System.nanoTime() - deadlineNs < 0) {
-            LOG.error("migration {}: the target could not be told to go on ({}); trying again", migrationId, failure);
-            events.poll(RECONNECT_PAUSE.toMillis(), TimeUnit.MILLISECONDS);
-            failure = tellAgain(new ControlMessage.Commit(migrationId), ControlMessage.Committed.class);
-        }
-        return failure;
+    /**
+     * Tells the target that the originals are gone; connects again if it must, and does not let itself be interrupted.
+     * Null, or why it could not be told.
+     */
+    String tellCommit(String migrationId, Duration deadline) {
+        ControlMessage commit = new ControlMessage.Commit(migrationId);
+        return tellUntil(commit, ControlMessage.Committed.class, deadline, settings.silenceLimit());
     }
 
     /** Tells the target to give up. Null, or why it has not confirmed. */
-    String tellRollBack(String migrationId, String reason, Duration atMost) throws InterruptedException {
+    String tellRollBack(String migrationId, String reason, Duration atMost) {
         if (link == null || agent == null) {
             return null;
         }
-        return tell(
-                link,
-                new ControlMessage.RollBack(migrationId, reason),
-                ControlMessage.RolledBack.class,
-                events,
-                atMost);
+        ControlMessage rollBack = new ControlMessage.RollBack(migrationId, reason);
+        return tellUntil(rollBack, ControlMessage.RolledBack.class, atMost, atMost);
+    }
+
+    private String tellUntil(
+            ControlMessage message, Class<? extends ControlMessage> answer, Duration deadline, Duration first) {
+        long deadlineNs = System.nanoTime() + deadline.toNanos();
+        boolean interrupted = false;
+        String failure = "not tried";
+        boolean again = false;
+        while (failure != null && System.nanoTime() - deadlineNs < 0) {
+            try {
+                if (again) {
+                    LOG.warn("{} has not reached the target ({}); trying again", message, failure);
+                    pauses.poll(RECONNECT_PAUSE.toMillis(), TimeUnit.MILLISECONDS);
+                }
+                failure = again ? tellAgain(message, answer) : tell(link, message, answer, events, first);
+                again = true;
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return failure;
     }
 
     private String tellAgain(ControlMessage message, Class<? extends ControlMessage> answer)
@@ -188,22 +216,13 @@ final class SourceSession {
             SessionAgent talker = new SessionAgent(again, claims, answers::add);
             talker.start();
             try {
-                return tell(again, message, answer, answers);
+                return tell(again, message, answer, answers, settings.silenceLimit());
             } finally {
                 talker.stop();
             }
         } catch (IOException e) {
             return e.getMessage();
         }
-    }
-
-    private String tell(
-            ControlLink to,
-            ControlMessage message,
-            Class<? extends ControlMessage> answer,
-            BlockingQueue<SessionEvent> answers)
-            throws InterruptedException {
-        return tell(to, message, answer, answers, settings.silenceLimit());
     }
 
     private static String tell(
@@ -232,7 +251,11 @@ final class SourceSession {
                 return null;
             }
             if (said instanceof ControlMessage.Refuse refuse) {
-                return refuse.reason();
+                // A target that knows nothing of the migration any more has nothing to give up.
+                return message instanceof ControlMessage.RollBack ? null : refuse.reason();
+            }
+            if (said instanceof ControlMessage.Failed failed && message instanceof ControlMessage.Commit) {
+                return "the target fails: " + failed.reason();
             }
         }
     }

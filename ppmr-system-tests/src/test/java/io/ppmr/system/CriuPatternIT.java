@@ -13,8 +13,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * CRIU's calls, one by one: a dozen files, the pages by splice, the inventory last; the restore opens the inventory first
- * and reads the pages at one go.
+ * CRIU's calls, one by one: a dozen files, the pages by splice, the inventory last; the restore opens the inventory
+ * first and reads the pages at one go.
  */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CriuPatternIT {

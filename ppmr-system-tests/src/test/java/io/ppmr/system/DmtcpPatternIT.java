@@ -11,8 +11,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * DMTCP's calls, one by one: several processes write into one directory under temporary names, which they change after a
- * barrier over all; the restart reads the heads of all images before the rest of any.
+ * DMTCP's calls, one by one: several processes write into one directory under temporary names, which they change after
+ * a barrier over all; the restart reads the heads of all images before the rest of any.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class DmtcpPatternIT {

@@ -74,6 +74,9 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
         for (int i = 0; i < count; i++) {
             channels[i] = arriving.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
             if (channels[i] == null) {
+                for (int got = 0; got < i; got++) {
+                    closeQuietly(channels[got]);
+                }
                 throw new IOException("only " + i + " of " + count + " data connections came within " + atMost);
             }
         }
@@ -113,7 +116,9 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
                     new Handshake(channel, authenticator, System.nanoTime() + HANDSHAKE_NS).asTarget(this);
             if (accepted.kind() == ConnectionKind.DATA) {
                 BlockingQueue<SocketChannel> arriving = dataConnections.get(accepted.session());
-                handedOver = arriving != null && arriving.add(channel);
+                handedOver = arriving != null
+                        && arriving.add(channel)
+                        && (dataConnections.containsKey(accepted.session()) || !arriving.remove(channel));
             } else {
                 handedOver = true;
                 serveControl(channel, accepted.session());

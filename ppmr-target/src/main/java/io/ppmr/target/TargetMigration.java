@@ -52,6 +52,7 @@ final class TargetMigration {
     private final Path workRoot;
     private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
     private final List<HeldRank> restored = new ArrayList<>();
+    private volatile boolean prepared;
 
     TargetMigration(
             Begin begin,
@@ -73,32 +74,55 @@ final class TargetMigration {
         this.workRoot = settings.workDirectory().resolve(directory);
     }
 
+    /** Whether only the source's word ends it now. Any thread. */
+    boolean isPrepared() {
+        return prepared;
+    }
+
+    /** Fails it, unless it is prepared. Any thread. */
+    void giveUp(String reason) {
+        if (!prepared) {
+            transfer.fail(reason);
+        }
+    }
+
     /** How a migration ended here. */
     enum Outcome {
         COMMITTED,
         ROLLED_BACK
     }
 
-    /** Runs the migration to its end. */
+    /** Runs the migration to its end. Once prepared is said, only the source's word rolls it back. */
     Outcome run() throws InterruptedException {
-        String failure;
-        try {
-            link.send(new ControlMessage.Accept(System.nanoTime()));
-            startRestarts();
-            failure = awaitPrepared();
-            if (failure == null) {
-                link.send(new ControlMessage.Prepared(transfer.report(ResidentMemory.peakBytes())));
-                LOG.info("migration {}: all ranks are restored and held", begin.migrationId());
-                return decide();
-            }
-        } catch (IOException | CheckpointException e) {
-            failure = e.getMessage();
-        } catch (RuntimeException e) {
-            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
-            failure = "the target's service has failed: " + e;
+        String failure = prepare();
+        if (failure == null) {
+            return decide();
         }
         rollBack(failure);
         return Outcome.ROLLED_BACK;
+    }
+
+    /** Everything up to the vote; gives why there cannot be one, or null. */
+    private String prepare() throws InterruptedException {
+        try {
+            link.send(new ControlMessage.Accept(System.nanoTime()));
+            startRestarts();
+            String failure = awaitPrepared();
+            if (failure == null) {
+                failure = failureIn(events.poll());
+            }
+            if (failure == null) {
+                prepared = true;
+                link.send(new ControlMessage.Prepared(transfer.report(ResidentMemory.peakBytes())));
+                LOG.info("migration {}: all ranks are restored and held", begin.migrationId());
+            }
+            return failure;
+        } catch (IOException | CheckpointException e) {
+            return String.valueOf(e.getMessage());
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
+            return "the target's service has failed: " + e;
+        }
     }
 
     private void startRestarts() throws IOException, CheckpointException {
@@ -181,16 +205,21 @@ final class TargetMigration {
     }
 
     private void commit() {
+        List<String> notGoing = new ArrayList<>();
         for (HeldRank rank : restored) {
             try {
                 rank.release();
-            } catch (CheckpointException e) {
-                LOG.error("rank {} could not be set going: {}", rank.rank(), e.getMessage());
+            } catch (CheckpointException | RuntimeException e) {
+                notGoing.add("rank " + rank.rank() + " could not be set going: " + e.getMessage());
+                LOG.error("migration {}: {}", begin.migrationId(), notGoing.get(notGoing.size() - 1));
             }
         }
         agent.conversationOver();
-        say(new ControlMessage.Committed(begin.migrationId()));
-        LOG.info("migration {}: committed, {} ranks run here", begin.migrationId(), restored.size());
+        say(
+                notGoing.isEmpty()
+                        ? new ControlMessage.Committed(begin.migrationId())
+                        : new ControlMessage.Failed(String.join("; ", notGoing)));
+        LOG.info("migration {}: committed, {} ranks run here", begin.migrationId(), restored.size() - notGoing.size());
     }
 
     private void rollBack(String reason) throws InterruptedException {
@@ -205,14 +234,14 @@ final class TargetMigration {
                 if (late != null) {
                     restored.add(late);
                 }
-            } catch (CheckpointException e) {
+            } catch (CheckpointException | RuntimeException e) {
                 LOG.info("a restart ended: {}", e.getMessage());
             }
         }
         for (HeldRank rank : restored) {
             try {
                 rank.end(END_DEADLINE);
-            } catch (CheckpointException e) {
+            } catch (CheckpointException | RuntimeException e) {
                 LOG.error("rank {} could not be ended, end it by hand: {}", rank.rank(), e.getMessage());
             }
         }

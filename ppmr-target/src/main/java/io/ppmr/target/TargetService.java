@@ -29,11 +29,13 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -44,6 +46,9 @@ import org.slf4j.LoggerFactory;
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
     private static final long FIRST_MESSAGE_S = 10;
+    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
+    private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
     private final PullerFactory pullers;
@@ -57,6 +62,7 @@ public final class TargetService implements AutoCloseable {
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
+    private volatile TargetMigration running;
     private FuseMount mount;
     private PeerListener listener;
 
@@ -110,10 +116,22 @@ public final class TargetService implements AutoCloseable {
         return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
     }
 
+    /** Ends the service; a migration that is not prepared is rolled back first. */
     @Override
     public void close() throws IOException {
         if (listener != null) {
             listener.close();
+        }
+        TargetMigration migration = running;
+        if (migration != null) {
+            migration.giveUp("the target's service ends");
+        }
+        long deadlineNs = System.nanoTime() + CLOSE_NS;
+        while (running != null && !running.isPrepared() && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(CLOSE_POLL_NS);
+        }
+        if (running != null) {
+            LOG.error("migration {} is not over: its restored ranks stay held on this node", busyWith.get());
         }
         if (mount != null) {
             mount.close();
@@ -154,11 +172,21 @@ public final class TargetService implements AutoCloseable {
             link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
         } else {
             waiting.add(said);
-            link.send(
-                    said.message() instanceof ControlMessage.Commit
-                            ? new ControlMessage.Committed(id)
-                            : new ControlMessage.RolledBack(id));
+            link.send(awaitOutcome(id));
         }
+    }
+
+    /** What became of a migration that was in doubt until now. */
+    private ControlMessage awaitOutcome(String id) {
+        long deadlineNs = System.nanoTime() + settings.silenceLimit().toNanos();
+        while (!outcomes.containsKey(id) && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(CLOSE_POLL_NS);
+        }
+        Outcome outcome = outcomes.get(id);
+        if (outcome == null) {
+            return new ControlMessage.Failed("migration " + id + " has not ended within " + settings.silenceLimit());
+        }
+        return outcome == Outcome.COMMITTED ? new ControlMessage.Committed(id) : new ControlMessage.RolledBack(id);
     }
 
     private void begin(
@@ -208,7 +236,11 @@ public final class TargetService implements AutoCloseable {
                             begin.ranks()),
                     pullListener -> pullers.create(pool, data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
-        } catch (ErrnoException e) {
+        } catch (ErrnoException | RuntimeException e) {
+            for (SocketChannel channel : data) {
+                channel.close();
+            }
+            view.removeTree(directory);
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }
         agent.begin(transfer);
@@ -217,6 +249,7 @@ public final class TargetService implements AutoCloseable {
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
         long startNs = System.nanoTime();
+        running = migration;
         try {
             Outcome outcome = migration.run();
             outcomes.put(begin.migrationId(), outcome);
@@ -229,6 +262,7 @@ public final class TargetService implements AutoCloseable {
             inDoubt.remove(begin.migrationId());
             migration.close();
             view.remove(directory);
+            running = null;
         }
     }
 
@@ -236,6 +270,14 @@ public final class TargetService implements AutoCloseable {
         if (begin.chunkBytes() != settings.pool().chunkBytes()) {
             return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
                     + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
+        }
+        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
+            return "it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
+                    + " are served";
+        }
+        if (begin.ranks().isEmpty()
+                || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
+            return "its plan names no rank, or one twice";
         }
         if (begin.uid() == 0 && !settings.allowRootJobs()) {
             return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";

@@ -105,6 +105,7 @@ public final class ControlLink implements AutoCloseable {
      * @throws IOException if there is no room before the silence limit, or the link is closed
      */
     public int claim(int lengthBytes) throws IOException {
+        requireAlive();
         int index = ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
         if (index > 0) {
             return index;
@@ -112,21 +113,46 @@ public final class ControlLink implements AutoCloseable {
         long deadlineNs = System.nanoTime() + silenceLimitNs;
         wake();
         while (index <= 0) {
-            if (closed) {
-                throw new IOException("control connection to " + peer + " is closed");
-            }
-            if (System.nanoTime() - deadlineNs > 0) {
-                throw new IOException("control connection to " + peer + " took no frame for "
-                        + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is cut");
-            }
-            if (Thread.currentThread() == agentThread) {
-                pump();
-            } else {
-                LockSupport.parkNanos(SEND_PAUSE_NS);
-            }
+            awaitRoom(deadlineNs);
             index = ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
         }
         return index;
+    }
+
+    /** Waits a moment for room in the ring, on any thread, the agent's too; throws at the deadline. */
+    public void awaitRoom(long deadlineNs) throws IOException {
+        requireAlive();
+        if (System.nanoTime() - deadlineNs > 0) {
+            throw new IOException("control connection to " + peer + " took no frame for "
+                    + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is cut");
+        }
+        if (Thread.currentThread() == agentThread) {
+            pump();
+        } else {
+            LockSupport.parkNanos(SEND_PAUSE_NS);
+        }
+    }
+
+    /** How long a sender may wait for room. */
+    public long silenceLimitNs() {
+        return silenceLimitNs;
+    }
+
+    /** As {@link #claim} but without waiting: 0 or less if there is no room now. For use under a lock. */
+    public int tryClaim(int lengthBytes) throws IOException {
+        requireAlive();
+        return ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
+    }
+
+    /** The agent has ended: nothing that is handed over would be sent any more. */
+    public void dead() {
+        closed = true;
+    }
+
+    private void requireAlive() throws IOException {
+        if (closed) {
+            throw new IOException("control connection to " + peer + " is closed");
+        }
     }
 
     /** The buffer in which a claimed index lies. */

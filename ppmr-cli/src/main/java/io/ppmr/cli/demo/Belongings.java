@@ -16,6 +16,7 @@ final class Belongings implements AutoCloseable {
     private final Complaints complaints;
     private final Deque<AutoCloseable> all = new ArrayDeque<>();
     private boolean closed;
+    private volatile boolean early;
 
     Belongings(Complaints complaints) {
         this.complaints = complaints;
@@ -38,8 +39,15 @@ final class Belongings implements AutoCloseable {
         }
     }
 
-    synchronized boolean closed() {
-        return closed;
+    /** Closes all while somebody still works with them. */
+    void closeEarly() {
+        early = true;
+        close();
+    }
+
+    /** Whether that has happened, so that failures are no news. */
+    boolean closedEarly() {
+        return early;
     }
 
     @Override

@@ -66,12 +66,17 @@ public final class DemoCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         PrintWriter err = spec.commandLine().getErr();
         List<Shown> wanted = checkpointer == null ? List.of(Shown.values()) : List.of(checkpointer);
+        Belongings belongings = new Belongings(text -> err.println("ppmr: " + text));
+        Runtime.getRuntime().addShutdownHook(new Thread(belongings::closeEarly, "demo-end"));
         DemoReport report;
-        try (Belongings belongings = new Belongings(text -> err.println("ppmr: " + text))) {
-            Thread hook = new Thread(belongings::close, "demo-end");
-            Runtime.getRuntime().addShutdownHook(hook);
-            Demo demo = new Demo(out, belongings, processes, sizeBytes);
-            report = demo.run(wanted, checkpointer != null);
+        try (belongings) {
+            report = new Demo(out, belongings, processes, sizeBytes).run(wanted, checkpointer != null);
+        } catch (IOException | IllegalStateException | CommandFailure e) {
+            // What is taken away under the demo's feet fails in many ways, which nobody who pressed Ctrl-C asks for.
+            if (belongings.closedEarly()) {
+                throw new CommandFailure(ExitCode.FAILED, "told to end: the nodes and all in them are taken away", e);
+            }
+            throw e;
         }
         if (json != null) {
             report.write(json);

@@ -1,9 +1,9 @@
 package io.ppmr.cli.demo;
 
 import io.ppmr.checkpoint.NativePrograms;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
@@ -25,9 +25,11 @@ public record JavaCommand(List<String> words) {
     public static JavaCommand from(Map<String, String> environment, Path nativePrograms) {
         List<String> words = new ArrayList<>();
         words.add(environment.getOrDefault("PPMR_JAVA", System.getProperty("java.home") + "/bin/java"));
-        Arrays.stream(environment.getOrDefault("PPMR_JAVA_OPTIONS", "").split("\\s+", -1))
-                .filter(option -> !option.isEmpty())
-                .forEach(words::add);
+        String options = environment.get("PPMR_JAVA_OPTIONS");
+        words.addAll(
+                options == null
+                        ? ManagementFactory.getRuntimeMXBean().getInputArguments()
+                        : List.of(options.strip().split("\\s+", -1)));
         words.add("-D" + NativePrograms.DIRECTORY_PROPERTY + "=" + nativePrograms);
         words.add("-cp");
         words.add(environment.getOrDefault("PPMR_CLASSPATH", System.getProperty("java.class.path")));

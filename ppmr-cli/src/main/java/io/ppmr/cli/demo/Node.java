@@ -250,6 +250,7 @@ public final class Node implements AutoCloseable {
     @Override
     public void close() throws IOException {
         holder.getOutputStream().close();
+        endCommands();
         boolean interrupted = false;
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         boolean killed = false;
@@ -273,6 +274,14 @@ public final class Node implements AutoCloseable {
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /** The kernel ends a node only when its last process is reaped, and a stopped nsenter(1) does not reap. */
+    private void endCommands() {
+        ProcessHandle.current()
+                .children()
+                .filter(child -> child.info().commandLine().orElse("").contains("nsenter --target " + pid(this) + " "))
+                .forEach(ProcessHandle::destroyForcibly);
     }
 
     private boolean anyLeft() {

@@ -18,7 +18,6 @@ final class Timeline {
     private final List<Sample> samples = new ArrayList<>();
 
     void add(MigrationProgress progress) {
-        // What the target has read is known here a moment later than what was written.
         samples.add(new Sample(progress.seconds(), progress.sentBytes(), progress.readBytes()));
     }
 
@@ -37,18 +36,18 @@ final class Timeline {
         double last = report.lastByteWrittenSeconds();
         boolean marked = false;
         for (Sample sample : thinned()) {
-            if (marked && sample.readBytes() < report.bytesReadWhenLastWritten()) {
-                continue;
-            }
             if (!marked && sample.seconds() >= last) {
-                row(
-                        out,
-                        new Sample(last, report.bytes(), report.bytesReadWhenLastWritten()),
-                        report.bytes(),
-                        "  <- last byte written");
+                Sample atLast = new Sample(last, report.bytes(), report.bytesReadWhenLastWritten());
+                row(out, atLast, report.bytes(), "  <- last byte written");
                 marked = true;
             }
-            row(out, sample, report.bytes(), "");
+            // Word of what was read comes a moment late; after the mark, which is exact, older word is left out.
+            if (!marked || sample.readBytes() > report.bytesReadWhenLastWritten()) {
+                row(out, sample, report.bytes(), "");
+            }
+            if (marked && sample.readBytes() == report.bytes()) {
+                break;
+            }
         }
         out.printf(
                 Locale.ROOT,

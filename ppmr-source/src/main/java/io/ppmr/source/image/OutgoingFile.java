@@ -136,6 +136,7 @@ public final class OutgoingFile {
     public void truncate(long newSize) throws IOException {
         lock.lock();
         try {
+            requireGoing();
             if (newSize == size) {
                 return;
             }
@@ -152,6 +153,7 @@ public final class OutgoingFile {
     public void flush() throws IOException {
         lock.lock();
         try {
+            requireGoing();
             seal();
         } finally {
             lock.unlock();
@@ -207,6 +209,7 @@ public final class OutgoingFile {
                 }
                 changed.awaitNanos(leftNs);
             }
+            requireGoing();
             seal();
             takeAnswers();
             giveBackCredits();
@@ -219,9 +222,10 @@ public final class OutgoingFile {
 
     /** Ends every wait and every later write with EIO, and gives back what is gathered. */
     public void fail(String reason) {
+        // Before the lock: a writer that holds it while it waits looks at this.
+        failure = reason;
         lock.lock();
         try {
-            failure = reason;
             LockSupport.unpark(blockedThread);
             if (chunk != BufferPool.NONE) {
                 claims.giveUp(chunk);
@@ -336,11 +340,11 @@ public final class OutgoingFile {
         sequentialChunks = wanted == window + 1 && offset == lastWriteEnd ? sequentialChunks + 1 : 0;
         chunk = claimed;
         slot = credits.take(wanted);
-        credits.giveBackBelow(wanted, giveBack);
         window = wanted;
         from = at;
         to = at;
         chunkSinceNs = System.nanoTime();
+        credits.giveBackBelow(wanted, giveBack);
         lookAhead(wanted);
         return 1;
     }
@@ -439,6 +443,12 @@ public final class OutgoingFile {
         }
     }
 
+    private void requireGoing() throws IOException {
+        if (failure != null) {
+            throw new IOException("file " + name + ": " + failure);
+        }
+    }
+
     private void seal() throws IOException {
         if (chunk == BufferPool.NONE) {
             return;
@@ -451,7 +461,13 @@ public final class OutgoingFile {
         crc.update(bytes);
         pool.ready(sealed);
         long offset = window * geometry.chunkBytes() + from;
-        outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
+        try {
+            outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
+        } catch (IOException e) {
+            // What was taken from the writer is lost: the file can never be whole.
+            failure = String.valueOf(e.getMessage());
+            throw e;
+        }
     }
 
     private void giveBack(long unusedWindow, int unusedSlot) throws IOException {

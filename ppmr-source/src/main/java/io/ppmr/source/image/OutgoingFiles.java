@@ -81,6 +81,9 @@ public final class OutgoingFiles {
             OutgoingFile[] more = Arrays.copyOf(files, files.length + 1);
             more[files.length] = file;
             files = more;
+            if (failure != null) {
+                file.fail(failure);
+            }
             return file;
         });
     }
@@ -156,6 +159,9 @@ public final class OutgoingFiles {
                 throw new IOException("file " + file.name() + " is still open for writing though its checkpointer "
                         + "reported success: a process that it started may hold it");
             }
+        }
+        if (failure != null) {
+            throw new IOException("the image of rank " + rank + " is not whole: " + failure);
         }
         outlet.value(FrameType.END_OF_IMAGE, 0, rank);
     }

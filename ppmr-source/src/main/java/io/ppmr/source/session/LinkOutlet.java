@@ -91,8 +91,22 @@ public final class LinkOutlet implements Outlet {
     public void advertise(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
             throws IOException {
+        long deadlineNs = System.nanoTime() + link.silenceLimitNs();
+        while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
+            link.awaitRoom(deadlineNs);
+        }
+        count(lengthBytes);
+    }
+
+    /** Numbers and writes in one step, without waiting: the agent takes this lock, too. */
+    private boolean tryAdvertise(
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            throws IOException {
         synchronized (orderLock) {
-            int index = link.claim(AdvertiseFrame.LENGTH_BYTES);
+            int index = link.tryClaim(AdvertiseFrame.LENGTH_BYTES);
+            if (index <= 0) {
+                return false;
+            }
             AdvertiseFrame.encode(
                     link.claimed(),
                     index,
@@ -107,8 +121,8 @@ public final class LinkOutlet implements Outlet {
                     chunk,
                     slot);
             link.commit(index);
+            return true;
         }
-        count(lengthBytes);
     }
 
     @Override

@@ -90,6 +90,8 @@ public final class SessionAgent implements Agent {
             link.drain(DRAIN_MS);
         } catch (IOException e) {
             LOG.debug("the last frames cannot be sent: {}", e.toString());
+        } finally {
+            link.dead();
         }
     }
 
@@ -108,7 +110,8 @@ public final class SessionAgent implements Agent {
             }
             return work + link.transmit();
         } catch (IOException e) {
-            events.accept(new SessionEvent.Lost(e.getMessage()));
+            link.dead();
+            events.accept(new SessionEvent.Lost(String.valueOf(e.getMessage())));
             throw new AgentTerminationException(e);
         }
     }
@@ -160,6 +163,7 @@ public final class SessionAgent implements Agent {
     private void onError(Throwable error) {
         if (!(error instanceof AgentTerminationException)) {
             LOG.error("the session's agent fails", error);
+            link.dead();
             events.accept(new SessionEvent.Lost(String.valueOf(error)));
             throw new AgentTerminationException(error);
         }

@@ -169,9 +169,10 @@ public final class ArrivingFile {
         dropIfUnreachable();
     }
 
-    /** Somebody has opened it. */
-    public synchronized void opened() {
-        openHandles++;
+    /** Somebody opens it; false if its last name is gone meanwhile. */
+    public synchronized boolean opened() {
+        openHandles += removed ? 0 : 1;
+        return !removed;
     }
 
     /** Somebody has closed it. */

@@ -10,6 +10,7 @@ import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
 import io.ppmr.fuse.OpenFlags;
+import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -32,6 +33,15 @@ public final class ArrivingImageView implements FilesystemView {
     /** Lets a migration's announced names be found. */
     public void add(String directory, ArrivingImages images) {
         migrations.put(directory, images);
+    }
+
+    /** Takes away what is left of a migration that could not begin. */
+    public void removeTree(String directory) throws IOException {
+        try {
+            tree.removeTree("/" + directory);
+        } catch (ErrnoException e) {
+            throw new IOException(e.getMessage(), e);
+        }
     }
 
     public void remove(String directory) {
@@ -87,7 +97,9 @@ public final class ArrivingImageView implements FilesystemView {
         if (flags.writes() && node.file().streamed()) {
             throw readOnly(path);
         }
-        node.file().opened();
+        if (!node.file().opened()) {
+            throw new ErrnoException(Errno.ENOENT, path + " was removed while it was opened");
+        }
         return handles.add(node.file());
     }
 

@@ -179,6 +179,7 @@ public final class ArrivingImages {
 
     /** Takes every name away and frees every slot; nothing may arrive any more. */
     public void discard() throws ErrnoException {
+        fail("the migration is over");
         tree.removeTree(root);
         for (ArrivingFile file : all) {
             file.fail("the migration is over");

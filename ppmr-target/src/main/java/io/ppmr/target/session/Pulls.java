@@ -19,7 +19,7 @@ import java.util.zip.CRC32C;
  * The pulls of one transfer: as many under way as the transport holds, the rest in order behind them. Each slot's pull is
  * checked against the CRC of its advertisement by the thread that brought it, while its bytes are in the cache.
  *
- * <p>The session's agent adds, starts and reports; the transport's threads call {@link #pulled} and {@link #failed}.
+ * <p>The session's agent adds, starts and reports; the transport's threads call {@link #pulled}.
  */
 final class Pulls {
     private final BufferPool pool;
@@ -67,6 +67,11 @@ final class Pulls {
     /** Pulls that were advertised and have not been reported. */
     int underWay() {
         return underWayCount;
+    }
+
+    /** The order that the next advertisement must have. */
+    long nextOrder() {
+        return nextOrder;
     }
 
     /** Of one file. */
@@ -166,10 +171,5 @@ final class Pulls {
         }
         arrived.set(chunk);
         file.arrived(slot);
-    }
-
-    /** A failed pull's bytes never become readable; the migration fails with it. */
-    void failed(long pullId) {
-        arrived.set((int) pullId);
     }
 }

@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class SessionAgent implements Agent {
     private static final Logger LOG = LoggerFactory.getLogger(SessionAgent.class);
-    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(50);
     private static final long BUSY_SLEEP_MS = 10;
     private static final long QUIET_SLEEP_MS = 500;
 
@@ -84,6 +84,8 @@ public final class SessionAgent implements Agent {
             link.drain(DRAIN_MS);
         } catch (IOException e) {
             LOG.debug("the last frames cannot be sent: {}", e.toString());
+        } finally {
+            link.dead();
         }
     }
 
@@ -107,7 +109,7 @@ public final class SessionAgent implements Agent {
             }
             return work + link.transmit();
         } catch (IOException e) {
-            lose(e.getMessage());
+            lose(String.valueOf(e.getMessage()));
             throw new AgentTerminationException(e);
         }
     }
@@ -137,6 +139,7 @@ public final class SessionAgent implements Agent {
     }
 
     private void lose(String reason) {
+        link.dead();
         Transfer current = transfer;
         if (current != null && !over) {
             current.failOnAgent("connection to the source was lost: " + reason);

@@ -79,10 +79,12 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private static final class PendingSync {
         private final int file;
         private final long token;
+        private final long beforeOrder;
         private int outstanding;
 
-        private PendingSync(int file, long token, int outstanding) {
+        private PendingSync(int file, long token, long beforeOrder, int outstanding) {
             this.file = file;
+            this.beforeOrder = beforeOrder;
             this.token = token;
             this.outstanding = outstanding;
         }
@@ -219,7 +221,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
         pulls.start();
         if (!failed) {
-            String stuck = watch.check(nowNs, arrivedBytes.get() + headBytes.get() + readBytes.sum() + frames);
+            String stuck = watch.check(
+                    nowNs, arrivedBytes.get() + headBytes.get() + readBytes.sum() + frames, pulls.underWay() > 0);
             if (stuck != null) {
                 fail(stuck);
             }
@@ -293,7 +296,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     private void onSync(ValueFrame frame) {
-        syncs.add(new PendingSync(frame.file(), frame.value(), pulls.underWay(frame.file())));
+        syncs.add(new PendingSync(frame.file(), frame.value(), pulls.nextOrder(), pulls.underWay(frame.file())));
         answerSyncs();
     }
 
@@ -315,7 +318,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
                 link.outBuffer(), link.outOffset(), link.attempt(), file, slot.order, slot.sourceChunk));
         if (!syncs.isEmpty()) {
             for (PendingSync sync : syncs) {
-                sync.outstanding -= sync.file == file && sync.outstanding > 0 ? 1 : 0;
+                sync.outstanding -= sync.file == file && slot.order < sync.beforeOrder ? 1 : 0;
             }
             answerSyncs();
         }

@@ -34,16 +34,17 @@ final class TransferWatch {
      * Looks whether anything has moved.
      *
      * @param moved a sum that changes whenever anything does
+     * @param underWay whether pulls are under way: what they bring may be all that is waited for
      * @return why the migration must fail, or null
      */
-    String check(long nowNs, long moved) {
+    String check(long nowNs, long moved, boolean underWay) {
         if (moved != lastMoved) {
             lastMoved = moved;
             lastMovedNs = nowNs;
             return null;
         }
         long standingNs = nowNs - lastMovedNs;
-        if (standingNs > RELIEF_NS && images.hasWaitingReader() && ledger.someoneIsBlocked()) {
+        if (standingNs > RELIEF_NS && !underWay && images.hasWaitingReader() && ledger.someoneIsBlocked()) {
             String wanting = ledger.relieve();
             if (wanting != null && standingNs > patienceNs) {
                 return wanting;

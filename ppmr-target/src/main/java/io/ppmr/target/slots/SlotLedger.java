@@ -331,6 +331,7 @@ public final class SlotLedger {
         lane.grant(Slot.Kind.LANE, demand.file, window);
         if (!demand.file.addPiece(lane)) {
             // A reader emptied the holder in between: the window needs a slot of its own after all.
+            lane.file = null;
             pool.giveUp(chunk);
             return tryGrant(demand, window, demand.blockedWindow == window);
         }
@@ -347,8 +348,9 @@ public final class SlotLedger {
         staged.grant(Slot.Kind.STAGING, demand.file, window);
         staged.arrived = true;
         demand.file.hold(staged);
-        stagedBytes += pool.geometry().chunkBytes();
-        return grantPiece(demand, window) == Answer.GRANTED;
+        boolean granted = grantPiece(demand, window) == Answer.GRANTED;
+        stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
+        return granted;
     }
 
     private void grant(FileDemand demand, Slot slot) {

@@ -143,7 +143,7 @@ public final class TcpChunkPuller implements ChunkPuller {
                     readFully(header);
                     receiveOne();
                 }
-            } catch (IOException e) {
+            } catch (IOException | RuntimeException e) {
                 failure = closed ? "the transport was closed" : "data connection to the source failed: " + e;
                 closeChannel();
                 failAll();

@@ -85,7 +85,7 @@ public final class TcpRegionExporter implements RegionExporter {
     private void serve(SocketChannel connection) {
         try {
             new Connection(connection).serve();
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             if (!closed) {
                 onFailure.accept("data connection to the target failed: " + e);
             }
