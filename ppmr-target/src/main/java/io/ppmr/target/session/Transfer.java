@@ -359,7 +359,6 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     @Override
     public void pullFailed(long pullId, String reason) {
         fail(reason);
-        pulls.failed(pullId);
     }
 
     @Override
