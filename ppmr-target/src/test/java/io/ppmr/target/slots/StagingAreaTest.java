@@ -17,6 +17,8 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.agrona.UnsafeApi;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -40,6 +42,11 @@ class StagingAreaTest {
             List<Path> open = openFiles();
             assertEquals(1, open.size());
             assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(open.get(0))));
+        }
+        // Released by a thread of the library, so not at once.
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        while (!openFiles().isEmpty() && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
         }
         assertEquals(List.of(), openFiles(), "the file is still open after the end of the session");
     }

@@ -1,0 +1,297 @@
+package io.ppmr.target.session;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.ImageHabits;
+import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.fuse.NodeTree;
+import io.ppmr.protocol.AdvertiseFrame;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.ControlMessageCodec;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.NodeKind;
+import io.ppmr.protocol.ReleaseFrame;
+import io.ppmr.protocol.SlotFrame;
+import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.HeadStore;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.RemoteBlock;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.zip.CRC32C;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/** A transfer whose agent is the test's thread, and whose puller does what the test says; the test is the source. */
+final class TransferFixture {
+    static final int CHUNK_BYTES = 16 * 1024;
+    static final int POOL_CHUNKS = 4;
+    static final int STALL_S = 4;
+    private static final int LANE = 1;
+    private static final int ATTEMPT = 3;
+    private static final String DIRECTORY = "m." + ATTEMPT;
+    private static final long REAL_TIME = Long.MIN_VALUE;
+    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(10);
+
+    /** An answer to the source; {@code value} is the slot, the source's chunk, or the number. */
+    record Answer(FrameType type, int file, long value) {}
+
+    private record Habits(ReadingMode readingMode) implements ImageHabits {
+        @Override
+        public List<String> announcedNames(int rank) {
+            return List.of();
+        }
+
+        @Override
+        public List<String> completionNames(int rank) {
+            return List.of();
+        }
+
+        @Override
+        public Optional<String> finalNameOf(String temporaryName) {
+            return Optional.empty();
+        }
+    }
+
+    /** Holds each pull until the test says how it ends. */
+    final class HeldPuller implements ChunkPuller {
+        private record Pull(long pullId, int chunk, int offset) {}
+
+        private final PullListener listener;
+        private final ArrayDeque<Pull> pulls = new ArrayDeque<>();
+        private final ArrayDeque<byte[]> blocks = new ArrayDeque<>();
+
+        private HeldPuller(PullListener listener) {
+            this.listener = listener;
+        }
+
+        int underWay() {
+            return pulls.size();
+        }
+
+        void bring() {
+            Pull pull = pulls.remove();
+            pool.buffer(pull.chunk).clear().put(pull.offset, blocks.remove());
+            listener.pulled(pull.pullId);
+        }
+
+        void corrupt() {
+            blocks.element()[0] ^= 1;
+            bring();
+        }
+
+        void fail(String reason) {
+            blocks.remove();
+            listener.pullFailed(pulls.remove().pullId, reason);
+        }
+
+        @Override
+        public int depth() {
+            return 8;
+        }
+
+        @Override
+        public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+            pulls.add(new Pull(pullId, localChunk, localOffset));
+        }
+
+        @Override
+        public void close() {
+            while (!pulls.isEmpty()) {
+                fail("closed");
+            }
+        }
+    }
+
+    final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS + LANE));
+    final Transfer transfer;
+    HeldPuller puller;
+    private final NodeTree<ArrivingFile> tree = new NodeTree<>(0, 0);
+    private final AtomicReference<String> failure = new AtomicReference<>();
+    private final ControlLink targetLink;
+    private final ControlLink sourceLink;
+    private final ArrayDeque<Answer> answers = new ArrayDeque<>();
+    private final ArrayDeque<ControlMessage> messages = new ArrayDeque<>();
+    private long clockNs = REAL_TIME;
+    private final UnsafeBuffer frame = new UnsafeBuffer(new byte[256]);
+
+    TransferFixture() throws Exception {
+        SocketChannel near;
+        SocketChannel far;
+        try (ServerSocketChannel server = ServerSocketChannel.open()) {
+            server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            near = SocketChannel.open(server.getLocalAddress());
+            far = server.accept();
+        }
+        targetLink = new ControlLink(far, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
+        sourceLink = new ControlLink(near, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
+        transfer = new Transfer(
+                new TransferSettings(Path.of("/dev/shm"), 0, 1 << 20, Duration.ofSeconds(STALL_S)),
+                pool,
+                LANE,
+                targetLink,
+                new ArrivingImages.Setting(
+                        DIRECTORY,
+                        new Habits(ReadingMode.STREAMED),
+                        tree,
+                        new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS),
+                        new HeadStore(1 << 20),
+                        0,
+                        0,
+                        List.of(0)),
+                listener -> puller = new HeldPuller(listener),
+                reason -> failure.compareAndSet(null, reason));
+    }
+
+    String failure() {
+        return failure.get();
+    }
+
+    List<String> shownNames() throws Exception {
+        return tree.list("/").stream().filter(name -> !name.equals("..")).toList();
+    }
+
+    void close() {
+        transfer.close();
+        targetLink.close();
+        sourceLink.close();
+    }
+
+    // ---- what the source says ---------------------------------------------------------------------------------
+
+    void create(int file, String path) throws IOException {
+        transfer.onMessage(new ControlMessage.Created(file, NodeKind.FILE, path, 0600, 0, 0, ""));
+    }
+
+    void want(int file, long window, int count, int flags) throws IOException {
+        WantFrame.encode(frame, 0, ATTEMPT, file, window, count, flags);
+        transfer.onFrame(FrameType.WANT, frame, 0);
+        work();
+    }
+
+    void advertise(int file, int slot, long offset, byte[] bytes, long order, int sourceChunk) throws IOException {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes);
+        AdvertiseFrame.encode(
+                frame, 0, ATTEMPT, file, offset, order, 0, 0, bytes.length, (int) crc.getValue(), sourceChunk, slot);
+        transfer.onFrame(FrameType.ADVERTISE, frame, 0);
+        puller.blocks.add(bytes.clone());
+        work();
+    }
+
+    void value(FrameType type, int file, long value) throws IOException {
+        ValueFrame.encode(frame, 0, type, ATTEMPT, file, value);
+        transfer.onFrame(type, frame, 0);
+        work();
+    }
+
+    // ---- the agent --------------------------------------------------------------------------------------------
+
+    void work() throws IOException {
+        round(clockNs == REAL_TIME ? System.nanoTime() : clockNs);
+    }
+
+    /** One round of the agent at this time, at which the clock then stands still. */
+    void workAt(long nowNs) throws IOException {
+        clockNs = nowNs;
+        round(nowNs);
+    }
+
+    private void round(long nowNs) throws IOException {
+        targetLink.doWork((type, buffer, offset, length) -> {});
+        transfer.doWork(nowNs);
+        targetLink.transmit();
+    }
+
+    // ---- what the target answers ------------------------------------------------------------------------------
+
+    Answer next() throws IOException {
+        Answer answer = nextOrNull();
+        if (answer == null) {
+            throw new AssertionError("the target answers nothing");
+        }
+        return answer;
+    }
+
+    /** The next answer, or null if there is none within a moment. */
+    Answer nextOrNull() throws IOException {
+        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(500);
+        while (answers.isEmpty() && System.nanoTime() - deadlineNs < 0) {
+            receive();
+        }
+        return answers.poll();
+    }
+
+    <T extends ControlMessage> T awaitMessage(Class<T> kind) throws IOException {
+        long deadlineNs = System.nanoTime() + DEADLINE_NS;
+        while (System.nanoTime() - deadlineNs < 0) {
+            work();
+            receive();
+            for (ControlMessage message : messages) {
+                if (kind.isInstance(message)) {
+                    return kind.cast(message);
+                }
+            }
+        }
+        throw new AssertionError("no " + kind.getSimpleName() + " came, but " + messages);
+    }
+
+    private void receive() throws IOException {
+        if (sourceLink.doWork(this::onAnswer) == 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+    }
+
+    private void onAnswer(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+        switch (type) {
+            case GRANT, DENY -> {
+                SlotFrame slot = new SlotFrame().wrap(buffer, offset);
+                answers.add(new Answer(type, slot.file(), slot.slot()));
+            }
+            case RELEASE -> {
+                ReleaseFrame release = new ReleaseFrame().wrap(buffer, offset);
+                answers.add(new Answer(type, release.file(), release.sourceChunk()));
+            }
+            case MESSAGE -> messages.add(ControlMessageCodec.decode(buffer, offset));
+            default -> {
+                ValueFrame value = new ValueFrame().wrap(buffer, offset);
+                answers.add(new Answer(type, value.file(), value.value()));
+            }
+        }
+    }
+
+    static byte[] bytes(int lengthBytes) {
+        byte[] bytes = new byte[lengthBytes];
+        for (int i = 0; i < lengthBytes; i++) {
+            bytes[i] = (byte) (i * 7 + i / 251);
+        }
+        return bytes;
+    }
+
+    static void until(String what, BooleanSupplier condition) {
+        long deadlineNs = System.nanoTime() + DEADLINE_NS;
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() - deadlineNs >= 0) {
+                throw new AssertionError("not within 10 s: " + what);
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+    }
+}
