@@ -193,7 +193,7 @@ final class ReplayJob implements AutoCloseable {
         for (String word : words) {
             assertTrue(report.reason().contains(word), "'" + report.reason() + "' does not say '" + word + "'");
         }
-        assertFalse(report.reason().contains("stall.limit"), report.reason());
+        assertFalse(report.reason().contains("stall_limit"), report.reason());
         assertTrue(originalsRun(), "an original does not run");
         assertTrue(copies.stream().noneMatch(pid -> processes.find(pid).isPresent()), "a copy is left");
         return report;

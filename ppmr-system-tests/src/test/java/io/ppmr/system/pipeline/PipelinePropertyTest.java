@@ -153,7 +153,7 @@ class PipelinePropertyTest {
     }
 
     @Tag("soak")
-    @Property(tries = 3000, shrinking = ShrinkingMode.OFF)
+    @Property(tries = 1000, shrinking = ShrinkingMode.OFF)
     void shouldReadWhatWasWrittenOrFailByNameForLong(@ForAll long seed) throws Exception {
         run(seed);
     }

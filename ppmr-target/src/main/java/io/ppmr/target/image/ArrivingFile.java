@@ -121,11 +121,10 @@ public final class ArrivingFile {
     public synchronized void advertised(Slot slot) throws ImageException {
         long end = slot.offset + slot.lengthBytes;
         if (streamed && slot.offset < handedTo) {
-            throw new ImageException(
-                    "file " + name + ": bytes from " + slot.offset + " to " + end
-                            + " were written again after a restart had read up to " + handedTo
-                            + "; a streamed image cannot be rewritten behind its reader: "
-                            + "configure the checkpointer as retained");
+            throw new ImageException("file " + name + ": bytes from " + slot.offset + " to " + end
+                    + " were written again after a restart had read up to " + handedTo
+                    + "; a streamed image cannot be rewritten behind its reader: "
+                    + "configure the checkpointer as retained");
         }
         extents.put(slot.offset, end, slot);
         size = Math.max(size, end);

@@ -27,7 +27,8 @@ final class SlotRelief {
             if (demand.file.readerWaitsIn(demand.blockedWindow)) {
                 wanting = evictOne() || ledger.tryGrantAnyChunk(demand) ? wanting : stuckAtPool(demand);
             } else if (!demand.file.readerWaits()) {
-                // Its reader, if it waited, would wait for bytes that are on their way. Somebody waits for another file.
+                // Its reader, if it waited, would wait for bytes that are on their way. Somebody waits for another
+                // file.
                 demand.file.rank().allowStaging();
                 wanting = ledger.serveOne(demand) || ledger.tryGrantAnyChunk(demand) ? wanting : stuckAtOrder(demand);
             }
