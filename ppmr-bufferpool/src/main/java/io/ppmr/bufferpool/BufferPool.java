@@ -13,9 +13,8 @@ import org.agrona.concurrent.UnsafeBuffer;
  *
  * <p>Any thread may claim and release; both allocate nothing and take no lock: the free chunks are a stack whose head
  * carries a counter, so that a chunk which was taken and given back in between is noticed. The stack hands out the
- * chunk
- * that was released last, whose memory is still in the cache. A thread that must wait for a chunk uses
- * {@link FairClaims}.
+ * chunk that was released last, whose memory is still in the cache. A thread that must wait for a chunk uses {@link
+ * FairClaims}.
  *
  * <p>Between claim and release a chunk has one owner, who alone touches its memory and its {@link #buffer}. The pool
  * lives as long as its service; its memory is touched once at the start, so that no migration meets a page fault.

@@ -5,8 +5,7 @@ import java.util.List;
 
 /**
  * The names of a filesystem that lives in memory: both services keep theirs in one. Cold path; one lock guards the
- * whole
- * tree, and nothing waits under it.
+ * whole tree, and nothing waits under it.
  *
  * @param <F> what stands behind a regular file
  */

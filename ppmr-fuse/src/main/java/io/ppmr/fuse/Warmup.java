@@ -11,11 +11,10 @@ import java.util.regex.Pattern;
  * Drives I/O through a mount from child processes until the JVM has compiled the way from libfuse's upcall through the
  * service's own view: cold, that way runs at a quarter of its speed, and a migration is over before it is warm.
  *
- * <p>The service serves a directory for it: client {@code i} writes {@code warmup-i} there (made or cut by the
- * client), or in round {@code r} reads {@code warmup-r-i} up to the bytes it wants or the end of the file: a name of
- * its
- * own for each round, since a stream is read once. Round 0 is the one of small requests. {@code dd} of coreutils does
- * both. Owned by the calling thread, which it blocks; holds nothing afterwards.
+ * <p>The service serves a directory for it: client {@code i} writes {@code warmup-i} there (made or cut by the client),
+ * or in round {@code r} reads {@code warmup-r-i} up to the bytes it wants or the end of the file: a name of its own for
+ * each round, since a stream is read once. Round 0 is the one of small requests. {@code dd} of coreutils does both.
+ * Owned by the calling thread, which it blocks; holds nothing afterwards.
  */
 public final class Warmup {
     private static final double MIB = 1024.0 * 1024.0;

@@ -11,9 +11,8 @@ import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * Writes and reads {@link ControlMessage}s. A MESSAGE frame is the {@link Frame} header, one byte that names the
- * message,
- * and its fields in the order of the record: 32 and 64 bit numbers little-endian, text as UTF-8 behind a stop-bit
- * length, lists behind a 32-bit count.
+ * message, and its fields in the order of the record: 32 and 64 bit numbers little-endian, text as UTF-8 behind a
+ * stop-bit length, lists behind a 32-bit count.
  *
  * <p>For cold frames only: each call allocates. Safe for any thread.
  */

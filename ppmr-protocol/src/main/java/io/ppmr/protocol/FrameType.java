@@ -2,8 +2,7 @@ package io.ppmr.protocol;
 
 /**
  * The kinds of frame on a control connection. The code of each is part of the wire format and never changes its
- * meaning;
- * S is the source, T the target.
+ * meaning; S is the source, T the target.
  */
 public enum FrameType {
     /** S to T: a chunk can be pulled ({@link AdvertiseFrame}). */

@@ -31,8 +31,7 @@ import org.slf4j.LoggerFactory;
 /**
  * One migration at the target, from accepted to committed or rolled back. Restored ranks are held until the source says
  * that the originals are gone; before the target has reported that all are prepared, a lost source means rollback;
- * after
- * it, a lost source means waiting, since only the source knows what it decided.
+ * after it, a lost source means waiting, since only the source knows what it decided.
  *
  * <p>Run by the thread of its control connection, which owns everything here.
  */

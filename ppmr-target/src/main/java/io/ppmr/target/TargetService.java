@@ -41,8 +41,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The service of a spare node: shows arriving images in a mount and restarts ranks out of it. Between migrations it
- * holds
- * its pool, its mount and one thread that waits for a connection.
+ * holds its pool, its mount and one thread that waits for a connection.
  */
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);

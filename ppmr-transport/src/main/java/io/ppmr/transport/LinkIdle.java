@@ -8,8 +8,7 @@ import org.agrona.concurrent.IdleStrategy;
 
 /**
  * How the agent of a {@link ControlLink} idles: it sleeps in the kernel until the link has something, somebody wakes
- * it,
- * or its next timer is due. Nothing spins.
+ * it, or its next timer is due. Nothing spins.
  */
 public final class LinkIdle implements IdleStrategy {
     private final ControlLink link;

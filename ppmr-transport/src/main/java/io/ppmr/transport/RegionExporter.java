@@ -2,8 +2,7 @@ package io.ppmr.transport;
 
 /**
  * The source's half of a transport: makes a buffer pool readable by one peer. After an advertisement the source takes
- * no
- * step until the chunk is released; what the transport itself must do to serve a pull is its own affair.
+ * no step until the chunk is released; what the transport itself must do to serve a pull is its own affair.
  *
  * <p>Made for one session by the thread that runs the migration, which also closes it. {@link #address} and
  * {@link #key} are constant and may be asked by any thread.

@@ -18,8 +18,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What the source's mount takes: the images of the migration that is under way, to be written only. Lives as long as
- * the
- * service; called by FUSE's threads.
+ * the service; called by FUSE's threads.
  */
 public final class OutgoingImageView implements FilesystemView {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingImageView.class);

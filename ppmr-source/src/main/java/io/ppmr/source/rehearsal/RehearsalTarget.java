@@ -23,8 +23,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A target inside the source's own process, for the warm-up: grants whatever is asked for, really pulls every chunk,
- * and
- * throws it away. Runs on a thread of its own until it is closed.
+ * and throws it away. Runs on a thread of its own until it is closed.
  */
 final class RehearsalTarget implements PullListener, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(RehearsalTarget.class);

@@ -32,8 +32,8 @@ import org.agrona.BufferUtil;
 
 /**
  * Whatever is written, in whatever order and with whatever delays on the way, is read as it was written, where the
- * image
- * fits pool and staging or is written in ascending order; else the migration fails by name. It never stands still.
+ * image fits pool and staging or is written in ascending order; else the migration fails by name. It never stands
+ * still.
  */
 class PipelinePropertyTest {
     private static final Caller ROOT = new Caller(0, 0, 1);

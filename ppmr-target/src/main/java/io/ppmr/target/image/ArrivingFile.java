@@ -12,10 +12,8 @@ import org.agrona.UnsafeApi;
  *
  * <p>Written to by the session's agent (what is advertised, cut, ended) and by the transport's threads (what has
  * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with
- * the
- * bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing
- * moves
- * any more.
+ * the bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing
+ * moves any more.
  *
  * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, but for the head. A
  * <i>retained</i> file keeps everything until the restart is over.

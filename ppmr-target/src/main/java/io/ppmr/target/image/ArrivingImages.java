@@ -24,8 +24,7 @@ import org.agrona.collections.Int2ObjectHashMap;
  * has not come.
  *
  * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only the job's user can enter. Names that
- * the
- * restart opens before they exist are announced: they can be looked up at once and an open of them waits.
+ * the restart opens before they exist are announced: they can be looked up at once and an open of them waits.
  *
  * <p>The session's agent applies what the source did; FUSE's threads look up and open.
  */

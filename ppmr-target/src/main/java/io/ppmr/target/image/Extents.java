@@ -5,8 +5,7 @@ import java.util.Arrays;
 
 /**
  * Which slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an earlier one as
- * soon
- * as it is advertised, so the order of writes is kept whatever order the pulls end in.
+ * soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
  *
  * <p>Guarded by the file's lock. Keeps {@link Slot#liveBytes} true and tells the {@link SlotOwner} when a slot has lost
  * its last byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.

@@ -16,9 +16,8 @@ import java.util.function.Function;
 import java.util.zip.CRC32C;
 
 /**
- * The pulls of one transfer: as many under way as the transport holds, the rest in order behind them. Each slot's
- * pull is
- * checked against the CRC of its advertisement by the thread that brought it, while its bytes are in the cache.
+ * The pulls of one transfer: as many under way as the transport holds, the rest in order behind them. Each slot's pull
+ * is checked against the CRC of its advertisement by the thread that brought it, while its bytes are in the cache.
  *
  * <p>The session's agent adds, starts and reports; the transport's threads call {@link #pulled}.
  */

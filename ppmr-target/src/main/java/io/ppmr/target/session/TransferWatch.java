@@ -9,8 +9,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Watches that a transfer moves. What stands still for a moment is helped, what cannot be helped fails by name, and
- * what
- * stands still for the stall limit fails in any case, however long the migration has lasted. Owned by the agent.
+ * what stands still for the stall limit fails in any case, however long the migration has lasted. Owned by the agent.
  */
 final class TransferWatch {
     private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(200);

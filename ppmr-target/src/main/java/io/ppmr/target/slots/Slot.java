@@ -6,9 +6,8 @@ import io.ppmr.target.image.ArrivingFile;
  * Room for one window of one file at the target: a chunk of the pool, or a chunk-sized piece of staging. A byte of the
  * file lies at its own offset in the window, so pieces of a window can be put together in one slot.
  *
- * <p>A slot is granted by the {@link SlotLedger}, then filled by the transport, then read, then free again. From
- * grant to
- * release the fields belong to the file and are guarded by its lock; the identity never changes.
+ * <p>A slot is granted by the {@link SlotLedger}, then filled by the transport, then read, then free again. From grant
+ * to release the fields belong to the file and are guarded by its lock; the identity never changes.
  */
 public final class Slot {
     /** What a slot is granted from, which decides what may happen to it. */

@@ -12,14 +12,12 @@ import org.agrona.collections.Int2ObjectHashMap;
 
 /**
  * Who gets which slot. A writer at the source fills a chunk only for a slot that this ledger granted to its file, so
- * what
- * is under way always has a place to go to.
+ * what is under way always has a place to go to.
  *
  * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
- * that
- * a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few chunks
- * beside the pool are the <i>lane</i>: bytes that belong into a slot already held, or into staging, pass through it and
- * leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
+ * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
+ * chunks beside the pool are the <i>lane</i>: bytes that belong into a slot already held, or into staging, pass through
+ * it and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
  *
  * <p>Owned by the session's agent; no other thread calls it.
  */

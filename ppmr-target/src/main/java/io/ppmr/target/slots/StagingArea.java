@@ -20,9 +20,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Room beside the pool for what must be kept longer than the pool can: a memory-mapped file of mode 0600 without a
- * name,
- * so that nothing of an image outlives the service. It grows in steps, each written once before it is mapped: a full
- * disk then is an error by name and not a fault in somebody's copy.
+ * name, so that nothing of an image outlives the service. It grows in steps, each written once before it is mapped: a
+ * full disk then is an error by name and not a fault in somebody's copy.
  *
  * <p>One for each session, owned by the session's agent; the memory may be read and written by any thread.
  */

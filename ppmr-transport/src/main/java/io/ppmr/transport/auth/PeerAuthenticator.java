@@ -2,9 +2,8 @@ package io.ppmr.transport.auth;
 
 /**
  * A mechanism by which two services prove to each other that they belong together. Both sides make a proof over the
- * same
- * transcript of the handshake (both nonces, the kind of connection, the session), each in its own role. Safe for any
- * thread.
+ * same transcript of the handshake (both nonces, the kind of connection, the session), each in its own role. Safe for
+ * any thread.
  */
 public interface PeerAuthenticator {
 

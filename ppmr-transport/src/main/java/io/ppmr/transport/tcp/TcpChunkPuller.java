@@ -84,8 +84,7 @@ public final class TcpChunkPuller implements ChunkPuller {
 
     /**
      * One data connection. The caller of {@link #pull} adds at the tail, the connection's thread takes at the head;
-     * when
-     * the connection fails, whoever finds {@code failure} set and entries left answers them under the lock.
+     * when the connection fails, whoever finds {@code failure} set and entries left answers them under the lock.
      */
     private final class Connection {
         private final SocketChannel channel;
