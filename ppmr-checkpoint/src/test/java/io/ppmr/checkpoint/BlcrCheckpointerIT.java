@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Timeout;
 /** The BLCR adapter with a real job that checkpoints itself, on a plain directory. */
 @Timeout(120)
 class BlcrCheckpointerIT {
-    private static final String[] SMALL = {"--size", "70m", "--passes", "40", "--seed", "7", "--pace", "50"};
+    private static final String[] SMALL = {"--size", "70m", "--passes", "80", "--seed", "7", "--pace", "50"};
 
     private JobFixture fixture;
     private Path images;

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 /** The command adapter with real commands and jobs. */
 @Timeout(120)
 class CommandCheckpointerIT {
-    private static final String[] SMALL = {"--size", "8m", "--passes", "40", "--seed", "5", "--pace", "50"};
+    private static final String[] SMALL = {"--size", "8m", "--passes", "120", "--seed", "5", "--pace", "50"};
     private static final CommandTiming QUICK = new CommandTiming(
             Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(5));
 

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(180)
 class CriuCheckpointerIT {
     private static final String[] SMALL = {
-        "--size", "32m", "--passes", "60", "--seed", "9", "--threads", "3", "--pace", "60"
+        "--size", "32m", "--passes", "120", "--seed", "9", "--threads", "3", "--pace", "60"
     };
 
     private JobFixture fixture;

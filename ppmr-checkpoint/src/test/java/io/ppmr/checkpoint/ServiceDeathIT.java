@@ -72,7 +72,7 @@ class ServiceDeathIT {
     void shouldKeepRestoredProcessesWhenTheServiceIsKilled(String which) throws Exception {
         String program = which.equals("criu") ? "plain-job" : "selfckpt-job";
         JobFixture.Job job =
-                fixture.start(program, "a", "--size", "8m", "--passes", "40", "--seed", "3", "--pace", "50");
+                fixture.start(program, "a", "--size", "8m", "--passes", "160", "--seed", "3", "--pace", "50");
         HeldRank original = JobFixture.finish(
                 checkpointer(which, fixture.programs).checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
         original.end(JobFixture.LIMIT);

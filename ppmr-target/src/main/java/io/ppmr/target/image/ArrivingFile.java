@@ -52,7 +52,7 @@ public final class ArrivingFile {
         this.streamed = rank.streamed();
         this.head = new FileHead(headAddress);
         this.listener = listener;
-        this.slots = new WindowSlots(this, geometry, listener);
+        this.slots = new WindowSlots(this, geometry, this::slotFree);
         this.extents = slots.extents();
         noteCoverage();
     }
@@ -266,6 +266,12 @@ public final class ArrivingFile {
         noteCoverage();
     }
 
+    /** That the reader needs a slot is counted before the slot it leaves can be granted to others. */
+    private void slotFree(Slot slot) {
+        noteCoverage();
+        listener.slotFree(slot);
+    }
+
     private void noteCoverage() {
         boolean now = streamed && !ended && slots.holder(geometry.windowOf(handedTo)) == null;
         if (now != uncovered) {
@@ -317,8 +323,9 @@ public final class ArrivingFile {
     private void handOver(long to) {
         if (streamed && to > handedTo) {
             // Also what was skipped by a seek forward: a stream is not read twice.
-            extents.remove(handedTo, to);
+            long from = handedTo;
             handedTo = to;
+            extents.remove(from, to);
         }
         noteCoverage();
     }

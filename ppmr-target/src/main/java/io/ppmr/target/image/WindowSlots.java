@@ -2,6 +2,7 @@ package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.target.slots.Slot;
+import java.util.function.Consumer;
 import org.agrona.UnsafeApi;
 import org.agrona.collections.Long2ObjectHashMap;
 
@@ -14,14 +15,14 @@ import org.agrona.collections.Long2ObjectHashMap;
 final class WindowSlots {
     private final ArrivingFile file;
     private final PoolGeometry geometry;
-    private final ImageListener listener;
+    private final Consumer<Slot> whenFree;
     private final Extents extents = new Extents(this::freeIfEmpty);
     private final Long2ObjectHashMap<Slot> holders = new Long2ObjectHashMap<>();
 
-    WindowSlots(ArrivingFile file, PoolGeometry geometry, ImageListener listener) {
+    WindowSlots(ArrivingFile file, PoolGeometry geometry, Consumer<Slot> whenFree) {
         this.file = file;
         this.geometry = geometry;
-        this.listener = listener;
+        this.whenFree = whenFree;
     }
 
     Extents extents() {
@@ -143,7 +144,7 @@ final class WindowSlots {
                 holders.remove(slot.window);
             }
             slot.file = null;
-            listener.slotFree(slot);
+            whenFree.accept(slot);
         }
     }
 }

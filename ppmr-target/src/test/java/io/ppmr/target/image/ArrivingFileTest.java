@@ -328,6 +328,19 @@ class ArrivingFileTest {
         assertTrue(retained.free.containsAll(List.of(neverArrived, arrived, granted)));
     }
 
+    @Test
+    void shouldCountThatItsReaderNeedsASlotBeforeItGivesOneUp() throws Exception {
+        // Else the agent could grant that slot to a file that nobody reads, and keep none for this one's reader.
+        streamed.bring(HEAD_BYTES, bytes(24, CHUNK_BYTES - HEAD_BYTES));
+        assertEquals(0, streamed.uncovered.get());
+        streamed.read(HEAD_BYTES, CHUNK_BYTES - HEAD_BYTES);
+        streamed.bring(CHUNK_BYTES, bytes(24, 100));
+        assertEquals(0, streamed.uncovered.get());
+        streamed.read(CHUNK_BYTES, 100);
+        assertEquals(List.of(1, 1), streamed.uncoveredWhenFreed);
+        assertEquals(1, streamed.uncovered.get());
+    }
+
     private static void refused(Executable step, String reason) {
         ImageException e = assertThrows(ImageException.class, step);
         assertTrue(e.getMessage().contains(reason), e.getMessage());

@@ -32,6 +32,8 @@ final class ImageFixture implements ImageListener {
     final List<Slot> free = new ArrayList<>();
     final AtomicInteger granted = new AtomicInteger();
     final AtomicInteger seeksRefused = new AtomicInteger();
+    final AtomicInteger uncovered = new AtomicInteger();
+    final List<Integer> uncoveredWhenFreed = new ArrayList<>();
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
@@ -184,6 +186,7 @@ final class ImageFixture implements ImageListener {
             throw new AssertionError(slot + " was freed twice");
         }
         free.add(slot);
+        uncoveredWhenFreed.add(uncovered.get());
         pool.giveUp(slot.chunk());
     }
 
@@ -193,7 +196,9 @@ final class ImageFixture implements ImageListener {
     }
 
     @Override
-    public void uncoveredStreams(int change) {}
+    public void uncoveredStreams(int change) {
+        uncovered.addAndGet(change);
+    }
 
     @Override
     public void bytesRead(long bytes) {
