@@ -1,6 +1,7 @@
 package io.ppmr.target.session;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.AdvertiseFrame;
 import io.ppmr.protocol.ControlMessage;
@@ -96,7 +97,10 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         freedNow = new long[freedChunks.wordCount()];
         staging = new StagingArea(settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
         images = new ArrivingImages(imageSetting, this);
-        ledger = new SlotLedger(pool, laneChunks, staging, imageSetting.ranks().size(), uncoveredStreams::get, this);
+        // Chunks are kept for readers of streams; a retained image may fill the pool.
+        boolean streamed = imageSetting.habits().readingMode() == ReadingMode.STREAMED;
+        int streams = streamed ? imageSetting.ranks().size() : 0;
+        ledger = new SlotLedger(pool, laneChunks, staging, streams, uncoveredStreams::get, this);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
         pulls = new Pulls(pool, ledger, this::fail, makePuller, this);
     }

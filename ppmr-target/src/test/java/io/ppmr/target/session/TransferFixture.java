@@ -133,6 +133,10 @@ final class TransferFixture {
     private final UnsafeBuffer frame = new UnsafeBuffer(new byte[256]);
 
     TransferFixture() throws Exception {
+        this(ReadingMode.STREAMED);
+    }
+
+    TransferFixture(ReadingMode mode) throws Exception {
         SocketChannel near;
         SocketChannel far;
         try (ServerSocketChannel server = ServerSocketChannel.open()) {
@@ -149,7 +153,7 @@ final class TransferFixture {
                 targetLink,
                 new ArrivingImages.Setting(
                         DIRECTORY,
-                        new Habits(ReadingMode.STREAMED),
+                        new Habits(mode),
                         tree,
                         new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS),
                         new HeadStore(1 << 20),

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.ProtocolException;
@@ -157,6 +158,20 @@ class TransferTest {
         fixture.transfer.close();
         assertEquals(fixture.pool.geometry().chunkCount(), fixture.pool.freeChunks());
         assertEquals(List.of(), fixture.shownNames());
+    }
+
+    @Test
+    void shouldLetARetainedImageFillTheWholePool() throws Exception {
+        TransferFixture retained = new TransferFixture(ReadingMode.RETAINED);
+        try {
+            retained.create(1, "/rank-0/f");
+            for (int window = 0; window < TransferFixture.POOL_CHUNKS; window++) {
+                retained.want(1, window, 1, BLOCKED);
+                assertEquals(FrameType.GRANT, retained.next().type(), "window " + window);
+            }
+        } finally {
+            retained.close();
+        }
     }
 
     // ---- the watch --------------------------------------------------------------------------------------------
