@@ -1,0 +1,97 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The demo as a user runs it: two isolated nodes, real jobs that checkpoint themselves and real processes under CRIU,
+ * moved while they compute, whose results are right in the end.
+ */
+@Timeout(value = 400, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class DemoIT {
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+
+    @TempDir
+    private Path directory;
+
+    @Test
+    void shouldReadAStreamWhileItIsWrittenWhenSelfCheckpointingProcessesMove() throws Exception {
+        JsonNode migration = migration("blcr");
+        long poolBytes = migration.get("poolBytes").asLong();
+        long bytes = migration.get("bytes").asLong();
+        assertTrue(
+                migration.get("bytesReadWhenLastWritten").asLong() >= bytes - 4 * poolBytes, migration::toPrettyString);
+        assertEquals(0, migration.get("stagedBytes").asLong(), migration::toPrettyString);
+        assertTrue(migration.get("sourcePeakRssBytes").asLong() <= 256 << 20, migration::toPrettyString);
+        assertTrue(migration.get("targetPeakRssBytes").asLong() <= 256 << 20, migration::toPrettyString);
+    }
+
+    @Test
+    void shouldGoOnWhenOrdinaryProcessesWithThreadsAndSharedMemoryMoveByCriu() throws Exception {
+        assertTrue(migration("criu").get("bytes").asLong() > 3 * (48L << 20));
+    }
+
+    /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */
+    private JsonNode migration(String checkpointer) throws Exception {
+        Path json = directory.resolve("demo.json");
+        Path log = directory.resolve("demo.log");
+        ProcessBuilder builder = new ProcessBuilder(command(
+                "demo",
+                "--checkpointer",
+                checkpointer,
+                "--processes",
+                "3",
+                "--size",
+                "48m",
+                "--json",
+                json.toString()));
+        builder.environment().put("_JAVA_SR_SIGNUM", "40");
+        Process demo =
+                builder.redirectErrorStream(true).redirectOutput(log.toFile()).start();
+        try {
+            assertTrue(demo.waitFor(350, TimeUnit.SECONDS), () -> "the demo has not ended");
+            assertEquals(0, demo.exitValue(), Files.readString(log));
+        } finally {
+            demo.destroy();
+        }
+        JsonNode migrations = new ObjectMapper().readTree(json.toFile()).get("migrations");
+        assertEquals(1, migrations.size(), Files.readString(log));
+        JsonNode migration = migrations.get(0);
+        assertEquals(checkpointer, migration.get("checkpointer").asText());
+        assertEquals("committed", migration.get("outcome").asText(), Files.readString(log));
+        assertEquals(3, migration.get("processes").size());
+        for (JsonNode process : migration.get("processes")) {
+            assertTrue(process.get("continued").asBoolean(), migration::toPrettyString);
+            assertTrue(process.get("resultOk").asBoolean(), migration::toPrettyString);
+        }
+        return migration;
+    }
+
+    private static List<String> command(String... arguments) throws Exception {
+        Properties flags = new Properties();
+        try (var in = Files.newInputStream(HOME.resolve("conf/jvm.properties"))) {
+            flags.load(in);
+        }
+        List<String> words = new ArrayList<>();
+        words.add(System.getProperty("java.home") + "/bin/java");
+        words.addAll(Arrays.asList(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
+        words.add("-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"));
+        words.add("-Dppmr.demo.dir=" + HOME.resolve("ppmr-checkpoint/target/native-test"));
+        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.ppmr.cli.Main"));
+        words.addAll(Arrays.asList(arguments));
+        return words;
+    }
+}
