@@ -25,7 +25,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * A job of real processes, whose checkpointer and restart are the program image-replay: each makes the system calls
- * that a script lists. The processes are stopped, ended and set going as any others; what is replayed is the I/O.
+ * of a script. The processes are stopped, ended and set going as any others; what is replayed is the I/O.
  */
 final class ReplayJob implements AutoCloseable {
     /** The ordinary user as whom the jobs of these tests run. */

@@ -107,6 +107,8 @@ public final class Rehearsal {
             LOG.info("warm-up: {}, {} rounds sent", report, source.rounds());
             source.finish();
             agent.stop();
+            // Before the source goes: a transfer that lost it would report a failure.
+            transfer.close();
         } finally {
             transfer.close();
             view.remove(DIRECTORY);
