@@ -44,7 +44,7 @@ final class TransferWatch {
             return null;
         }
         long standingNs = nowNs - lastMovedNs;
-        if (standingNs > RELIEF_NS && !underWay && images.hasWaitingReader() && ledger.someoneIsBlocked()) {
+        if (standingNs > RELIEF_NS && !underWay && ledger.someoneIsBlocked()) {
             String wanting = ledger.relieve();
             if (wanting != null && standingNs > patienceNs) {
                 return wanting;

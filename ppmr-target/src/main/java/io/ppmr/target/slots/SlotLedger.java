@@ -30,12 +30,6 @@ public final class SlotLedger {
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
     }
 
-    private enum Answer {
-        GRANTED,
-        DENIED,
-        WAIT
-    }
-
     private final BufferPool pool;
     private final StagingArea staging;
     private final SlotRelief relief;
@@ -50,7 +44,7 @@ public final class SlotLedger {
     private int createdStreams;
     private int reservedUsed;
     private int generalUsed;
-    private int generalGranted;
+    private int unusedGrants;
     private int laneUsed;
     private long stagedBytes;
 
@@ -208,15 +202,34 @@ public final class SlotLedger {
     }
 
     /**
-     * Nothing has moved for a while: helps readers who wait for a writer that stands still at another file of the same
-     * rank, and readers for whom there is no slot.
+     * Nothing has moved for a while: denies what can never fit, and helps readers who wait for a writer that stands
+     * still at another file of the same rank, and readers for whom there is no slot.
      *
      * @return null if there was nothing to do or it was done, else what would have helped and could not be had
      */
     public String relieve() {
+        serve();
+        if (unusedGrants == 0) {
+            denyWhatCannotFit();
+        }
         String wanting = relief.relieve(queue.toArray(new FileDemand[0]));
         serve();
         return wanting;
+    }
+
+    /** Said only when nothing moves and no grant is out: until then one may come back unused. */
+    private void denyWhatCannotFit() {
+        for (FileDemand demand : queue) {
+            boolean keptToTheEnd = demand.blockedBehindGap || !demand.file.streamed();
+            if (demand.isBlocked() && keptToTheEnd && laneUsed < laneChunks) {
+                long window = demand.blockedWindow;
+                demand.blockedWindow = FileDemand.NONE;
+                String message = "file " + demand.file.name() + ": its image does not fit the pool of "
+                        + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
+                        + staging.whyNone() + "): raise pool.size or staging.limit of the target";
+                decisions.denied(demand.file, window, DenyReason.NO_SPACE, message);
+            }
+        }
     }
 
     boolean serveOne(FileDemand demand) {
@@ -229,7 +242,7 @@ public final class SlotLedger {
                 demand.ahead.pollLong();
                 continue;
             }
-            if (tryGrant(demand, window, false) != Answer.GRANTED) {
+            if (!tryGrant(demand, window, false)) {
                 return false;
             }
             demand.ahead.pollLong();
@@ -239,14 +252,14 @@ public final class SlotLedger {
     }
 
     private boolean serveBlocked(FileDemand demand) {
-        Answer answer = tryGrant(demand, demand.blockedWindow, true);
-        if (answer != Answer.WAIT) {
+        boolean granted = tryGrant(demand, demand.blockedWindow, true);
+        if (granted) {
             demand.blockedWindow = FileDemand.NONE;
         }
-        return answer != Answer.WAIT;
+        return granted;
     }
 
-    private Answer tryGrant(FileDemand demand, long window, boolean blocked) {
+    private boolean tryGrant(FileDemand demand, long window, boolean blocked) {
         ArrivingFile file = demand.file;
         if (file.holder(window) != null) {
             return grantPiece(demand, window);
@@ -257,33 +270,19 @@ public final class SlotLedger {
                 && reservedUsed < poolChunks / 2
                 && used < poolChunks
                 && grantChunk(demand, window, Slot.Kind.RESERVED)) {
-            return Answer.GRANTED;
+            return true;
         }
         if (used < poolChunks - reserveLimit() && grantChunk(demand, window, Slot.Kind.GENERAL)) {
-            return Answer.GRANTED;
+            return true;
         }
         boolean behindGap = blocked && demand.blockedBehindGap;
         if (!file.rank().mayStage() && !behindGap) {
-            return Answer.WAIT;
+            return false;
         }
         if (laneUsed == laneChunks) {
-            return Answer.WAIT;
+            return false;
         }
-        if (grantStaged(demand, window)) {
-            return Answer.GRANTED;
-        }
-        boolean atLast = blocked && (behindGap || !file.streamed()) && generalGranted == 0;
-        if (atLast) {
-            decisions.denied(
-                    file,
-                    window,
-                    DenyReason.NO_SPACE,
-                    "file " + file.name() + ": its image does not fit the "
-                            + "pool of " + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
-                            + staging.whyNone() + "): raise pool.size or staging.limit of the target");
-            return Answer.DENIED;
-        }
-        return Answer.WAIT;
+        return grantStaged(demand, window);
     }
 
     private boolean grantChunk(FileDemand demand, long window, Slot.Kind kind) {
@@ -297,7 +296,6 @@ public final class SlotLedger {
             reservedUsed++;
         } else {
             generalUsed++;
-            generalGranted++;
         }
         demand.file.hold(slot);
         grant(demand, slot);
@@ -305,13 +303,13 @@ public final class SlotLedger {
     }
 
     /** Grants a lane chunk whose bytes go into the slot that holds the window already. */
-    private Answer grantPiece(FileDemand demand, long window) {
+    private boolean grantPiece(FileDemand demand, long window) {
         if (laneUsed == laneChunks) {
-            return Answer.WAIT;
+            return false;
         }
         int chunk = pool.tryClaim();
         if (chunk == BufferPool.NONE) {
-            return Answer.WAIT;
+            return false;
         }
         Slot lane = chunkSlots[chunk];
         lane.grant(Slot.Kind.LANE, demand.file, window);
@@ -323,7 +321,7 @@ public final class SlotLedger {
         }
         laneUsed++;
         grant(demand, lane);
-        return Answer.GRANTED;
+        return true;
     }
 
     private boolean grantStaged(FileDemand demand, long window) {
@@ -334,13 +332,14 @@ public final class SlotLedger {
         staged.grant(Slot.Kind.STAGING, demand.file, window);
         staged.arrived = true;
         demand.file.hold(staged);
-        boolean granted = grantPiece(demand, window) == Answer.GRANTED;
+        boolean granted = grantPiece(demand, window);
         stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
         return granted;
     }
 
     private void grant(FileDemand demand, Slot slot) {
         demand.granted.add(slot.window);
+        unusedGrants++;
         decisions.granted(demand.file, slot);
     }
 
@@ -376,9 +375,7 @@ public final class SlotLedger {
         if (demand != null) {
             demand.granted.remove(slot.window);
         }
-        if (slot.kind() == Slot.Kind.GENERAL) {
-            generalGranted--;
-        }
+        unusedGrants--;
     }
 
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */

@@ -184,6 +184,8 @@ class SlotLedgerTest {
             assertEquals(3L * CHUNK_BYTES, fixture.ledger.stagedBytes());
             fixture.ledger.want(file, 7, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
+            assertEquals(List.of(), fixture.denied, "it may still find room");
+            assertNull(fixture.ledger.relieve());
             assertEquals(1, fixture.denied.size());
             LedgerFixture.Denied denied = fixture.denied.get(0);
             assertEquals(7, denied.window());
@@ -193,6 +195,30 @@ class SlotLedgerTest {
             assertTrue(denied.message().contains("raise pool.size or staging.limit"), denied.message());
             assertFalse(fixture.ledger.someoneIsBlocked());
             assertEquals(7 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 7 * CHUNK_BYTES - 4096));
+        }
+    }
+
+    @Test
+    void shouldNotDenyWhileAGrantMayComeBackUnused() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            RankImage rank = retained();
+            ArrivingFile first = fixture.file(rank);
+            ArrivingFile second = fixture.file(rank);
+            fixture.ledger.want(first, 0, 4, BLOCKED);
+            List<Slot> slots = fixture.takeSlots();
+            for (Slot slot : slots.subList(0, 3)) {
+                fixture.fill(first, slot);
+            }
+            fixture.ledger.want(second, 0, 1, BLOCKED);
+            fixture.ledger.relieve();
+            assertEquals(List.of(), fixture.denied, "a chunk is granted to a writer who may not need it");
+            fixture.ledger.returned(first, slots.get(3).index());
+            fixture.ledger.want(second, 0, 1, BLOCKED);
+            assertEquals(List.of(), fixture.denied, "its chunk is not back yet");
+            fixture.passOnFreed();
+            fixture.ledger.relieve();
+            assertEquals(List.of(), fixture.denied);
+            assertSame(second, fixture.takeGranted().get(0).file());
         }
     }
 
