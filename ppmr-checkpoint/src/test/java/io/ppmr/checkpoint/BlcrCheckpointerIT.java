@@ -71,7 +71,7 @@ class BlcrCheckpointerIT {
         assertFalse(fixture.table.isAlive(job.root()));
         restored.release();
         fixture.requireResult(job);
-        assertEquals(40, job.passes());
+        assertEquals(80, job.passes());
         fixture.requireNothingLeft();
     }
 

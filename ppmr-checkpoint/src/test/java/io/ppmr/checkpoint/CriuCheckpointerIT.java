@@ -77,7 +77,7 @@ class CriuCheckpointerIT {
         original.end(JobFixture.LIMIT);
         restored.release();
         fixture.requireResult(job);
-        assertEquals(60, job.passes());
+        assertEquals(120, job.passes());
         fixture.requireNothingLeft();
     }
 

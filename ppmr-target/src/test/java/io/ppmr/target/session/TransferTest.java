@@ -252,8 +252,10 @@ class TransferTest {
     private CompletableFuture<Integer> waitingReader(int id) throws Exception {
         fixture.create(id, "/rank-0/f" + id);
         ArrivingFile file = fixture.transfer.images().file(id);
+        // Readers block: each has a thread of its own, of which the common pool may have but one.
         CompletableFuture<Integer> reader = CompletableFuture.supplyAsync(
-                () -> file.read(BufferUtil.address(ByteBuffer.allocateDirect(10)), 10, 4096));
+                () -> file.read(BufferUtil.address(ByteBuffer.allocateDirect(10)), 10, 4096),
+                task -> new Thread(task, "test-reader").start());
         TransferFixture.until("the reader waits", file::readerWaits);
         fixture.want(id, 0, 1, BLOCKED);
         return reader;
