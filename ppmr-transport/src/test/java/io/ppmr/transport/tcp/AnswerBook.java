@@ -26,8 +26,9 @@ final class AnswerBook implements PullListener {
     }
 
     private void note(long pullId, String answer) {
-        answers.put(pullId, answer);
+        // Counted first: whoever sees the last answer sees the whole count.
         count.incrementAndGet();
+        answers.put(pullId, answer);
     }
 
     /** How a pull was answered; null if it was not. */
