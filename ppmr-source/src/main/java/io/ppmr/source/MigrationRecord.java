@@ -54,9 +54,12 @@ final class MigrationRecord {
         sentBytes = bytes;
     }
 
-    /** The target's clock was {@code targetNs} somewhere between two readings of ours. */
-    void clock(long beforeNs, long targetNs, long afterNs) {
-        clockOffsetNs = targetNs - (beforeNs + (afterNs - beforeNs) / 2);
+    /**
+     * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as it
+     * can be: what had been read by a moment of ours is then never overstated.
+     */
+    void clock(long targetNs, long afterNs) {
+        clockOffsetNs = targetNs - afterNs;
     }
 
     void progress(ControlMessage.Progress progress) {

@@ -97,7 +97,6 @@ final class SourceSession {
         List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
         agent = new SessionAgent(link, claims, events::add);
         agent.start();
-        long beforeNs = System.nanoTime();
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
@@ -119,7 +118,7 @@ final class SourceSession {
         if (!(said.message() instanceof ControlMessage.Accept accept)) {
             throw new IOException("target " + settings.target() + " answers with " + said.message());
         }
-        journal.clock(beforeNs, accept.clockNs(), System.nanoTime());
+        journal.clock(accept.clockNs(), System.nanoTime());
         show(job, ranks);
         return null;
     }
