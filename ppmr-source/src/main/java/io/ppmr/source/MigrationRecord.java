@@ -55,8 +55,8 @@ final class MigrationRecord {
     }
 
     /**
-     * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as it
-     * can be: what had been read by a moment of ours is then never overstated.
+     * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as
+     * it can be: what had been read by a moment of ours is then never overstated.
      */
     void clock(long targetNs, long afterNs) {
         clockOffsetNs = targetNs - afterNs;
