@@ -8,7 +8,10 @@ import java.util.List;
  */
 public sealed interface ControlMessage {
 
-    /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
+    /**
+     * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code participants} are the
+     * addresses of all targets that take part, in their order; {@code place} is the receiver's among them.
+     */
     record Begin(
             String migrationId,
             String job,
@@ -17,15 +20,21 @@ public sealed interface ControlMessage {
             int dataConnections,
             int uid,
             int gid,
-            List<Integer> ranks)
+            List<Integer> ranks,
+            List<String> participants,
+            int place)
             implements ControlMessage {
         public Begin {
             ranks = List.copyOf(ranks);
+            participants = List.copyOf(participants);
         }
     }
 
-    /** T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. */
-    record Accept(long clockNs) implements ControlMessage {}
+    /**
+     * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it has
+     * voted it may fence the source until {@code fenceWindowMs} after it lost it; 0 if it never does.
+     */
+    record Accept(long clockNs, long fenceWindowMs) implements ControlMessage {}
 
     /** T to S: no, and why. */
     record Refuse(String reason) implements ControlMessage {}
@@ -67,6 +76,21 @@ public sealed interface ControlMessage {
 
     /** Either way: the migration has failed for this reason. */
     record Failed(String reason) implements ControlMessage {}
+
+    /** S to T, after all votes: are the restored ranks still held? */
+    record Confirm(String migrationId) implements ControlMessage {}
+
+    /** T to S: yes, proved just now. */
+    record StillHeld(String migrationId) implements ControlMessage {}
+
+    /** T to S: no, and why. */
+    record NotHeld(String migrationId, String reason) implements ControlMessage {}
+
+    /** First target to another one: the source is proved to be off; where do you stand? */
+    record TakeOver(String migrationId) implements ControlMessage {}
+
+    /** A target to the first one: here, and your word decides from now on. */
+    record Standing(String migrationId, VoterState state) implements ControlMessage {}
 
     /** T to S, a few times a second: how far it is. */
     record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements ControlMessage {}

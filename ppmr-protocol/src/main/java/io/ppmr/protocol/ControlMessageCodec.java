@@ -63,8 +63,11 @@ public final class ControlMessageCodec {
                     .writeInt(m.uid())
                     .writeInt(m.gid());
             writeInts(out, m.ranks());
+            writeCount(out, m.participants().size());
+            writeTexts(out, m.participants().toArray(String[]::new));
+            out.writeInt(m.place());
         } else if (message instanceof ControlMessage.Accept m) {
-            out.writeByte((byte) 2).writeLong(m.clockNs());
+            out.writeByte((byte) 2).writeLong(m.clockNs()).writeLong(m.fenceWindowMs());
         } else if (message instanceof ControlMessage.Refuse m) {
             out.writeByte((byte) 3);
             writeText(out, m.reason());
@@ -107,6 +110,22 @@ public final class ControlMessageCodec {
         } else if (message instanceof ControlMessage.Progress m) {
             out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
             out.writeLong(m.stagedBytes());
+        } else if (message instanceof ControlMessage.Confirm m) {
+            out.writeByte((byte) 16);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.StillHeld m) {
+            out.writeByte((byte) 17);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.NotHeld m) {
+            out.writeByte((byte) 18);
+            writeTexts(out, m.migrationId(), m.reason());
+        } else if (message instanceof ControlMessage.TakeOver m) {
+            out.writeByte((byte) 19);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.Standing m) {
+            out.writeByte((byte) 20);
+            writeText(out, m.migrationId());
+            out.writeByte((byte) m.state().code());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -124,8 +143,10 @@ public final class ControlMessageCodec {
                         in.readInt(),
                         in.readInt(),
                         in.readInt(),
-                        readInts(in));
-            case 2 -> new ControlMessage.Accept(in.readLong());
+                        readInts(in),
+                        readTexts(in),
+                        in.readInt());
+            case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->
                 new ControlMessage.Created(
@@ -147,6 +168,11 @@ public final class ControlMessageCodec {
             case 13 -> new ControlMessage.RolledBack(text(in));
             case 14 -> new ControlMessage.Failed(text(in));
             case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
+            case 16 -> new ControlMessage.Confirm(text(in));
+            case 17 -> new ControlMessage.StillHeld(text(in));
+            case 18 -> new ControlMessage.NotHeld(text(in), text(in));
+            case 19 -> new ControlMessage.TakeOver(text(in));
+            case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }
@@ -178,6 +204,15 @@ public final class ControlMessageCodec {
         for (String text : texts) {
             writeText(out, text);
         }
+    }
+
+    private static List<String> readTexts(Bytes<?> in) throws ProtocolException {
+        int count = readCount(in, Byte.BYTES);
+        List<String> texts = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            texts.add(text(in));
+        }
+        return texts;
     }
 
     private static void writeInts(Bytes<?> out, List<Integer> values) {

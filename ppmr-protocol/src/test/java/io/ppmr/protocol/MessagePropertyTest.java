@@ -41,9 +41,10 @@ class MessagePropertyTest {
                                 .ofMaxSize(50))
                 .as(TransferReport::new);
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
-                Combinators.combine(text, text, text, number, number, number, number, numbers)
-                        .as(ControlMessage.Begin::new),
-                wide.map(ControlMessage.Accept::new),
+                Combinators.combine(text, number, numbers, text.list().ofMaxSize(8))
+                        .as((t, n, ranks, peers) ->
+                                new ControlMessage.Begin(t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4)),
+                Combinators.combine(wide, wide).as(ControlMessage.Accept::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
                         .as(ControlMessage.Created::new),
@@ -57,7 +58,12 @@ class MessagePropertyTest {
                 Combinators.combine(text, text).as(ControlMessage.RollBack::new),
                 text.map(ControlMessage.RolledBack::new),
                 text.map(ControlMessage.Failed::new),
-                Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new)));
+                Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new),
+                text.map(ControlMessage.Confirm::new),
+                text.map(ControlMessage.StillHeld::new),
+                Combinators.combine(text, text).as(ControlMessage.NotHeld::new),
+                text.map(ControlMessage.TakeOver::new),
+                Combinators.combine(text, Arbitraries.of(VoterState.class)).as(ControlMessage.Standing::new)));
     }
 
     @Property
@@ -73,7 +79,7 @@ class MessagePropertyTest {
 
     @Property(tries = 10_000)
     void shouldRefuseGarbageByNameAndNothingElse(
-            @ForAll @IntRange(min = 0, max = 17) int code, @ForAll @Size(max = 120) byte[] rest) {
+            @ForAll @IntRange(min = 0, max = 22) int code, @ForAll @Size(max = 120) byte[] rest) {
         byte[] body = new byte[rest.length + 1];
         body[0] = (byte) code;
         System.arraycopy(rest, 0, body, 1, rest.length);
