@@ -31,6 +31,19 @@ public final class HeldProcesses implements HeldRank {
         this.signals = new SignalSender(programs, table);
     }
 
+    /**
+     * A rank on the node where it was started, or restored, by its root: after a restart of the service nothing else
+     * need be known. Its processes do not change while they are stopped.
+     */
+    public static HeldProcesses ofTree(int rank, ProcessIdentity root, NativePrograms programs)
+            throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        List<ProcessIdentity> companions = RankNamespace.around(table, root)
+                .map(namespace -> List.of(namespace.init()))
+                .orElse(List.of());
+        return new HeldProcesses(rank, table.tree(root), companions, programs);
+    }
+
     @Override
     public int rank() {
         return rank;

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -50,16 +51,28 @@ final class ToolProcess {
      */
     static ToolProcess start(String name, List<String> command, Path workDirectory, ProcessTable table)
             throws CheckpointException {
+        return start(name, command, Map.of(), workDirectory, table);
+    }
+
+    /** The same with variables added to its environment. */
+    static ToolProcess start(
+            String name,
+            List<String> command,
+            Map<String, String> environment,
+            Path workDirectory,
+            ProcessTable table)
+            throws CheckpointException {
         Path output = workDirectory.resolve(name + ".out");
         try {
             Files.createDirectories(workDirectory);
             long nowTicks = ProcessTable.nowTicks();
-            Process process = new ProcessBuilder(command)
+            ProcessBuilder builder = new ProcessBuilder(command)
                     .directory(workDirectory.toFile())
                     .redirectInput(NULL)
                     .redirectErrorStream(true)
-                    .redirectOutput(output.toFile())
-                    .start();
+                    .redirectOutput(output.toFile());
+            builder.environment().putAll(environment);
+            Process process = builder.start();
             LOG.debug("{} started as PID {}: {}", name, process.pid(), command);
             return new ToolProcess(name, process, output, nowTicks, table);
         } catch (IOException e) {

@@ -43,9 +43,9 @@ final class TargetCommand implements Callable<Integer> {
                     "USR1",
                     () -> LOG.info(
                             "state: {}",
-                            service.migration()
-                                    .map(id -> "migration " + id + " is under way")
-                                    .orElse("idle")));
+                            service.migrations().isEmpty()
+                                    ? "idle"
+                                    : "under way: " + String.join(", ", service.migrations())));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
+import io.ppmr.source.MigrationPlan.Leg;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.session.LinkOutlet;
@@ -21,6 +22,7 @@ import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,17 +33,18 @@ import org.slf4j.LoggerFactory;
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
-    private static final Duration RECONNECT_PAUSE = Duration.ofSeconds(1);
 
     private final SourceSettings settings;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
+    private final MigrationPlan plan;
+    private final int place;
     private final Connector connector;
     private final String directory;
     private final int attempt;
-    private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
-    private final BlockingQueue<SessionEvent> pauses = new LinkedBlockingQueue<>();
+    private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
+    private volatile Consumer<SessionEvent> listener = answers::add;
     private ControlLink link;
     private SessionAgent agent;
     private RegionExporter exporter;
@@ -54,19 +57,23 @@ final class SourceSession {
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
+            MigrationPlan plan,
+            int place,
             String migrationId,
             int attempt) {
         this.settings = settings;
         this.pool = pool;
         this.claims = claims;
         this.view = view;
+        this.plan = plan;
+        this.place = place;
         this.attempt = attempt;
-        this.directory = migrationId + "." + attempt;
-        this.connector = new Connector(settings.target(), settings.authenticator(), settings.connectDeadline());
+        this.directory = migrationId + "." + attempt + (place == 0 ? "" : "." + place);
+        this.connector = new Connector(leg().target(), settings.authenticator(), settings.connectDeadline());
     }
 
-    String directory() {
-        return directory;
+    Leg leg() {
+        return plan.legs().get(place);
     }
 
     OutgoingFiles files() {
@@ -82,20 +89,21 @@ final class SourceSession {
     }
 
     /**
-     * Connects and asks the target to take the migration.
+     * Connects and asks the target to take its ranks.
      *
-     * @return why the target refuses, or null if it takes it
+     * @param after told what the target says after its answer, and that it is lost, on the agent's threads
+     * @return why the target refuses, or null if it takes them
      */
-    String begin(Job job, String migrationId, MigrationRecord journal) throws IOException, InterruptedException {
+    String begin(Job job, String migrationId, MigrationRecord journal, Consumer<SessionEvent> after)
+            throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
         List<SocketChannel> data = connector.data(control.session(), settings.dataConnections());
-        exporter = new TcpRegionExporter(pool, data, reason -> events.add(new SessionEvent.Lost(reason)));
+        exporter = new TcpRegionExporter(pool, data, reason -> hear(new SessionEvent.Lost(reason)));
         outlet = new LinkOutlet(link, exporter);
-        journal.sends(outlet::sentBytes);
-        List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
-        agent = new SessionAgent(link, claims, events::add);
+        journal.sends(place, outlet::sentBytes);
+        agent = new SessionAgent(link, claims, this::hear);
         agent.start();
         link.send(new ControlMessage.Begin(
                 migrationId,
@@ -105,22 +113,33 @@ final class SourceSession {
                 settings.dataConnections(),
                 job.user().uid(),
                 job.user().gid(),
-                ranks));
+                leg().ranks(),
+                plan.addresses(),
+                place));
         SessionEvent answer = awaitAnswer();
         if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + settings.target() + " does not answer: "
+            throw new IOException("target " + leg().target() + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
         }
         if (said.message() instanceof ControlMessage.Refuse refuse) {
             close();
-            return "target " + settings.target() + " refuses: " + refuse.reason();
+            return "target " + leg().target() + " refuses: " + refuse.reason();
         }
         if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + settings.target() + " answers with " + said.message());
+            throw new IOException("target " + leg().target() + " answers with " + said.message());
         }
-        journal.clock(accept.clockNs(), System.nanoTime());
-        show(job, ranks);
+        journal.clock(place, accept.clockNs(), System.nanoTime());
+        show(job);
+        listener = after;
+        for (SessionEvent early = answers.poll(); early != null; early = answers.poll()) {
+            after.accept(early);
+        }
+        after.accept(answer);
         return null;
+    }
+
+    private void hear(SessionEvent event) {
+        listener.accept(event);
     }
 
     /** The answer to Begin; progress may come before it. */
@@ -128,12 +147,12 @@ final class SourceSession {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
-            answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+            answer = answers.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
         } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
         return answer;
     }
 
-    private void show(Job job, List<Integer> ranks) throws IOException {
+    private void show(Job job) throws IOException {
         try {
             files = new OutgoingFiles(
                     directory,
@@ -141,7 +160,7 @@ final class SourceSession {
                     pool,
                     claims,
                     outlet,
-                    ranks,
+                    leg().ranks(),
                     job.user().uid(),
                     job.user().gid());
         } catch (ErrnoException e) {
@@ -151,8 +170,12 @@ final class SourceSession {
         view.add(directory, files);
     }
 
-    SessionEvent poll(Duration atMost) throws InterruptedException {
-        return events.poll(atMost.toMillis(), TimeUnit.MILLISECONDS);
+    /** Says it over the session's link; throws if that is gone. */
+    void send(ControlMessage message) throws IOException {
+        if (link == null || closed) {
+            throw new IOException("target " + leg().target() + " has not been connected");
+        }
+        link.send(message);
     }
 
     /** Fails every write that waits, and every later one. */
@@ -165,102 +188,8 @@ final class SourceSession {
         }
     }
 
-    /**
-     * Tells the target that the originals are gone; connects again if it must, and does not let itself be interrupted.
-     * Null, or why it could not be told.
-     */
-    String tellCommit(String migrationId, Duration deadline) {
-        ControlMessage commit = new ControlMessage.Commit(migrationId);
-        return tellUntil(commit, ControlMessage.Committed.class, deadline, settings.silenceLimit());
-    }
-
-    /** Tells the target to give up. Null, or why it has not confirmed. */
-    String tellRollBack(String migrationId, String reason, Duration atMost) {
-        if (link == null || agent == null) {
-            return null;
-        }
-        ControlMessage rollBack = new ControlMessage.RollBack(migrationId, reason);
-        return tellUntil(rollBack, ControlMessage.RolledBack.class, atMost, atMost);
-    }
-
-    private String tellUntil(
-            ControlMessage message, Class<? extends ControlMessage> answer, Duration deadline, Duration first) {
-        long deadlineNs = System.nanoTime() + deadline.toNanos();
-        boolean interrupted = false;
-        String failure = "not tried";
-        boolean again = false;
-        while (failure != null && System.nanoTime() - deadlineNs < 0) {
-            try {
-                if (again) {
-                    LOG.warn("{} has not reached the target ({}); trying again", message, failure);
-                    pauses.poll(RECONNECT_PAUSE.toMillis(), TimeUnit.MILLISECONDS);
-                }
-                failure = again ? tellAgain(message, answer) : tell(link, message, answer, events, first);
-                again = true;
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-        return failure;
-    }
-
-    private String tellAgain(ControlMessage message, Class<? extends ControlMessage> answer)
-            throws InterruptedException {
-        BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
-        try (ControlLink again = new ControlLink(
-                connector.control().channel(), attempt, settings.silenceLimit().toNanos())) {
-            SessionAgent talker = new SessionAgent(again, claims, answers::add);
-            talker.start();
-            try {
-                return tell(again, message, answer, answers, settings.silenceLimit());
-            } finally {
-                talker.stop();
-            }
-        } catch (IOException e) {
-            return e.getMessage();
-        }
-    }
-
-    private static String tell(
-            ControlLink to,
-            ControlMessage message,
-            Class<? extends ControlMessage> answer,
-            BlockingQueue<SessionEvent> answers,
-            Duration atMost)
-            throws InterruptedException {
-        try {
-            to.send(message);
-        } catch (IOException e) {
-            return e.getMessage();
-        }
-        long deadlineNs = System.nanoTime() + atMost.toNanos();
-        while (true) {
-            SessionEvent event = answers.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-            if (event == null) {
-                return "no answer within " + atMost;
-            }
-            if (event instanceof SessionEvent.Lost lost) {
-                return lost.reason();
-            }
-            ControlMessage said = ((SessionEvent.Said) event).message();
-            if (answer.isInstance(said)) {
-                return null;
-            }
-            if (said instanceof ControlMessage.Refuse refuse) {
-                // A target that knows nothing of the migration any more has nothing to give up.
-                return message instanceof ControlMessage.RollBack ? null : refuse.reason();
-            }
-            if (said instanceof ControlMessage.Failed failed && message instanceof ControlMessage.Commit) {
-                return "the target fails: " + failed.reason();
-            }
-        }
-    }
-
-    /** Takes everything down; may be called twice. */
-    void close() {
+    /** Ends the transport, so that nobody reads the pool any more; may be called twice. */
+    void stop() {
         if (closed) {
             return;
         }
@@ -274,6 +203,11 @@ final class SourceSession {
         if (exporter != null) {
             exporter.close();
         }
+    }
+
+    /** Takes everything down; may be called twice. */
+    void close() {
+        stop();
         if (files != null) {
             view.remove(directory);
             try {
@@ -281,6 +215,7 @@ final class SourceSession {
             } catch (ErrnoException e) {
                 LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
             }
+            files = null;
         }
     }
 }

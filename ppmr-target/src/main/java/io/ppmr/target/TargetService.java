@@ -2,8 +2,6 @@ package io.ppmr.target;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Availability;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.fuse.ErrnoException;
@@ -14,7 +12,6 @@ import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.target.TargetMigration.Outcome;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
 import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
@@ -34,7 +31,6 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -52,17 +48,14 @@ public final class TargetService implements AutoCloseable {
 
     private final TargetSettings settings;
     private final PullerFactory pullers;
-    private final BufferPool pool;
-    private final int laneChunks;
+    private final BlockingQueue<Berth> freeBerths = new LinkedBlockingQueue<>();
     private final ArrivingImageView view = new ArrivingImageView();
-    private final HeadStore heads;
     private final MeterRegistry meters = new SimpleMeterRegistry();
     private final TargetMetrics metrics = new TargetMetrics(meters);
-    private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
-    private volatile TargetMigration running;
+    private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
     private FuseMount mount;
     private PeerListener listener;
 
@@ -74,16 +67,24 @@ public final class TargetService implements AutoCloseable {
     public TargetService(TargetSettings settings, PullerFactory pullers) {
         this.settings = settings;
         this.pullers = pullers;
-        this.laneChunks = laneChunks(settings.pool());
-        this.pool = new BufferPool(settings.pool().plus(laneChunks));
-        this.heads = new HeadStore(settings.transfer().headsLimitBytes());
+        for (int i = 0; i < settings.migrations(); i++) {
+            freeBerths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
+        }
     }
 
     /** Mounts, warms up and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
-        Rehearsal.run(settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
+        Berth any = freeBerths.element();
+        Rehearsal.run(
+                settings.mountPoint(),
+                view,
+                any.pool(),
+                any.laneChunks(),
+                settings.pool(),
+                any.heads(),
+                settings.transfer());
         listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
@@ -106,14 +107,9 @@ public final class TargetService implements AutoCloseable {
         return metrics;
     }
 
-    /** The migration that is under way here, if one is. */
-    public Optional<String> migration() {
-        return Optional.ofNullable(busyWith.get());
-    }
-
-    /** How many chunks beside the pool are the lane: an eighth of it, at most eight. */
-    static int laneChunks(PoolGeometry geometry) {
-        return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
+    /** The migrations that are under way here. */
+    public Set<String> migrations() {
+        return Set.copyOf(running.keySet());
     }
 
     /** Ends the service; a migration that is not prepared is rolled back first. */
@@ -122,16 +118,14 @@ public final class TargetService implements AutoCloseable {
         if (listener != null) {
             listener.close();
         }
-        TargetMigration migration = running;
-        if (migration != null) {
-            migration.giveUp("the target's service ends");
-        }
+        running.values().forEach(migration -> migration.giveUp("the target's service ends"));
         long deadlineNs = System.nanoTime() + CLOSE_NS;
-        while (running != null && !running.isPrepared() && System.nanoTime() - deadlineNs < 0) {
+        while (!running.values().stream().allMatch(TargetMigration::isPrepared)
+                && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(CLOSE_POLL_NS);
         }
-        if (running != null) {
-            LOG.error("migration {} is not over: its restored ranks stay held on this node", busyWith.get());
+        if (!running.isEmpty()) {
+            LOG.error("migrations {} are not over: their restored ranks stay held on this node", running.keySet());
         }
         if (mount != null) {
             mount.close();
@@ -193,8 +187,10 @@ public final class TargetService implements AutoCloseable {
             Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
         String refusal = refusal(begin, link.attempt());
-        if (refusal == null && !busyWith.compareAndSet(null, begin.migrationId())) {
-            refusal = "migration " + busyWith.get() + " is under way on this node: try again later or elsewhere";
+        Berth berth = refusal == null ? freeBerths.poll() : null;
+        if (refusal == null && berth == null) {
+            refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
+                    + "try again later or elsewhere";
         }
         if (refusal != null) {
             LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
@@ -205,36 +201,41 @@ public final class TargetService implements AutoCloseable {
         }
         try {
             attempts.put(begin.migrationId(), link.attempt());
-            run(begin, session, link, agent, events);
+            run(begin, session, link, agent, events, berth);
         } finally {
-            busyWith.set(null);
+            freeBerths.add(berth);
         }
     }
 
     private void run(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            Begin begin,
+            SessionId session,
+            ControlLink link,
+            SessionAgent agent,
+            BlockingQueue<SessionEvent> events,
+            Berth berth)
             throws IOException, InterruptedException {
         List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
         String directory = TargetMigration.directory(begin, link.attempt());
         Checkpointer checkpointer = checkpointer(begin).orElseThrow();
-        heads.reset();
+        berth.heads().reset();
         Transfer transfer;
         try {
             transfer = new Transfer(
                     settings.transfer(),
-                    pool,
-                    laneChunks,
+                    berth.pool(),
+                    berth.laneChunks(),
                     link,
                     new ArrivingImages.Setting(
                             directory,
                             checkpointer,
                             view.tree(),
                             settings.pool(),
-                            heads,
+                            berth.heads(),
                             begin.uid(),
                             begin.gid(),
                             begin.ranks()),
-                    pullListener -> pullers.create(pool, data, pullListener),
+                    pullListener -> pullers.create(berth.pool(), data, pullListener),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException | RuntimeException e) {
             for (SocketChannel channel : data) {
@@ -249,7 +250,7 @@ public final class TargetService implements AutoCloseable {
         TargetMigration migration =
                 new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
         long startNs = System.nanoTime();
-        running = migration;
+        running.put(begin.migrationId(), migration);
         try {
             Outcome outcome = migration.run();
             outcomes.put(begin.migrationId(), outcome);
@@ -262,7 +263,7 @@ public final class TargetService implements AutoCloseable {
             inDoubt.remove(begin.migrationId());
             migration.close();
             view.remove(directory);
-            running = null;
+            running.remove(begin.migrationId());
         }
     }
 

@@ -2,12 +2,14 @@ package io.ppmr.target;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * Everything that a target's service is told, resolved once.
@@ -21,6 +23,9 @@ import java.util.List;
  * @param checkpointers those whose images this node restores
  * @param restartDeadline how long a restart may take in all
  * @param silenceLimit how long a connected source may say nothing
+ * @param migrations how many migrations it takes part in at once, each with a pool of its own
+ * @param journal the directory of the journal
+ * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
  */
 public record TargetSettings(
@@ -33,6 +38,9 @@ public record TargetSettings(
         List<Checkpointer> checkpointers,
         Duration restartDeadline,
         Duration silenceLimit,
+        int migrations,
+        Path journal,
+        Optional<Fence> fence,
         boolean allowRootJobs) {
 
     public TargetSettings {

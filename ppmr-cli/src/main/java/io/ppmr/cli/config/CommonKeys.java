@@ -30,5 +30,19 @@ public final class CommonKeys {
     public static final ConfigSection POOL =
             new ConfigSection("pool", false, "The memory through which images flow.", List.of(POOL_SIZE, POOL_CHUNK));
 
+    public static final ConfigKey<List<String>> FENCE_COMMAND = ConfigKey.optional(
+            "command",
+            ValueTypes.WORDS,
+            "proves a node off: exits with 0 only when the node {node} is off; without it a lost peer is waited for");
+    public static final ConfigKey<Duration> FENCE_DELAY = ConfigKey.withDefault(
+            "delay", ValueTypes.TIME, "60s", "how long a peer must have been lost before its node is fenced");
+    public static final ConfigKey<Duration> FENCE_DEADLINE =
+            ConfigKey.withDefault("deadline", ValueTypes.TIME, "60s", "how long the command may take");
+    public static final ConfigSection FENCE = new ConfigSection(
+            "fence",
+            false,
+            "How the site proves a lost node off.",
+            List.of(FENCE_COMMAND, FENCE_DELAY, FENCE_DEADLINE));
+
     private CommonKeys() {}
 }

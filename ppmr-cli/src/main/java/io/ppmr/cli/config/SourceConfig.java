@@ -3,8 +3,12 @@ package io.ppmr.cli.config;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.source.JobHooks;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.TransactionSettings;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -16,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 
 /**
  * What a source's configuration file says, resolved. Immutable.
@@ -81,6 +86,10 @@ public record SourceConfig(
             ConfigFile.Section migration = file.section(SourceKeys.MIGRATION);
             Duration checkpoint = migration.get(SourceKeys.CHECKPOINT_DEADLINE);
             Duration decision = migration.get(SourceKeys.DECISION_DEADLINE);
+            Path journal = top.get(SourceKeys.JOURNAL);
+            Duration pause = migration.get(SourceKeys.PAUSE_BUDGET);
+            Integer attempts = migration.get(SourceKeys.ATTEMPTS);
+            Optional<Fence> fence = CommonValues.fence(file);
 
             Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
             Map<String, PlannedJob> planned = jobs(tools);
@@ -95,13 +104,35 @@ public record SourceConfig(
             Map<String, Checkpointer> checkpointers = Checkpointers.create(tools);
             Map<String, ConfiguredJob> jobs = new LinkedHashMap<>();
             planned.forEach((name, job) -> jobs.put(
-                    name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
+                    name,
+                    new ConfiguredJob(
+                            name,
+                            job.user(),
+                            checkpointers.get(job.checkpointer()),
+                            job.ranks(),
+                            job.others(),
+                            job.hooks())));
             SourceSettings settings = new SourceSettings(
-                    mount, work, pool, key, address, connections, connect, checkpoint, decision, silence);
+                    mount,
+                    work,
+                    pool,
+                    key,
+                    address,
+                    connections,
+                    connect,
+                    checkpoint,
+                    decision,
+                    silence,
+                    new TransactionSettings(journal, pause, attempts, fence));
             return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger));
         }
 
-        private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}
+        private record PlannedJob(
+                JobUser user,
+                String checkpointer,
+                List<ConfiguredJob.RankSource> ranks,
+                Map<Integer, String> others,
+                JobHooks hooks) {}
 
         private Map<String, PlannedJob> jobs(Map<String, CheckpointerSettings> tools) {
             Map<String, PlannedJob> jobs = new LinkedHashMap<>();
@@ -126,7 +157,9 @@ public record SourceConfig(
                                             ? "write one"
                                             : "known are " + String.join(", ", tools.keySet())));
                 }
-                jobs.put(name, new PlannedJob(jobUser, checkpointer, ranks(section)));
+                jobs.put(
+                        name,
+                        new PlannedJob(jobUser, checkpointer, ranks(section), others(section), hooks(section, jobUser)));
             });
             return jobs;
         }
@@ -152,6 +185,34 @@ public record SourceConfig(
                 job.bad(SourceKeys.RANKS, "names no process: write [{rank = 0, pid = 4711}] or pid_file");
             }
             return ranks;
+        }
+
+        private static Map<Integer, String> others(ConfigFile.Section job) {
+            Map<Integer, String> others = new TreeMap<>();
+            for (ConfigFile.Section entry : job.tables(SourceKeys.OTHERS, SourceKeys.OTHER_ENTRY)) {
+                Integer rank = entry.get(SourceKeys.RANK);
+                String node = entry.get(SourceKeys.NODE);
+                if (rank != null && node != null && others.put(rank, node) != null) {
+                    entry.bad(SourceKeys.RANK, "rank " + rank + " stands there twice: name each rank once");
+                }
+            }
+            return others;
+        }
+
+        private static JobHooks hooks(ConfigFile.Section job, JobUser user) {
+            Duration deadline = job.get(SourceKeys.HOOK_DEADLINE);
+            return new JobHooks(
+                    hook(job, SourceKeys.SUSPEND, user, deadline),
+                    hook(job, SourceKeys.RESUME, user, deadline),
+                    hook(job, SourceKeys.RECONNECT, user, deadline));
+        }
+
+        private static Optional<SiteCommand> hook(
+                ConfigFile.Section job, ConfigKey<List<String>> key, JobUser user, Duration deadline) {
+            List<String> words = job.get(key);
+            return words == null
+                    ? Optional.empty()
+                    : Optional.of(new SiteCommand(key.name(), words, Optional.ofNullable(user), deadline));
         }
 
         private String triggerJob(ConfigFile.Section top, Map<String, PlannedJob> jobs) {

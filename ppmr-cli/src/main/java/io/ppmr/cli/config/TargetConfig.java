@@ -2,6 +2,7 @@ package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -10,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** Reads a target's configuration file. */
 public final class TargetConfig {
@@ -42,6 +44,9 @@ public final class TargetConfig {
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
+        Integer migrations = top.get(TargetKeys.MIGRATIONS);
+        Path journal = top.get(TargetKeys.JOURNAL);
+        Optional<Fence> fence = CommonValues.fence(file);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
         PreSharedKey key = CommonValues.key(file, top);
         CommonValues.requireApart(top, mount, work);
@@ -74,6 +79,9 @@ public final class TargetConfig {
                 List.copyOf(Checkpointers.create(tools).values()),
                 restart,
                 silence,
+                migrations,
+                journal,
+                fence,
                 allowRoot);
     }
 }

@@ -7,6 +7,8 @@ import java.util.List;
 
 /** The keys of a target's configuration. */
 public final class TargetKeys {
+    private static final int MAX_MIGRATIONS = 32;
+
     public static final ConfigKey<InetSocketAddress> LISTEN = ConfigKey.required(
             "listen", ValueTypes.ADDRESS, "where sources connect to: an address of this node and a port");
     public static final ConfigKey<Duration> STALL_LIMIT = ConfigKey.withDefault(
@@ -15,6 +17,16 @@ public final class TargetKeys {
             ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
     public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(
             "allow_root_jobs", ValueTypes.FLAG, false, "whether processes of root may be restored here");
+    public static final ConfigKey<Integer> MIGRATIONS = ConfigKey.withDefault(
+            "migrations",
+            ValueTypes.number(1, MAX_MIGRATIONS),
+            2L,
+            "how many migrations it takes part in at once, each with a pool of its own");
+    public static final ConfigKey<Path> JOURNAL = ConfigKey.withDefault(
+            "journal",
+            ValueTypes.PATH,
+            "/var/lib/ppmr/target-journal",
+            "the folder of the journal: on a local disk that outlives the service");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -23,10 +35,12 @@ public final class TargetKeys {
                     LISTEN,
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
+                    JOURNAL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
+                    MIGRATIONS,
                     ALLOW_ROOT_JOBS));
 
     public static final ConfigKey<Path> STAGING_DIRECTORY = ConfigKey.withDefault(
@@ -49,7 +63,7 @@ public final class TargetKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, STAGING, HEADS, CheckpointerKeys.SECTION);
+            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, CheckpointerKeys.SECTION);
 
     private TargetKeys() {}
 }

@@ -1,0 +1,104 @@
+package io.ppmr.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned by
+ * the migration's thread.
+ */
+final class Originals {
+    private static final Logger LOG = LoggerFactory.getLogger(Originals.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    private final String migrationId;
+    private final ProcessTable processes;
+    private final Map<Integer, ProcessIdentity> roots;
+    private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
+
+    Originals(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
+        this.migrationId = migrationId;
+        this.processes = processes;
+        this.roots = new LinkedHashMap<>(roots);
+    }
+
+    /** The root process of each rank. */
+    Map<Integer, ProcessIdentity> roots() {
+        return roots;
+    }
+
+    /** A rank's checkpoint has left it stopped. */
+    void held(HeldRank rank) {
+        held.put(rank.rank(), rank);
+    }
+
+    /** Which rank is gone, or null if none is. */
+    String whyNotAlive() {
+        List<Integer> gone = roots.entrySet().stream()
+                .filter(root -> !processes.isAlive(root.getValue()))
+                .map(Map.Entry::getKey)
+                .toList();
+        return gone.isEmpty() ? null : "the originals of ranks " + gone + " are gone";
+    }
+
+    /** Which rank is not proved to be stopped just now, or null. */
+    String whyNotHeld() {
+        for (int rank : roots.keySet()) {
+            HeldRank original = held.get(rank);
+            if (original == null) {
+                return "rank " + rank + " has not been stopped";
+            }
+            try {
+                original.requireHeld();
+            } catch (CheckpointException e) {
+                return e.getMessage();
+            }
+        }
+        return null;
+    }
+
+    /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
+    String end() {
+        List<String> left = new ArrayList<>();
+        boolean interrupted = Thread.interrupted();
+        for (HeldRank original : held.values()) {
+            try {
+                original.end(END_DEADLINE);
+            } catch (CheckpointException | RuntimeException e) {
+                left.add(e.getMessage());
+                LOG.error("migration {}: the original of rank {} is left: {}", migrationId, original.rank(), left);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return left.isEmpty() ? null : String.join("; ", left);
+    }
+
+    /** Lets all that are held go on. */
+    void release() {
+        for (HeldRank original : held.values()) {
+            try {
+                original.release();
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.error(
+                        "migration {}: the original of rank {} cannot be set going: {}",
+                        migrationId,
+                        original.rank(),
+                        e.getMessage());
+            }
+        }
+        held.clear();
+    }
+}
