@@ -3,7 +3,9 @@ package io.ppmr.checkpoint;
 import io.ppmr.checkpoint.SignalSender.Signal;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 
 /**
  * The processes of a rank that are stopped, with those that exist only for their sake. Immutable; for any thread. It
@@ -32,16 +34,21 @@ public final class HeldProcesses implements HeldRank {
     }
 
     /**
-     * A rank on the node where it was started, or restored, by its root: after a restart of the service nothing else
-     * need be known. Its processes do not change while they are stopped.
+     * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that descend
+     * from them by now, and the init of the namespace that they live in. What is gone is left out of neither.
      */
-    public static HeldProcesses ofTree(int rank, ProcessIdentity root, NativePrograms programs)
+    public static HeldProcesses recorded(int rank, List<ProcessIdentity> recorded, NativePrograms programs)
             throws CheckpointException {
         ProcessTable table = new ProcessTable();
-        List<ProcessIdentity> companions = RankNamespace.around(table, root)
-                .map(namespace -> List.of(namespace.init()))
-                .orElse(List.of());
-        return new HeldProcesses(rank, table.tree(root), companions, programs);
+        Set<ProcessIdentity> processes = new LinkedHashSet<>(recorded);
+        Set<ProcessIdentity> companions = new LinkedHashSet<>();
+        for (ProcessIdentity process : recorded) {
+            if (table.isAlive(process)) {
+                processes.addAll(table.tree(process));
+                RankNamespace.around(table, process).ifPresent(namespace -> companions.add(namespace.init()));
+            }
+        }
+        return new HeldProcesses(rank, List.copyOf(processes), List.copyOf(companions), programs);
     }
 
     @Override

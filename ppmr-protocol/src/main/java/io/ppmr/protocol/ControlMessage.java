@@ -32,9 +32,10 @@ public sealed interface ControlMessage {
 
     /**
      * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it has
-     * voted it may fence the source until {@code fenceWindowMs} after it lost it; 0 if it never does.
+     * voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a link
+     * for lost after {@code silenceLimitMs}.
      */
-    record Accept(long clockNs, long fenceWindowMs) implements ControlMessage {}
+    record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs) implements ControlMessage {}
 
     /** T to S: no, and why. */
     record Refuse(String reason) implements ControlMessage {}
@@ -71,8 +72,8 @@ public sealed interface ControlMessage {
     /** S to T: give it up; end what was restored. */
     record RollBack(String migrationId, String reason) implements ControlMessage {}
 
-    /** T to S: nothing of it is left. */
-    record RolledBack(String migrationId) implements ControlMessage {}
+    /** T to S: nothing of it is left, and why. */
+    record RolledBack(String migrationId, String reason) implements ControlMessage {}
 
     /** Either way: the migration has failed for this reason. */
     record Failed(String reason) implements ControlMessage {}
@@ -86,11 +87,17 @@ public sealed interface ControlMessage {
     /** T to S: no, and why. */
     record NotHeld(String migrationId, String reason) implements ControlMessage {}
 
-    /** First target to another one: the source is proved to be off; where do you stand? */
+    /**
+     * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
+     * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.
+     */
+    record Ask(String migrationId, long round, long promiseMs) implements ControlMessage {}
+
+    /** First target to another one: the source is proved to be off; from your answer on my word decides. */
     record TakeOver(String migrationId) implements ControlMessage {}
 
-    /** A target to the first one: here, and your word decides from now on. */
-    record Standing(String migrationId, VoterState state) implements ControlMessage {}
+    /** The answer to both; {@code round} is the question's, 0 for a take-over. */
+    record Standing(String migrationId, VoterState state, long round) implements ControlMessage {}
 
     /** T to S, a few times a second: how far it is. */
     record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements ControlMessage {}

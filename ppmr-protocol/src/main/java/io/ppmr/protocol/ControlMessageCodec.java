@@ -67,7 +67,10 @@ public final class ControlMessageCodec {
             writeTexts(out, m.participants().toArray(String[]::new));
             out.writeInt(m.place());
         } else if (message instanceof ControlMessage.Accept m) {
-            out.writeByte((byte) 2).writeLong(m.clockNs()).writeLong(m.fenceWindowMs());
+            out.writeByte((byte) 2)
+                    .writeLong(m.clockNs())
+                    .writeLong(m.fenceWindowMs())
+                    .writeLong(m.silenceLimitMs());
         } else if (message instanceof ControlMessage.Refuse m) {
             out.writeByte((byte) 3);
             writeText(out, m.reason());
@@ -103,7 +106,7 @@ public final class ControlMessageCodec {
             writeTexts(out, m.migrationId(), m.reason());
         } else if (message instanceof ControlMessage.RolledBack m) {
             out.writeByte((byte) 13);
-            writeText(out, m.migrationId());
+            writeTexts(out, m.migrationId(), m.reason());
         } else if (message instanceof ControlMessage.Failed m) {
             out.writeByte((byte) 14);
             writeText(out, m.reason());
@@ -125,7 +128,11 @@ public final class ControlMessageCodec {
         } else if (message instanceof ControlMessage.Standing m) {
             out.writeByte((byte) 20);
             writeText(out, m.migrationId());
-            out.writeByte((byte) m.state().code());
+            out.writeByte((byte) m.state().code()).writeLong(m.round());
+        } else if (message instanceof ControlMessage.Ask m) {
+            out.writeByte((byte) 21);
+            writeText(out, m.migrationId());
+            out.writeLong(m.round()).writeLong(m.promiseMs());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -146,7 +153,7 @@ public final class ControlMessageCodec {
                         readInts(in),
                         readTexts(in),
                         in.readInt());
-            case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong());
+            case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong(), in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->
                 new ControlMessage.Created(
@@ -165,14 +172,15 @@ public final class ControlMessageCodec {
             case 10 -> new ControlMessage.Commit(text(in));
             case 11 -> new ControlMessage.Committed(text(in));
             case 12 -> new ControlMessage.RollBack(text(in), text(in));
-            case 13 -> new ControlMessage.RolledBack(text(in));
+            case 13 -> new ControlMessage.RolledBack(text(in), text(in));
             case 14 -> new ControlMessage.Failed(text(in));
             case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
             case 16 -> new ControlMessage.Confirm(text(in));
             case 17 -> new ControlMessage.StillHeld(text(in));
             case 18 -> new ControlMessage.NotHeld(text(in), text(in));
             case 19 -> new ControlMessage.TakeOver(text(in));
-            case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()));
+            case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
+            case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }

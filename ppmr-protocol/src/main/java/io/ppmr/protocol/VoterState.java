@@ -2,9 +2,16 @@ package io.ppmr.protocol;
 
 /** Where a target stands in a migration whose source is lost. The code goes over the wire. */
 public enum VoterState {
+    /** It has voted. */
     PREPARED(1),
-    COMMITTED(2),
-    ROLLED_BACK(3);
+    /** It has voted, and keeps the promise that was asked for. */
+    PROMISED(2),
+    /** It has voted and listens to the first target alone. */
+    BOUND(3),
+    /** Its copies run. */
+    COMMITTED(4),
+    /** It has nothing, and will never have anything, of this attempt. */
+    ROLLED_BACK(5);
 
     private final int code;
 

@@ -42,9 +42,9 @@ class MessagePropertyTest {
                 .as(TransferReport::new);
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
                 Combinators.combine(text, number, numbers, text.list().ofMaxSize(8))
-                        .as((t, n, ranks, peers) ->
-                                new ControlMessage.Begin(t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4)),
-                Combinators.combine(wide, wide).as(ControlMessage.Accept::new),
+                        .as((t, n, ranks, peers) -> new ControlMessage.Begin(
+                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4)),
+                Combinators.combine(wide, wide, wide).as(ControlMessage.Accept::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
                         .as(ControlMessage.Created::new),
@@ -56,14 +56,16 @@ class MessagePropertyTest {
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),
                 Combinators.combine(text, text).as(ControlMessage.RollBack::new),
-                text.map(ControlMessage.RolledBack::new),
+                Combinators.combine(text, text).as(ControlMessage.RolledBack::new),
                 text.map(ControlMessage.Failed::new),
                 Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new),
                 text.map(ControlMessage.Confirm::new),
                 text.map(ControlMessage.StillHeld::new),
                 Combinators.combine(text, text).as(ControlMessage.NotHeld::new),
                 text.map(ControlMessage.TakeOver::new),
-                Combinators.combine(text, Arbitraries.of(VoterState.class)).as(ControlMessage.Standing::new)));
+                Combinators.combine(text, Arbitraries.of(VoterState.class), wide)
+                        .as(ControlMessage.Standing::new),
+                Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new)));
     }
 
     @Property

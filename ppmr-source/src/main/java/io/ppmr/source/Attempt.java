@@ -11,12 +11,12 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -41,11 +41,11 @@ final class Attempt {
     private final Job job;
     private final SourceSettings settings;
     private final MigrationRecord record;
-    private final Originals originals;
+    private final OriginalRanks originals;
     private final MigrationPlan plan;
     private final List<SourceSession> sessions;
-    private final BlockingQueue<Heard> heard = new LinkedBlockingQueue<>();
     private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
+    private final Map<Integer, Integer> lastRanks = new HashMap<>();
     private final Path workRoot;
     private boolean written;
 
@@ -60,7 +60,7 @@ final class Attempt {
             List<SourceSession> sessions,
             SourceSettings settings,
             MigrationRecord record,
-            Originals originals,
+            OriginalRanks originals,
             Path workRoot) {
         this.number = number;
         this.job = job;
@@ -80,13 +80,17 @@ final class Attempt {
         return plan;
     }
 
-    /** Asks every target to take its ranks; the first that does not, or null if all do. */
-    NotTaken begin(String migrationId) throws InterruptedException {
+    /**
+     * Asks every target to take its ranks; the first that does not, or null if all do.
+     *
+     * @param heard told what the targets say from then on, and that one is lost, on other threads
+     */
+    NotTaken begin(String migrationId, Consumer<Heard> heard) throws InterruptedException {
         for (int place = 0; place < sessions.size(); place++) {
             int from = place;
             try {
                 String refusal =
-                        sessions.get(place).begin(job, migrationId, record, event -> heard.add(new Heard(from, event)));
+                        sessions.get(place).begin(job, migrationId, record, event -> heard.accept(new Heard(from, event)));
                 if (refusal != null) {
                     return new NotTaken(place, true, refusal);
                 }
@@ -119,23 +123,25 @@ final class Attempt {
     /**
      * Takes notice of checkpoints that have ended.
      *
-     * @param beforeLast told of a participant before its last rank's image is said to be whole
+     * @param imageComplete told of a participant whose last rank is written: {@link #seal} lets its image become whole
      */
-    void work(IntConsumer beforeLast) throws IOException, CheckpointException, InterruptedException {
+    void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
         for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
             HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
-            if (held != null) {
-                checkpoints.remove(checkpoint.getKey());
-                originals.held(held);
-                record.paused();
-                int place = plan.placeOf(held.rank());
-                if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
-                    beforeLast.accept(place);
-                }
-                SourceSession session = sessions.get(place);
-                session.files().endRank(held.rank(), System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
-                record.written(session.outlet().lastBytesNs());
-                LOG.info("rank {} is written and held", held.rank());
+            if (held == null) {
+                continue;
+            }
+            checkpoints.remove(checkpoint.getKey());
+            originals.held(held);
+            record.paused();
+            record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
+            LOG.info("rank {} is written and held", held.rank());
+            int place = plan.placeOf(held.rank());
+            if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
+                lastRanks.put(place, held.rank());
+                imageComplete.accept(place);
+            } else {
+                end(held.rank());
             }
         }
         if (checkpoints.isEmpty() && !written) {
@@ -144,19 +150,21 @@ final class Attempt {
         }
     }
 
+    /** The last rank of a participant is said to be whole: from now on it may vote. */
+    void seal(int place) throws IOException, InterruptedException {
+        Integer rank = lastRanks.remove(place);
+        if (rank != null) {
+            end(rank);
+        }
+    }
+
+    private void end(int rank) throws IOException, InterruptedException {
+        session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+    }
+
     /** Whether every rank's image is written and every original stopped. */
     boolean written() {
         return written;
-    }
-
-    /** The next thing heard from a participant; null after a while without one. */
-    Heard poll(Duration atMost) throws InterruptedException {
-        return heard.poll(atMost.toMillis(), TimeUnit.MILLISECONDS);
-    }
-
-    /** Something that was heard on another way than the session. */
-    void hear(int place, SessionEvent event) {
-        heard.add(new Heard(place, event));
     }
 
     SourceSession session(int place) {

@@ -35,4 +35,9 @@ public record Job(
     public Job(String name, JobUser user, Checkpointer checkpointer, List<RankProcess> ranks) {
         this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE);
     }
+
+    /** What its hooks are told of it. */
+    JobNotes notes() {
+        return new JobNotes(name, ranks.stream().map(RankProcess::rank).toList(), others, hooks);
+    }
 }

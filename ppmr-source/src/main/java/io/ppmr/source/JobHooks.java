@@ -28,7 +28,7 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
 
     /** Runs a hook, if the job has it; throws if it fails. */
     static void run(
-            Optional<SiteCommand> hook, String migrationId, Job job, Path workDirectory, NativePrograms programs)
+            Optional<SiteCommand> hook, String migrationId, JobNotes job, Path workDirectory, NativePrograms programs)
             throws CheckpointException {
         if (hook.isPresent()) {
             hook.get().run(environment(migrationId, job), workDirectory, programs);
@@ -40,7 +40,7 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
      * {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each.
      */
     static void reconnect(
-            String migrationId, Job job, Map<Integer, String> moved, Path workDirectory, NativePrograms programs)
+            String migrationId, JobNotes job, Map<Integer, String> moved, Path workDirectory, NativePrograms programs)
             throws CheckpointException, IOException {
         Optional<SiteCommand> hook = job.hooks().reconnect();
         if (hook.isEmpty()) {
@@ -61,13 +61,13 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
         hook.get().run(environment, workDirectory, programs);
     }
 
-    private static Map<String, String> environment(String migrationId, Job job) {
+    private static Map<String, String> environment(String migrationId, JobNotes job) {
         Map<String, String> environment = new HashMap<>();
         environment.put("PPMR_MIGRATION", migrationId);
         environment.put("PPMR_JOB", job.name());
         environment.put(
                 "PPMR_RANKS",
-                job.ranks().stream().map(rank -> Integer.toString(rank.rank())).collect(Collectors.joining(" ")));
+                job.ranks().stream().map(String::valueOf).collect(Collectors.joining(" ")));
         return environment;
     }
 

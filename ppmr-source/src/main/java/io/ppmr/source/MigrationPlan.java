@@ -18,6 +18,10 @@ public record MigrationPlan(List<Leg> legs) {
 
         /** The target's address as the protocol and the journal write it. */
         public String address() {
+            return address(target);
+        }
+
+        static String address(InetSocketAddress target) {
             return target.getHostString() + ":" + target.getPort();
         }
     }
