@@ -87,6 +87,9 @@ public sealed interface ControlMessage {
     /** T to S: no, and why. */
     record NotHeld(String migrationId, String reason) implements ControlMessage {}
 
+    /** First on a connection from a target to another one: who is speaking; everything after it is its word. */
+    record Peer(String migrationId, String participant) implements ControlMessage {}
+
     /**
      * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
      * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.

@@ -129,6 +129,9 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 20);
             writeText(out, m.migrationId());
             out.writeByte((byte) m.state().code()).writeLong(m.round());
+        } else if (message instanceof ControlMessage.Peer m) {
+            out.writeByte((byte) 22);
+            writeTexts(out, m.migrationId(), m.participant());
         } else if (message instanceof ControlMessage.Ask m) {
             out.writeByte((byte) 21);
             writeText(out, m.migrationId());
@@ -180,6 +183,7 @@ public final class ControlMessageCodec {
             case 18 -> new ControlMessage.NotHeld(text(in), text(in));
             case 19 -> new ControlMessage.TakeOver(text(in));
             case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
+            case 22 -> new ControlMessage.Peer(text(in), text(in));
             case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };

@@ -63,6 +63,7 @@ class ControlMessageCodecTest {
                 Arguments.of(
                         new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
                         "14 03 6d2d31 04 0500000000000000"),
+                Arguments.of(new ControlMessage.Peer("m-1", "t:1"), "16 03 6d2d31 03 743a31"),
                 Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"));
     }
 

@@ -65,6 +65,7 @@ class MessagePropertyTest {
                 text.map(ControlMessage.TakeOver::new),
                 Combinators.combine(text, Arbitraries.of(VoterState.class), wide)
                         .as(ControlMessage.Standing::new),
+                Combinators.combine(text, text).as(ControlMessage.Peer::new),
                 Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new)));
     }
 
@@ -81,7 +82,7 @@ class MessagePropertyTest {
 
     @Property(tries = 10_000)
     void shouldRefuseGarbageByNameAndNothingElse(
-            @ForAll @IntRange(min = 0, max = 22) int code, @ForAll @Size(max = 120) byte[] rest) {
+            @ForAll @IntRange(min = 0, max = 24) int code, @ForAll @Size(max = 120) byte[] rest) {
         byte[] body = new byte[rest.length + 1];
         body[0] = (byte) code;
         System.arraycopy(rest, 0, body, 1, rest.length);

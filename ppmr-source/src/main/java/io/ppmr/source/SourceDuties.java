@@ -7,7 +7,6 @@ import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.session.SessionEvent;
-import io.ppmr.transaction.CoordinatorEvent;
 import io.ppmr.transaction.CoordinatorPorts;
 import io.ppmr.transaction.Originals;
 import io.ppmr.transaction.Outcome;
@@ -36,9 +35,6 @@ import org.slf4j.LoggerFactory;
  * the migration's thread.
  */
 final class SourceDuties implements CoordinatorPorts, AutoCloseable {
-    /** The place of a failure that is no target's. */
-    static final int NOBODY = -1;
-
     private static final Logger LOG = LoggerFactory.getLogger(SourceDuties.class);
 
     /** Makes the data path of an attempt. */
@@ -50,8 +46,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     /** A fence command has ended: whether the participant's node is proved off. */
     record Fenced(String participant, boolean off) {}
 
-    /** Why an attempt has failed, and whose failure it is. */
-    record Failure(String reason, int place) {}
+    /** Why an attempt has failed, and whose failure it is: a participant's, or nobody's if it is empty. */
+    record Failure(String reason, String participant) {}
 
     private final String id;
     private final JobNotes job;
@@ -72,6 +68,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     private boolean moving;
     private boolean suspended;
     private MigrationReport report;
+    private String lastWords = "a target is not reached; the originals are held or gone, its ranks are held there";
 
     SourceDuties(
             String id,
@@ -95,6 +92,12 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         this.workDirectory = settings.workDirectory().resolve("hooks-" + id);
         this.voices = new Voices(
                 settings, (participant, event) -> heard.add(new Attempt.Heard(placeOf(participant), event)));
+    }
+
+    /** An earlier run of the service has come as far as this attempt. */
+    void takenUpAt(int attemptNumber) {
+        number = attemptNumber;
+        voices.attempt(number);
     }
 
     // ---- the migration's thread asks ---------------------------------------------------------------------------
@@ -142,25 +145,6 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         return Optional.ofNullable(fenced.poll());
     }
 
-    /** What the rules need to know of a failure. */
-    CoordinatorEvent.Failed failed(String reason, int place) {
-        return new CoordinatorEvent.Failed(reason, false, originals(), next(place));
-    }
-
-    @Override
-    public List<String> nextAttempt(String reason, String participant) {
-        LOG.warn("migration {}: {}", id, reason);
-        return next(placeOf(participant));
-    }
-
-    /** Who takes part in another attempt after a failure; nobody if there is to be none. */
-    private List<String> next(int place) {
-        boolean another = nextAttempts.mayFollow(place, number, record.pausedNs(), originals.anyHeld());
-        Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
-        next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
-        return next.map(MigrationPlan::addresses).orElse(List.of());
-    }
-
     /** What a message of a participant says to the coordinator; what it says of the transfer is noted here. */
     Optional<TransactionMessage> toTransaction(String participant, ControlMessage message) {
         int place = placeOf(participant);
@@ -199,6 +183,15 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     }
 
     @Override
+    public List<String> nextAttempt(String reason, String participant) {
+        int place = placeOf(participant);
+        boolean another = nextAttempts.mayFollow(place, number, record.pausedNs(), originals.anyHeld());
+        Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
+        next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
+        return next.map(MigrationPlan::addresses).orElse(List.of());
+    }
+
+    @Override
     public void startAttempt(int attemptNumber, List<String> participants) {
         closeAttempt();
         number = attemptNumber;
@@ -211,7 +204,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             Attempt.NotTaken not = attempt.begin(id, heard::add);
             if (not != null) {
                 nextAttempts.notTaken(not);
-                failures.add(new Failure(not.reason(), not.place()));
+                failures.add(new Failure(not.reason(), participant(not.place())));
                 return;
             }
             for (int place = 0; place < plan.legs().size(); place++) {
@@ -222,9 +215,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             moving = true;
             attempt.startCheckpoints();
         } catch (IOException | CheckpointException e) {
-            failures.add(new Failure(String.valueOf(e.getMessage()), NOBODY));
+            failures.add(new Failure(String.valueOf(e.getMessage()), ""));
         } catch (InterruptedException e) {
-            failures.add(new Failure("the source's service ends", NOBODY));
+            failures.add(new Failure("the source's service ends", ""));
             Thread.currentThread().interrupt();
         }
     }
@@ -243,9 +236,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         try {
             attempt.seal(placeOf(participant));
         } catch (IOException e) {
-            failures.add(new Failure(String.valueOf(e.getMessage()), NOBODY));
+            failures.add(new Failure(String.valueOf(e.getMessage()), ""));
         } catch (InterruptedException e) {
-            failures.add(new Failure("the source's service ends", NOBODY));
+            failures.add(new Failure("the source's service ends", ""));
             Thread.currentThread().interrupt();
         }
     }
@@ -319,7 +312,13 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
 
     @Override
     public void say(String text) {
+        lastWords = text;
         LOG.error("migration {}: {}", id, text);
+    }
+
+    /** What was said loudly last. */
+    String lastWords() {
+        return lastWords;
     }
 
     @Override

@@ -36,6 +36,7 @@ final class SourceMigration {
     private volatile String calledOff;
     private volatile boolean decided;
     private long openSinceNs;
+    private boolean paused;
 
     SourceMigration(
             String id, SourceSettings settings, MigrationRecord record, SourceDuties duties, Coordinator coordinator) {
@@ -86,7 +87,7 @@ final class SourceMigration {
     void run(Runnable begin) {
         try {
             begin.run();
-            while (!coordinator.isOver()) {
+            while (!coordinator.state().isOver() || !coordinator.isSettled()) {
                 step();
             }
             record.step(Step.DONE);
@@ -110,61 +111,55 @@ final class SourceMigration {
                 duties.work(this::imageComplete);
             }
         } catch (IOException | CheckpointException e) {
-            fail(String.valueOf(e.getMessage()), SourceDuties.NOBODY);
+            fail(String.valueOf(e.getMessage()), "");
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             calledOff = "the source's service ends";
         }
-        duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.place()));
-        duties.takeFenced().ifPresent(fenced -> coordinator.fenceEnded(fenced.participant(), fenced.off()));
-        if (calledOff != null && !decided) {
-            String reason = calledOff;
+        duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.participant()));
+        duties.takeFenced().ifPresent(fenced ->
+                coordinator.fenceEnded(fenced.participant(), fenced.off(), System.nanoTime()));
+        String reason = calledOff;
+        if (reason != null) {
             calledOff = null;
-            coordinator.on(new CoordinatorEvent.NoMoreAttempts(reason));
-            fail(reason, SourceDuties.NOBODY);
+            LOG.warn("migration {} is called off: {}", id, reason);
+            coordinator.callOff(reason, System.nanoTime());
         }
-        if (record.pausedNs() > settings.transaction().pauseBudget().toNanos()) {
-            pauseBudgetIsUsedUp();
+        if (!paused && record.pausedNs() > 0) {
+            paused = true;
+            coordinator.suspended(System.nanoTime() - record.pausedNs());
         }
         coordinator.tick(System.nanoTime());
         follow();
     }
 
     private void imageComplete(int place) {
-        coordinator.on(new CoordinatorEvent.ImageComplete(duties.participant(place), duties.heldFor(place)));
+        coordinator.on(
+                new CoordinatorEvent.ImageComplete(duties.participant(place), duties.heldFor(place)),
+                System.nanoTime());
     }
 
     private void hear(String participant, SessionEvent event) {
         if (event instanceof SessionEvent.Lost lost) {
             duties.lost(participant);
-            fail(participant + ": " + lost.reason(), duties.placeOf(participant));
+            coordinator.linkDown(participant, System.nanoTime());
+            fail(participant + ": " + lost.reason(), participant);
             return;
         }
+        coordinator.linkUp(participant, System.nanoTime());
         ControlMessage message = ((SessionEvent.Said) event).message();
         if (message instanceof ControlMessage.Failed failed) {
-            // It rolls back by itself and says so next.
-            LOG.warn("migration {}: {} fails: {}", id, participant, failed.reason());
-            fail("the target fails: " + failed.reason(), duties.placeOf(participant));
+            fail("the target fails: " + failed.reason(), participant);
         } else {
             duties.toTransaction(participant, message)
-                    .ifPresent(said -> coordinator.on(new CoordinatorEvent.Heard(participant, said)));
+                    .ifPresent(said -> coordinator.heard(participant, said, System.nanoTime()));
         }
     }
 
     /** Something went wrong; what follows from it is the coordinator's. */
-    private void fail(String reason, int place) {
-        if (coordinator.state().phase() == CoordinatorState.Phase.PREPARING
-                || coordinator.state().phase() == CoordinatorState.Phase.CONFIRMING) {
-            LOG.warn("migration {}: {}", id, reason);
-            coordinator.on(duties.failed(reason, place));
-        }
-    }
-
-    private void pauseBudgetIsUsedUp() {
-        String reason = "the job has stood still for longer than the pause budget of "
-                + settings.transaction().pauseBudget();
-        coordinator.on(new CoordinatorEvent.NoMoreAttempts(reason));
-        fail(reason, SourceDuties.NOBODY);
+    private void fail(String reason, String participant) {
+        LOG.warn("migration {}: {}", id, reason);
+        coordinator.fail(reason, participant, System.nanoTime());
     }
 
     /** Shows where it stands, and gives an early report where somebody has waited for long. */
@@ -187,7 +182,7 @@ final class SourceMigration {
         boolean longOpen = open
                 && System.nanoTime() - openSinceNs > settings.decisionDeadline().toNanos();
         if ((longOpen || phase == CoordinatorState.Phase.BROKEN) && !report.isDone()) {
-            String why = coordinator.explain();
+            String why = duties.lastWords();
             LOG.error("migration {} is IN DOUBT: {}", id, why);
             report.complete(record.report(Outcome.IN_DOUBT, why));
         }

@@ -4,14 +4,29 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
+import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.TransactionTimes;
 import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.locks.ReentrantLock;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -23,6 +38,9 @@ import org.slf4j.LoggerFactory;
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
+    private static final Consumer<MigrationProgress> LOG_PROGRESS = progress -> LOG.debug("{}", progress);
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
+
     private final SourceSettings settings;
     private final ProcessTable processes;
     private final MeterRegistry meters = new SimpleMeterRegistry();
@@ -30,10 +48,19 @@ public final class SourceService implements AutoCloseable {
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
-    private final ReentrantLock oneAtATime = new ReentrantLock();
+    private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final NativePrograms programs = NativePrograms.fromSystemProperty();
+    private final BiFunction<String, List<Integer>, JobNotes> jobs;
+    private TransactionJournal journal;
     private FuseMount mount;
 
     public SourceService(SourceSettings settings) {
+        this(settings, (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+    }
+
+    /** @param jobs what is known of a job by its name, for a migration that an earlier run has left open */
+    public SourceService(SourceSettings settings, BiFunction<String, List<Integer>, JobNotes> jobs) {
+        this.jobs = jobs;
         this.settings = settings;
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
@@ -45,6 +72,8 @@ public final class SourceService implements AutoCloseable {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
+        journal = MappedJournal.open(settings.transaction().journal());
+        recover();
         LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
     }
 
@@ -53,45 +82,181 @@ public final class SourceService implements AutoCloseable {
         return meters;
     }
 
-    /** Whether a migration is under way. */
+    /** Whether a migration is under way, or waits for a participant. */
     public boolean busy() {
-        return oneAtATime.isLocked();
+        return running.get() != null;
+    }
+
+    /** Moves a job to the configured target, on behalf of whoever is not named. */
+    public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
+        return migrate(new MigrationOrder(job, List.of(settings.target()), List.of(), "unknown"), watcher);
     }
 
     /**
-     * Moves a job's processes to the target, on the caller's thread.
+     * Moves a job's processes as ordered, and waits for the report.
      *
-     * @param watcher told of each step and of progress, on this thread
+     * @param watcher told of each step and of progress, on another thread
      * @throws IllegalStateException if a migration is under way already
      */
-    public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
-        if (!oneAtATime.tryLock()) {
-            throw new IllegalStateException("a migration is under way on this node already: wait for its end");
-        }
+    public MigrationReport migrate(MigrationOrder order, Consumer<MigrationProgress> watcher)
+            throws InterruptedException {
+        String id = UUID.randomUUID().toString();
+        Job job = order.job();
+        MigrationRecord record =
+                new MigrationRecord(id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
+        OriginalRanks originals;
         try {
-            String id = UUID.randomUUID().toString();
-            LOG.info(
-                    "migration {}: job {}, {} ranks, to {}",
-                    id,
-                    job.name(),
-                    job.ranks().size(),
-                    settings.target());
-            SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
-            MigrationRecord journal = new MigrationRecord(
-                    id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
-            MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
-            metrics.ended(report);
-            LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
-            return report;
-        } finally {
-            oneAtATime.unlock();
+            originals = originals(id, job);
+        } catch (CheckpointException e) {
+            return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
         }
+        MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), order.targets());
+        NextAttempts next =
+                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), order.spares());
+        SourceDuties duties = new SourceDuties(
+                id, job.notes(), plan, settings, record, originals, next, attempts(id, job, record, originals), programs);
+        Coordinator coordinator = new Coordinator(id, times(), journal, duties);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator);
+        if (!running.compareAndSet(null, migration)) {
+            throw new IllegalStateException("migration " + running.get().id()
+                    + " is under way on this node already: wait for its end");
+        }
+        LOG.info("migration {}: job {}, {} ranks, to {}", id, job.name(), job.ranks().size(), plan.addresses());
+        note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), String.join(" ", plan.addresses())));
+        List<PlannedRank> planned = plan.legs().stream()
+                .flatMap(leg -> originals.planned(leg).stream())
+                .toList();
+        start(migration, () -> coordinator.start(plan.addresses(), planned, System.nanoTime()));
+        return ended(migration.await());
+    }
+
+    private MigrationReport ended(MigrationReport report) {
+        metrics.ended(report);
+        LOG.info(
+                "migration {}: {} after {} s {}",
+                report.migrationId(),
+                report.outcome(),
+                report.seconds(),
+                report.reason());
+        return report;
+    }
+
+    private void start(SourceMigration migration, Runnable begin) {
+        Thread thread = new Thread(
+                () -> {
+                    try {
+                        migration.run(begin);
+                    } finally {
+                        running.compareAndSet(migration, null);
+                    }
+                },
+                "ppmr-migration");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
+    private OriginalRanks originals(String id, Job job) throws CheckpointException {
+        Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
+        for (Job.RankProcess rank : job.ranks()) {
+            ProcessIdentity root = processes.of(rank.pid());
+            processes.requireOwner(root, job.user());
+            roots.put(rank.rank(), root);
+        }
+        return new OriginalRanks(id, processes, roots);
+    }
+
+    private SourceDuties.AttemptMaker attempts(
+            String id, Job job, MigrationRecord record, OriginalRanks originals) {
+        return (number, plan) -> {
+            List<SourceSession> sessions = new ArrayList<>();
+            for (int place = 0; place < plan.legs().size(); place++) {
+                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, id, number));
+            }
+            return new Attempt(
+                    number,
+                    job,
+                    plan,
+                    sessions,
+                    settings,
+                    record,
+                    originals,
+                    settings.workDirectory().resolve(id + "." + number));
+        };
+    }
+
+    private TransactionTimes times() {
+        return TransactionTimes.usual(
+                settings.silenceLimit().toNanos(),
+                settings.transaction().pauseBudget().toNanos());
+    }
+
+    private void note(TransactionRecord record) {
+        try {
+            journal.append(record);
+        } catch (IOException e) {
+            LOG.warn("the history will not have it: {}", e.getMessage());
+        }
+    }
+
+    /** Takes up again what an earlier run of the service has left open; at most one, as there is one at a time. */
+    private void recover() throws IOException {
+        for (String id : journal.open()) {
+            List<TransactionRecord> records = journal.records(id);
+            try {
+                recover(id, records);
+            } catch (CheckpointException e) {
+                throw new IOException(
+                        "migration " + id + ", which the journal knows as open, cannot be taken up: " + e.getMessage(), e);
+            }
+        }
+    }
+
+    private void recover(String id, List<TransactionRecord> records) throws CheckpointException {
+        Recorded recorded = Recorded.of(records);
+        LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
+        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), LOG_PROGRESS);
+        OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
+        SourceDuties duties = new SourceDuties(
+                id,
+                jobs.apply(recorded.job(), recorded.ranks()),
+                recorded.plan(),
+                settings,
+                record,
+                originals,
+                new NextAttempts(settings.transaction(), false, List.of()),
+                (number, plan) -> {
+                    throw new IllegalStateException("a migration that was taken up again tries no further attempt");
+                },
+                programs);
+        duties.takenUpAt(recorded.attempt());
+        Coordinator coordinator = new Coordinator(id, times(), journal, duties);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator);
+        running.set(migration);
+        start(migration, () -> coordinator.recover(records, System.nanoTime()));
+    }
+
+    /** Calls the migration that is under way off; whether there was one, and it was not too late. */
+    public boolean cancel(String reason) {
+        SourceMigration migration = running.get();
+        return migration != null && migration.cancel(reason);
     }
 
     @Override
     public void close() throws IOException {
+        SourceMigration last = running.get();
+        if (last != null && last.cancel("the source's service ends")) {
+            try {
+                last.awaitEnd(CLOSE_LIMIT);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
         if (mount != null) {
             mount.close();
+        }
+        if (journal != null && running.get() == null) {
+            journal.close();
         }
     }
 }

@@ -48,15 +48,13 @@ public final class TargetService implements AutoCloseable {
 
     private final TargetSettings settings;
     private final PullerFactory pullers;
-    private final BlockingQueue<Berth> freeBerths = new LinkedBlockingQueue<>();
+    private final List<Berth> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
     private final MeterRegistry meters = new SimpleMeterRegistry();
     private final TargetMetrics metrics = new TargetMetrics(meters);
-    private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
-    private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
-    private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
-    private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
     private FuseMount mount;
+    private TransactionJournal journal;
+    private Conversations conversations;
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
@@ -68,7 +66,7 @@ public final class TargetService implements AutoCloseable {
         this.settings = settings;
         this.pullers = pullers;
         for (int i = 0; i < settings.migrations(); i++) {
-            freeBerths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
+            berths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
     }
 
@@ -76,7 +74,7 @@ public final class TargetService implements AutoCloseable {
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
-        Berth any = freeBerths.element();
+        Berth any = berths.get(0);
         Rehearsal.run(
                 settings.mountPoint(),
                 view,
@@ -85,7 +83,12 @@ public final class TargetService implements AutoCloseable {
                 settings.pool(),
                 any.heads(),
                 settings.transfer());
-        listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
+        journal = MappedJournal.open(settings.journal());
+        conversations = new Conversations(
+                settings, pullers, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
+        conversations.recover();
+        listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
+        conversations.listener(listener);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
 
@@ -109,7 +112,7 @@ public final class TargetService implements AutoCloseable {
 
     /** The migrations that are under way here. */
     public Set<String> migrations() {
-        return Set.copyOf(running.keySet());
+        return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
     /** Ends the service; a migration that is not prepared is rolled back first. */
@@ -118,188 +121,25 @@ public final class TargetService implements AutoCloseable {
         if (listener != null) {
             listener.close();
         }
-        running.values().forEach(migration -> migration.giveUp("the target's service ends"));
+        Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
+        running.forEach(migration -> migration.giveUp("the target's service ends"));
         long deadlineNs = System.nanoTime() + CLOSE_NS;
-        while (!running.values().stream().allMatch(TargetMigration::isPrepared)
+        while (!running.stream().allMatch(migration -> migration.isPrepared() || migration.isGone())
                 && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(CLOSE_POLL_NS);
         }
-        if (!running.isEmpty()) {
-            LOG.error("migrations {} are not over: their restored ranks stay held on this node", running.keySet());
+        List<String> held = running.stream()
+                .filter(migration -> migration.outcome().isEmpty())
+                .map(TargetMigration::id)
+                .toList();
+        if (!held.isEmpty()) {
+            LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
         }
         if (mount != null) {
             mount.close();
         }
-    }
-
-    /** Serves one control connection to its end, on the connection's thread. */
-    private void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
-        BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
-        ControlLink link = new ControlLink(
-                channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
-        SessionAgent agent = new SessionAgent(link, events::add);
-        agent.start();
-        try {
-            SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-                begin(begin, session, link, agent, events);
-            } else if (first instanceof SessionEvent.Said said) {
-                passOn(said, link);
-                LastWords.awaitHeard(events);
-            } else {
-                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-            }
-        } finally {
-            agent.stop();
+        if (journal != null) {
+            journal.close();
         }
-    }
-
-    /** A source that came back says what it decided about a migration that is in doubt here. */
-    private void passOn(SessionEvent.Said said, ControlLink link) throws IOException {
-        String id = said.message() instanceof ControlMessage.Commit commit
-                ? commit.migrationId()
-                : said.message() instanceof ControlMessage.RollBack rollBack ? rollBack.migrationId() : "";
-        BlockingQueue<SessionEvent> waiting = inDoubt.get(id);
-        if (outcomes.get(id) == Outcome.COMMITTED && said.message() instanceof ControlMessage.Commit) {
-            link.send(new ControlMessage.Committed(id));
-        } else if (waiting == null) {
-            link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
-        } else {
-            waiting.add(said);
-            link.send(awaitOutcome(id));
-        }
-    }
-
-    /** What became of a migration that was in doubt until now. */
-    private ControlMessage awaitOutcome(String id) {
-        long deadlineNs = System.nanoTime() + settings.silenceLimit().toNanos();
-        while (!outcomes.containsKey(id) && System.nanoTime() - deadlineNs < 0) {
-            LockSupport.parkNanos(CLOSE_POLL_NS);
-        }
-        Outcome outcome = outcomes.get(id);
-        if (outcome == null) {
-            return new ControlMessage.Failed("migration " + id + " has not ended within " + settings.silenceLimit());
-        }
-        return outcome == Outcome.COMMITTED ? new ControlMessage.Committed(id) : new ControlMessage.RolledBack(id);
-    }
-
-    private void begin(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
-            throws IOException, InterruptedException {
-        String refusal = refusal(begin, link.attempt());
-        Berth berth = refusal == null ? freeBerths.poll() : null;
-        if (refusal == null && berth == null) {
-            refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
-                    + "try again later or elsewhere";
-        }
-        if (refusal != null) {
-            LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
-            metrics.refused();
-            link.send(new ControlMessage.Refuse(refusal));
-            LastWords.awaitHeard(events);
-            return;
-        }
-        try {
-            attempts.put(begin.migrationId(), link.attempt());
-            run(begin, session, link, agent, events, berth);
-        } finally {
-            freeBerths.add(berth);
-        }
-    }
-
-    private void run(
-            Begin begin,
-            SessionId session,
-            ControlLink link,
-            SessionAgent agent,
-            BlockingQueue<SessionEvent> events,
-            Berth berth)
-            throws IOException, InterruptedException {
-        List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
-        String directory = TargetMigration.directory(begin, link.attempt());
-        Checkpointer checkpointer = checkpointer(begin).orElseThrow();
-        berth.heads().reset();
-        Transfer transfer;
-        try {
-            transfer = new Transfer(
-                    settings.transfer(),
-                    berth.pool(),
-                    berth.laneChunks(),
-                    link,
-                    new ArrivingImages.Setting(
-                            directory,
-                            checkpointer,
-                            view.tree(),
-                            settings.pool(),
-                            berth.heads(),
-                            begin.uid(),
-                            begin.gid(),
-                            begin.ranks()),
-                    pullListener -> pullers.create(berth.pool(), data, pullListener),
-                    reason -> events.add(new SessionEvent.TransferFailed(reason)));
-        } catch (ErrnoException | RuntimeException e) {
-            for (SocketChannel channel : data) {
-                channel.close();
-            }
-            view.removeTree(directory);
-            throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
-        }
-        agent.begin(transfer);
-        view.add(directory, transfer.images());
-        inDoubt.put(begin.migrationId(), events);
-        TargetMigration migration =
-                new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
-        long startNs = System.nanoTime();
-        running.put(begin.migrationId(), migration);
-        try {
-            Outcome outcome = migration.run();
-            outcomes.put(begin.migrationId(), outcome);
-            metrics.ended(
-                    outcome,
-                    transfer.report(0),
-                    transfer.refusedSeeks(),
-                    Duration.ofNanos(System.nanoTime() - startNs));
-        } finally {
-            inDoubt.remove(begin.migrationId());
-            migration.close();
-            view.remove(directory);
-            running.remove(begin.migrationId());
-        }
-    }
-
-    private String refusal(Begin begin, int attempt) {
-        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
-            return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
-                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
-        }
-        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
-            return "it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
-                    + " are served";
-        }
-        if (begin.ranks().isEmpty()
-                || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
-            return "its plan names no rank, or one twice";
-        }
-        if (begin.uid() == 0 && !settings.allowRootJobs()) {
-            return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";
-        }
-        if (attempts.getOrDefault(begin.migrationId(), 0) >= attempt) {
-            return "attempt " + attempt + " is not newer than the last one that came here";
-        }
-        if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
-            return "its name is not made of letters, digits, '-' and '_'";
-        }
-        Optional<Checkpointer> checkpointer = checkpointer(begin);
-        if (checkpointer.isEmpty()) {
-            return "this node is not configured to restore images of checkpointer " + begin.checkpointer();
-        }
-        Availability availability = checkpointer.get().probe();
-        return availability.available() ? null : availability.detail() + " (" + availability.remedy() + ")";
-    }
-
-    private Optional<Checkpointer> checkpointer(Begin begin) {
-        return settings.checkpointers().stream()
-                .filter(candidate -> candidate.name().equals(begin.checkpointer()))
-                .findFirst();
     }
 }

@@ -1,0 +1,59 @@
+package io.ppmr.target;
+
+import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.protocol.ControlMessage.Begin;
+import java.util.Optional;
+import java.util.Set;
+
+/** Whether a migration that a source asks for can be taken; nothing has been done to its originals yet. For any thread. */
+final class Admission {
+    private static final int MAX_DATA_CONNECTIONS = 64;
+
+    private final TargetSettings settings;
+
+    Admission(TargetSettings settings) {
+        this.settings = settings;
+    }
+
+    /** Why the migration is not taken, or null. */
+    String refusal(Begin begin) {
+        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
+            return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
+        }
+        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
+            return "it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
+                    + " are served";
+        }
+        if (begin.place() < 0
+                || begin.place() >= begin.participants().size()
+                || Set.copyOf(begin.participants()).size()
+                        != begin.participants().size()) {
+            return "its plan does not name each participant once, this one among them";
+        }
+        if (begin.ranks().isEmpty()
+                || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
+            return "its plan names no rank, or one twice";
+        }
+        if (begin.uid() == 0 && !settings.allowRootJobs()) {
+            return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";
+        }
+        if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
+            return "its name is not made of letters, digits, '-' and '_'";
+        }
+        Optional<Checkpointer> checkpointer = checkpointer(begin);
+        if (checkpointer.isEmpty()) {
+            return "this node is not configured to restore images of checkpointer " + begin.checkpointer();
+        }
+        Availability availability = checkpointer.get().probe();
+        return availability.available() ? null : availability.detail() + " (" + availability.remedy() + ")";
+    }
+
+    /** What restores its images, if this node is configured for it. */
+    Optional<Checkpointer> checkpointer(Begin begin) {
+        return settings.checkpointers().stream()
+                .filter(candidate -> candidate.name().equals(begin.checkpointer()))
+                .findFirst();
+    }
+}
