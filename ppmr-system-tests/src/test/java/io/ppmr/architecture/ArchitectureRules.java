@@ -20,11 +20,31 @@ final class ArchitectureRules {
             "bufferpool", List.of(),
             "fuse", List.of(),
             "checkpoint", List.of(),
+            "transaction", List.of(),
             "transport", List.of("protocol", "bufferpool"),
-            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"));
+            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),
+            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),
+            "cli",
+                    List.of(
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "transaction"),
+            "bench",
+                    List.of(
+                            "cli",
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "transaction"));
 
     private ArchitectureRules() {}
 
