@@ -38,7 +38,6 @@ import org.slf4j.LoggerFactory;
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
-    private static final Consumer<MigrationProgress> LOG_PROGRESS = progress -> LOG.debug("{}", progress);
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private final SourceSettings settings;
@@ -215,7 +214,7 @@ public final class SourceService implements AutoCloseable {
     private void recover(String id, List<TransactionRecord> records) throws CheckpointException {
         Recorded recorded = Recorded.of(records);
         LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
-        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), LOG_PROGRESS);
+        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), SourceService::logProgress);
         OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
         SourceDuties duties = new SourceDuties(
                 id,
@@ -234,6 +233,10 @@ public final class SourceService implements AutoCloseable {
         SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator);
         running.set(migration);
         start(migration, () -> coordinator.recover(records, System.nanoTime()));
+    }
+
+    private static void logProgress(MigrationProgress progress) {
+        LOG.debug("{}", progress);
     }
 
     /** Calls the migration that is under way off; whether there was one, and it was not too late. */

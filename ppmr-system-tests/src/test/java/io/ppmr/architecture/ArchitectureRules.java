@@ -20,7 +20,7 @@ final class ArchitectureRules {
             "bufferpool", List.of(),
             "fuse", List.of(),
             "checkpoint", List.of(),
-            "transaction", List.of(),
+            "transaction", List.of("protocol"),
             "transport", List.of("protocol", "bufferpool"),
             "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),
             "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),

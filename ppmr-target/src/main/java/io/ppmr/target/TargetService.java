@@ -2,36 +2,23 @@ package io.ppmr.target;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import io.ppmr.checkpoint.Availability;
-import io.ppmr.checkpoint.Checkpointer;
-import io.ppmr.fuse.ErrnoException;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessage.Begin;
-import io.ppmr.target.TargetMigration.Outcome;
 import io.ppmr.target.image.ArrivingImageView;
-import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.rehearsal.Rehearsal;
-import io.ppmr.target.session.SessionAgent;
-import io.ppmr.target.session.SessionEvent;
-import io.ppmr.target.session.Transfer;
-import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.channels.SocketChannel;
-import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,10 +28,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
-    private static final long FIRST_MESSAGE_S = 10;
     private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
     private final PullerFactory pullers;
