@@ -3,7 +3,7 @@ package io.ppmr.transaction;
 import java.util.List;
 
 /**
- * What a {@link Coordinator} needs of the source's service. Called on the migration's thread, in the order of the rules.
+ * What a {@link Coordinator} needs of the source's service. Called on the migration's thread, in the rules' order.
  * A method that gives false is called again, until it gives true; what comes after it waits.
  */
 public interface CoordinatorPorts {

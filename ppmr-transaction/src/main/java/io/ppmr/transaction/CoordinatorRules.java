@@ -314,7 +314,7 @@ public final class CoordinatorRules {
         return state.all(Member::sealed) ? confirm(state, List.of()) : breakOff(state);
     }
 
-    private static CoordinatorState replay(String migrationId, List<TransactionRecord> records) {
+    static CoordinatorState replay(String migrationId, List<TransactionRecord> records) {
         CoordinatorState state = CoordinatorState.fresh(migrationId);
         for (TransactionRecord record : records) {
             if (record instanceof TransactionRecord.Begun begun) {

@@ -49,7 +49,7 @@ public record CoordinatorState(
      * @param confirmed it has said still held
      * @param answered the decision has reached it, or its node is off
      * @param lost its ranks are lost
-     * @param fenceWindowNs how long after it has lost the source it may fence it
+     * @param fenceWindowNs how long after it has lost the source it may fence it, -1 where it is not known
      * @param silenceLimitNs after how much silence it takes a link for lost
      */
     public record Member(
@@ -62,7 +62,7 @@ public record CoordinatorState(
             long fenceWindowNs,
             long silenceLimitNs) {
         static Member of(String name) {
-            return new Member(name, false, false, false, false, false, 0, 0);
+            return new Member(name, false, false, false, false, false, -1, 0);
         }
 
         Member withWindow(long windowNs, long silenceNs) {

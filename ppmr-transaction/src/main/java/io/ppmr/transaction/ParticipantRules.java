@@ -295,7 +295,10 @@ public final class ParticipantRules {
             return state.takenOver(taken.aim());
         }
         if (record instanceof TransactionRecord.CommittedHere committed) {
-            return state.decided(Phase.COMMITTED, committed.decidedHere(), "");
+            // Of a migration that has ended long ago the journal keeps only how.
+            ParticipantState known =
+                    committed.attempt() == state.attempt() ? state : state.begun(committed.attempt(), List.of(), "");
+            return known.decided(Phase.COMMITTED, committed.decidedHere(), "");
         }
         if (record instanceof TransactionRecord.RolledBackHere back) {
             return back.attempt() == state.attempt()
