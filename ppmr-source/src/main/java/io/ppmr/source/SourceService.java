@@ -71,7 +71,7 @@ public final class SourceService implements AutoCloseable {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
-        journal = MappedJournal.open(settings.transaction().journal());
+        journal = MappedJournal.in(settings.transaction().journal());
         recover();
         LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
     }

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
@@ -18,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
@@ -85,6 +87,9 @@ final class ServicePair implements AutoCloseable {
                         options.restores,
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
+                        2,
+                        directory.resolve("target-journal"),
+                        Optional.empty(),
                         false),
                 options.pullers);
         target.start();
@@ -98,7 +103,9 @@ final class ServicePair implements AutoCloseable {
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),
                 Duration.ofSeconds(20),
-                Duration.ofSeconds(10)));
+                Duration.ofSeconds(10),
+                new TransactionSettings(
+                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())));
         try {
             source.start();
         } catch (IOException e) {

@@ -68,7 +68,7 @@ public final class TargetService implements AutoCloseable {
                 settings.pool(),
                 any.heads(),
                 settings.transfer());
-        journal = MappedJournal.open(settings.journal());
+        journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
                 settings, pullers, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
         conversations.recover();

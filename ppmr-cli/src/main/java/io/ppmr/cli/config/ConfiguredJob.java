@@ -38,6 +38,11 @@ public record ConfiguredJob(
      */
     public record RankSource(int rank, int pid, Path pidFile) {}
 
+    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE);
+    }
+
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);

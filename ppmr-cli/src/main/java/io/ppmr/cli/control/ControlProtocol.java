@@ -61,6 +61,7 @@ final class ControlProtocol {
                         0,
                         0,
                         0,
+                        0,
                         List.of(new MigrationReport.MovedRank(0, List.of()))));
     }
 

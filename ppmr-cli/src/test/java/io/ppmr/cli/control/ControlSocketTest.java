@@ -59,6 +59,7 @@ class ControlSocketTest {
             7,
             8,
             9,
+            10,
             List.of(new MovedRank(3, List.of(77))));
 
     @TempDir
