@@ -260,6 +260,7 @@ public final class SourceService implements AutoCloseable {
         }
         if (journal != null && running.get() == null) {
             journal.close();
+            journal = null;
         }
     }
 }

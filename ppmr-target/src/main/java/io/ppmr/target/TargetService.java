@@ -125,6 +125,7 @@ public final class TargetService implements AutoCloseable {
         }
         if (journal != null) {
             journal.close();
+            journal = null;
         }
     }
 }
