@@ -42,6 +42,7 @@ class MainTest {
                 "source --config",
                 "migrate",
                 "config",
+                "config show",
                 "demo --size 5",
                 "migrate --socket a --config b"
             })

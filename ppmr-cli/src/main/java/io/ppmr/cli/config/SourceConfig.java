@@ -38,18 +38,20 @@ public record SourceConfig(
     }
 
     /**
-     * Throws with all mistakes of a file.
+     * What a file means; throws with all its mistakes.
      *
      * @param here whether this is its node; if not, its key, its users and hosts are not looked for
      */
-    public static void check(Path file, boolean here) throws ConfigException {
-        new Reader(new ConfigFile(file, here)).read();
+    public static ResolvedValues check(Path file, boolean here) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, here);
+        new Reader(opened).read();
+        return opened.resolved();
     }
 
     /** The control socket that a file names, whatever else is wrong in it. */
     public static Path controlSocketOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        Path socket = opened.top(SourceKeys.TOP, SourceKeys.SECTIONS).get(SourceKeys.CONTROL_SOCKET);
+        Path socket = opened.top(ConfigRole.SOURCE).get(SourceKeys.CONTROL_SOCKET);
         if (socket == null) {
             throw new ConfigException(opened.mistakes());
         }
@@ -65,7 +67,7 @@ public record SourceConfig(
 
         /** The configuration; null where it was only checked, away from its node. */
         SourceConfig read() throws ConfigException {
-            ConfigFile.Section top = file.top(SourceKeys.TOP, SourceKeys.SECTIONS);
+            ConfigFile.Section top = file.top(ConfigRole.SOURCE);
             Path mount = top.get(CommonKeys.MOUNT);
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
             Path control = top.get(SourceKeys.CONTROL_SOCKET);
@@ -148,22 +150,24 @@ public record SourceConfig(
                     ranks.add(new ConfiguredJob.RankSource(rank, pid == null ? 0 : pid, pidFile));
                 }
             }
-            if (job.has(SourceKeys.RANKS) && entries.isEmpty()) {
-                job.bad(SourceKeys.RANKS, "names no process: write [{rank = 0, pid = 4711}] or pid_file");
-            }
             return ranks;
         }
 
         private String triggerJob(ConfigFile.Section top, Map<String, PlannedJob> jobs) {
             String trigger = top.get(SourceKeys.TRIGGER_JOB);
             if (trigger == null) {
-                return jobs.size() == 1 ? jobs.keySet().iterator().next() : null;
+                if (jobs.size() != 1) {
+                    return null;
+                }
+                String only = jobs.keySet().iterator().next();
+                top.derived(SourceKeys.TRIGGER_JOB, only, "the only job");
+                return only;
             }
             if (!jobs.containsKey(trigger)) {
                 top.bad(
                         SourceKeys.TRIGGER_JOB,
                         "there is no [jobs." + trigger + "]"
-                                + (jobs.isEmpty() ? "" : "; known are " + String.join(", ", jobs.keySet())));
+                                + (jobs.isEmpty() ? ": write one" : "; known are " + String.join(", ", jobs.keySet())));
             }
             return trigger;
         }

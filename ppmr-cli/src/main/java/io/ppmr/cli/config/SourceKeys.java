@@ -14,7 +14,7 @@ public final class SourceKeys {
             "control_socket",
             ValueTypes.PATH,
             "/run/ppmr/source.sock",
-            "the Unix socket that ppmr migrate and ppmr status talk to");
+            "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters");
     public static final ConfigKey<String> TRIGGER_JOB = ConfigKey.optional(
             "trigger_job", ValueTypes.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
     public static final ConfigSection TOP = new ConfigSection(
@@ -32,9 +32,12 @@ public final class SourceKeys {
     public static final ConfigKey<InetSocketAddress> ADDRESS =
             ConfigKey.required("address", ValueTypes.ADDRESS, "where the spare node's target listens");
     public static final ConfigKey<Integer> CONNECTIONS = ConfigKey.withDefault(
-            "connections", ValueTypes.number(1, MAX_CONNECTIONS), 4L, "how many connections carry the bytes");
-    public static final ConfigKey<Duration> CONNECT_DEADLINE =
-            ConfigKey.withDefault("connect_deadline", ValueTypes.TIME, "5s", "for each connection, with its handshake");
+            "connections",
+            ValueTypes.number(1, MAX_CONNECTIONS),
+            4L,
+            "how many connections carry the bytes; control has one of its own");
+    public static final ConfigKey<Duration> CONNECT_DEADLINE = ConfigKey.withDefault(
+            "connect_deadline", ValueTypes.TIME, "5s", "how long making a connection may take, with its handshake");
     public static final ConfigSection TARGET =
             new ConfigSection("target", false, "The spare node.", List.of(ADDRESS, CONNECTIONS, CONNECT_DEADLINE));
 
@@ -50,8 +53,10 @@ public final class SourceKeys {
 
     public static final ConfigKey<Object> USER =
             ConfigKey.required("user", ValueTypes.NAME_OR_NUMBER, "whose processes they are");
-    public static final ConfigKey<Object> GROUP =
-            ConfigKey.optional("group", ValueTypes.NAME_OR_NUMBER, "their group; without it the user's own");
+    public static final ConfigKey<Object> GROUP = ConfigKey.optional(
+            "group",
+            ValueTypes.NAME_OR_NUMBER,
+            "their group; without it the user's own. Needed where the user is a number that the node does not know");
     public static final ConfigKey<String> CHECKPOINTER =
             ConfigKey.required("checkpointer", ValueTypes.TEXT, "which [checkpointers.NAME] checkpoints them");
     public static final ConfigKey<TomlArray> RANKS =

@@ -21,12 +21,14 @@ public final class TargetConfig {
     }
 
     /**
-     * Throws with all mistakes of a file.
+     * What a file means; throws with all its mistakes.
      *
      * @param here whether this is its node; if not, its key and hosts are not looked for
      */
-    public static void check(Path file, boolean here) throws ConfigException {
-        read(new ConfigFile(file, here));
+    public static ResolvedValues check(Path file, boolean here) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, here);
+        read(opened);
+        return opened.resolved();
     }
 
     /** Whether a file is a target's rather than a source's: one that listens. */
@@ -35,7 +37,7 @@ public final class TargetConfig {
     }
 
     private static TargetSettings read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section top = file.top(TargetKeys.TOP, TargetKeys.SECTIONS);
+        ConfigFile.Section top = file.top(ConfigRole.TARGET);
         InetSocketAddress listen = top.get(TargetKeys.LISTEN);
         Path mount = top.get(CommonKeys.MOUNT);
         Path work = top.get(CommonKeys.WORK_DIRECTORY);

@@ -10,7 +10,7 @@ public final class TargetKeys {
     public static final ConfigKey<InetSocketAddress> LISTEN = ConfigKey.required(
             "listen", ValueTypes.ADDRESS, "where sources connect to: an address of this node and a port");
     public static final ConfigKey<Duration> STALL_LIMIT = ConfigKey.withDefault(
-            "stall_limit", ValueTypes.TIME, "60s", "how long nothing may move before a migration fails");
+            "stall_limit", ValueTypes.TIME, "60s", "how long nothing at all may move before a migration fails");
     public static final ConfigKey<Duration> RESTART_DEADLINE =
             ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
     public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(

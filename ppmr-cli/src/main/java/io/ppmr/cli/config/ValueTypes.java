@@ -124,6 +124,10 @@ final class ValueTypes {
     /** A list of tables, which their section reads. */
     static final ValueType<TomlArray> TABLES =
             of("a list of tables, such as [{rank = 0, pid = 4711}]", (value, reading) -> {
+                if (value instanceof TomlArray empty && empty.isEmpty()) {
+                    throw new BadValueException(
+                            "names none; it must be a list of tables, such as [{rank = 0, pid = 4711}]");
+                }
                 if (value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)) {
                     return array;
                 }
