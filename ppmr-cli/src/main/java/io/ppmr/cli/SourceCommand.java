@@ -1,7 +1,10 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
@@ -67,7 +70,9 @@ final class SourceCommand implements Callable<Integer> {
 
     private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
             throws IOException, InterruptedException {
-        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
+        ControlSettings settings = configuration.control();
+        ControlRequests requests = new SourceRequests(migrations, () -> null);
+        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on("USR1", () -> logState(migrations));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
@@ -84,7 +89,11 @@ final class SourceCommand implements Callable<Integer> {
 
     private static void trigger(Migrations migrations) {
         try {
-            LOG.info("SIGUSR2: the migration of job {} starts", migrations.start(null, SourceCommand::ignoreProgress));
+            LOG.info(
+                    "SIGUSR2: the migration of job {} starts",
+                    migrations
+                            .start(null, "SIGUSR2", SourceCommand::ignoreProgress)
+                            .job());
         } catch (RefusedException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }
@@ -95,12 +104,13 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private static void logState(Migrations migrations) {
+        Migrations.State state = migrations.state();
         LOG.info(
-                "state: {}",
-                migrations
-                        .running()
-                        .map(job -> "job " + job + " is being migrated; "
-                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"));
+                "state: {}; the last migration: {}",
+                state.running()
+                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                                + state.progress().map(Object::toString).orElse("it has just begun"))
+                        .orElse("idle"),
+                state.last().map(ProgressView::summary).orElse("none"));
     }
 }

@@ -65,11 +65,21 @@ public final class SourceService implements AutoCloseable {
      * @throws IllegalStateException if a migration is under way already
      */
     public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
+        return migrate(UUID.randomUUID().toString(), job, new Cancellation(), watcher);
+    }
+
+    /**
+     * The same under a name that the caller gives, with a way to call it off.
+     *
+     * @param id letters, digits, '-' and '_', at most 64
+     * @param cancellation calls it off, from any thread
+     */
+    public MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+            throws InterruptedException {
         if (!oneAtATime.tryLock()) {
             throw new IllegalStateException("a migration is under way on this node already: wait for its end");
         }
         try {
-            String id = UUID.randomUUID().toString();
             LOG.info(
                     "migration {}: job {}, {} ranks, to {}",
                     id,
@@ -79,7 +89,8 @@ public final class SourceService implements AutoCloseable {
             SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
-            MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
+            MigrationReport report =
+                    new SourceMigration(id, job, settings, session, processes, journal, cancellation).run();
             metrics.ended(report);
             LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
             return report;

@@ -31,6 +31,7 @@ import org.slf4j.LoggerFactory;
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
+    private static final long ACCEPT_SLICE_MS = 100;
     private static final Duration RECONNECT_PAUSE = Duration.ofSeconds(1);
 
     private final SourceSettings settings;
@@ -86,7 +87,8 @@ final class SourceSession {
      *
      * @return why the target refuses, or null if it takes it
      */
-    String begin(Job job, String migrationId, MigrationRecord journal) throws IOException, InterruptedException {
+    String begin(Job job, String migrationId, MigrationRecord journal, Cancellation cancellation)
+            throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
@@ -106,7 +108,7 @@ final class SourceSession {
                 job.user().uid(),
                 job.user().gid(),
                 ranks));
-        SessionEvent answer = awaitAnswer();
+        SessionEvent answer = awaitAnswer(cancellation);
         if (!(answer instanceof SessionEvent.Said said)) {
             throw new IOException("target " + settings.target() + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
@@ -124,12 +126,14 @@ final class SourceSession {
     }
 
     /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer() throws InterruptedException {
+    private SessionEvent awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
-            answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-        } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
+            cancellation.check();
+            answer = events.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+        } while ((answer == null && System.nanoTime() - deadlineNs < 0)
+                || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
         return answer;
     }
 

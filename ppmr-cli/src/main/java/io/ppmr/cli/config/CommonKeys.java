@@ -23,6 +23,13 @@ public final class CommonKeys {
             "15s",
             "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
 
+    public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
+            "control_group",
+            ValueTypes.NAME_OR_NUMBER,
+            "a group whose members may use the control socket, beside root and the service's own user");
+    public static final ConfigKey<Boolean> STATUS_FOR_ALL = ConfigKey.withDefault(
+            "status_for_all", ValueTypes.FLAG, false, "whether every user of the node may read the service's status");
+
     public static final ConfigKey<Long> POOL_SIZE = ConfigKey.withDefault(
             "size",
             ValueTypes.SIZE,

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
@@ -21,12 +22,15 @@ import java.util.Set;
  * What a source's configuration file says, resolved. Immutable.
  *
  * @param settings the service's
- * @param controlSocket where {@code ppmr migrate} reaches it
+ * @param control where {@code ppmr migrate} reaches it
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the signal moves, if it moves one
  */
 public record SourceConfig(
-        SourceSettings settings, Path controlSocket, Map<String, ConfiguredJob> jobs, Optional<String> triggerJob) {
+        SourceSettings settings,
+        ControlSettings control,
+        Map<String, ConfiguredJob> jobs,
+        Optional<String> triggerJob) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -48,16 +52,6 @@ public record SourceConfig(
         return opened.resolved();
     }
 
-    /** The control socket that a file names, whatever else is wrong in it. */
-    public static Path controlSocketOf(Path file) throws ConfigException {
-        ConfigFile opened = new ConfigFile(file, false);
-        Path socket = opened.top(ConfigRole.SOURCE).get(SourceKeys.CONTROL_SOCKET);
-        if (socket == null) {
-            throw new ConfigException(opened.mistakes());
-        }
-        return socket;
-    }
-
     private static final class Reader {
         private final ConfigFile file;
 
@@ -70,7 +64,7 @@ public record SourceConfig(
             ConfigFile.Section top = file.top(ConfigRole.SOURCE);
             Path mount = top.get(CommonKeys.MOUNT);
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
-            Path control = top.get(SourceKeys.CONTROL_SOCKET);
+            ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);

@@ -25,6 +25,8 @@ public final class SourceKeys {
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
                     CONTROL_SOCKET,
+                    CommonKeys.CONTROL_GROUP,
+                    CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     TRIGGER_JOB));

@@ -2,6 +2,7 @@ package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -11,12 +12,15 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 
-/** Reads a target's configuration file. */
-public final class TargetConfig {
-    private TargetConfig() {}
-
+/**
+ * What a target's configuration file says, resolved. Immutable.
+ *
+ * @param settings the service's
+ * @param control where {@code ppmr status} reaches it
+ */
+public record TargetConfig(TargetSettings settings, ControlSettings control) {
     /** Reads a file on its node; throws with all its mistakes. */
-    public static TargetSettings load(Path file) throws ConfigException {
+    public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
@@ -36,11 +40,12 @@ public final class TargetConfig {
         return new ConfigFile(file, false).has(TargetKeys.LISTEN.name());
     }
 
-    private static TargetSettings read(ConfigFile file) throws ConfigException {
+    private static TargetConfig read(ConfigFile file) throws ConfigException {
         ConfigFile.Section top = file.top(ConfigRole.TARGET);
         InetSocketAddress listen = top.get(TargetKeys.LISTEN);
         Path mount = top.get(CommonKeys.MOUNT);
         Path work = top.get(CommonKeys.WORK_DIRECTORY);
+        ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
@@ -66,7 +71,7 @@ public final class TargetConfig {
         if (!file.here()) {
             return null;
         }
-        return new TargetSettings(
+        TargetSettings settings = new TargetSettings(
                 listen,
                 mount,
                 work,
@@ -77,5 +82,6 @@ public final class TargetConfig {
                 restart,
                 silence,
                 allowRoot);
+        return new TargetConfig(settings, control);
     }
 }

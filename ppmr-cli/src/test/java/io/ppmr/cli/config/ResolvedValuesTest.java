@@ -74,7 +74,7 @@ class ResolvedValuesTest {
                 first.jobs().get("solver").ranks(), second.jobs().get("solver").ranks());
         assertEquals(first.triggerJob(), second.triggerJob());
         assertEquals(first.settings().pool(), second.settings().pool());
-        assertEquals(first.controlSocket(), second.controlSocket());
+        assertEquals(first.control(), second.control());
         String place = "# [^#]*$";
         assertEquals(
                 SourceConfig.check(file, true).lines().stream()
