@@ -58,4 +58,23 @@ public record MigrationReport(
     public MigrationReport {
         ranks = List.copyOf(ranks);
     }
+
+    /** The same with another outcome and reason. */
+    MigrationReport with(Outcome otherOutcome, String otherReason) {
+        return new MigrationReport(
+                migrationId,
+                checkpointer,
+                otherOutcome,
+                otherReason,
+                bytes,
+                stagedBytes,
+                seconds,
+                firstByteReadSeconds,
+                lastByteWrittenSeconds,
+                bytesReadWhenLastWritten,
+                poolBytes,
+                sourcePeakRssBytes,
+                targetPeakRssBytes,
+                ranks);
+    }
 }

@@ -47,6 +47,7 @@ final class SourceMigration {
     private final Path workRoot;
     private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
     private final List<HeldRank> originals = new ArrayList<>();
+    private boolean notBegun;
 
     SourceMigration(
             String id,
@@ -89,7 +90,7 @@ final class SourceMigration {
     private String prepare() throws IOException, CheckpointException, InterruptedException {
         List<ProcessIdentity> roots = roots();
         cancellation.check();
-        String refusal = session.begin(job, id, journal, cancellation);
+        String refusal = begin();
         if (refusal == null) {
             journal.expects(imageBytes(roots));
             journal.step(Step.CHECKPOINT);
@@ -97,6 +98,20 @@ final class SourceMigration {
             awaitPrepared();
         }
         return refusal;
+    }
+
+    private String begin() throws IOException, InterruptedException {
+        try {
+            return session.begin(job, id, journal, cancellation);
+        } catch (IOException e) {
+            notBegun = true;
+            throw e;
+        }
+    }
+
+    /** Whether the target was never reached, so that nothing was done to the originals: another may be asked. */
+    boolean notBegun() {
+        return notBegun;
     }
 
     /** The processes as they are now; one that does not exist or belongs to another user is refused here. */

@@ -14,6 +14,7 @@ import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.tcp.Connector;
 import io.ppmr.transport.tcp.TcpRegionExporter;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -35,6 +36,7 @@ final class SourceSession {
     private static final Duration RECONNECT_PAUSE = Duration.ofSeconds(1);
 
     private final SourceSettings settings;
+    private final InetSocketAddress target;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
@@ -52,18 +54,20 @@ final class SourceSession {
 
     SourceSession(
             SourceSettings settings,
+            InetSocketAddress target,
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
             String migrationId,
             int attempt) {
         this.settings = settings;
+        this.target = target;
         this.pool = pool;
         this.claims = claims;
         this.view = view;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt;
-        this.connector = new Connector(settings.target(), settings.authenticator(), settings.connectDeadline());
+        this.connector = new Connector(target, settings.authenticator(), settings.connectDeadline());
     }
 
     String directory() {
@@ -110,15 +114,15 @@ final class SourceSession {
                 ranks));
         SessionEvent answer = awaitAnswer(cancellation);
         if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + settings.target() + " does not answer: "
+            throw new IOException("target " + target + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
         }
         if (said.message() instanceof ControlMessage.Refuse refuse) {
             close();
-            return "target " + settings.target() + " refuses: " + refuse.reason();
+            return "target " + target + " refuses: " + refuse.reason();
         }
         if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + settings.target() + " answers with " + said.message());
+            throw new IOException("target " + target + " answers with " + said.message());
         }
         journal.clock(accept.clockNs(), System.nanoTime());
         show(job, ranks);

@@ -5,7 +5,9 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.service.HealthSettings;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -17,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * What a source's configuration file says, resolved. Immutable.
@@ -24,13 +27,15 @@ import java.util.Set;
  * @param settings the service's
  * @param control where {@code ppmr migrate} reaches it
  * @param jobs those that can be moved, by name
- * @param triggerJob the one that the signal moves, if it moves one
+ * @param triggerJob the one that the triggers move, if they move one
+ * @param health the health command, if there is one
  */
 public record SourceConfig(
         SourceSettings settings,
         ControlSettings control,
         Map<String, ConfiguredJob> jobs,
-        Optional<String> triggerJob) {
+        Optional<String> triggerJob,
+        Optional<HealthSettings> health) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -71,7 +76,7 @@ public record SourceConfig(
             PoolGeometry pool = CommonValues.pool(file);
 
             ConfigFile.Section target = file.section(SourceKeys.TARGET);
-            InetSocketAddress address = target.get(SourceKeys.ADDRESS);
+            SpareNodes spares = spares(target);
             Integer connections = target.get(SourceKeys.CONNECTIONS);
             Duration connect = target.get(SourceKeys.CONNECT_DEADLINE);
             ConfigFile.Section migration = file.section(SourceKeys.MIGRATION);
@@ -81,6 +86,11 @@ public record SourceConfig(
             Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
             Map<String, PlannedJob> planned = jobs(tools);
             String trigger = triggerJob(top, planned);
+            Optional<HealthSettings> health = ConfiguredTriggers.health(file);
+            if (health.isPresent() && trigger == null) {
+                file.section(SourceKeys.TRIGGERS)
+                        .bad(SourceKeys.HEALTH, "has no job to move: set trigger_job, or take health out");
+            }
             List<Mistake> mistakes = file.mistakes();
             if (!mistakes.isEmpty()) {
                 throw new ConfigException(mistakes);
@@ -93,8 +103,38 @@ public record SourceConfig(
             planned.forEach((name, job) -> jobs.put(
                     name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
             SourceSettings settings = new SourceSettings(
-                    mount, work, pool, key, address, connections, connect, checkpoint, decision, silence);
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger));
+                    mount, work, pool, key, spares, connections, connect, checkpoint, decision, silence);
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health);
+        }
+
+        private SpareNodes spares(ConfigFile.Section target) {
+            InetSocketAddress one = target.get(SourceKeys.ADDRESS);
+            List<InetSocketAddress> several = target.get(SourceKeys.ADDRESSES);
+            List<String> command = target.get(SourceKeys.SPARES_COMMAND);
+            Duration deadline = target.get(SourceKeys.SPARES_DEADLINE);
+            List<ConfigKey<?>> given = Stream.of(SourceKeys.ADDRESS, SourceKeys.ADDRESSES, SourceKeys.SPARES_COMMAND)
+                    .filter(target::has)
+                    .toList();
+            if (given.size() != 1) {
+                target.bad(
+                        given.isEmpty() ? SourceKeys.ADDRESS : given.get(1),
+                        given.isEmpty()
+                                ? "is missing; it must be "
+                                        + SourceKeys.ADDRESS.type().form()
+                                        + ". For several spare nodes give addresses or command instead"
+                                : "stands beside " + given.get(0).name() + "; give one of address, addresses, command");
+                return null;
+            }
+            if ((command != null && command.isEmpty()) || (several != null && several.isEmpty())) {
+                target.bad(
+                        given.get(0),
+                        "is empty, so nothing could be moved; it must be "
+                                + given.get(0).type().form());
+            }
+            if (command != null && deadline != null) {
+                return new SpareNodes.Printed(command, deadline);
+            }
+            return several != null ? new SpareNodes.Listed(several) : one == null ? null : SpareNodes.of(one);
         }
 
         private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}

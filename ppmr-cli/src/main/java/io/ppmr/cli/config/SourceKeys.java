@@ -31,8 +31,20 @@ public final class SourceKeys {
                     CommonKeys.SILENCE_LIMIT,
                     TRIGGER_JOB));
 
-    public static final ConfigKey<InetSocketAddress> ADDRESS =
-            ConfigKey.required("address", ValueTypes.ADDRESS, "where the spare node's target listens");
+    public static final ConfigKey<InetSocketAddress> ADDRESS = ConfigKey.optional(
+            "address", ValueTypes.ADDRESS, "where the spare node's target listens, if there is one spare node");
+    public static final ConfigKey<List<InetSocketAddress>> ADDRESSES = ConfigKey.optional(
+            "addresses",
+            ValueTypes.ADDRESSES,
+            "where the targets of several spare nodes listen, in the order in which they are asked; one that cannot be"
+                    + " reached or refuses is passed over. Instead of address");
+    public static final ConfigKey<List<String>> SPARES_COMMAND = ConfigKey.optional(
+            "command",
+            ValueTypes.WORDS,
+            "a command that prints that list when a migration starts, one HOST:PORT a line, words without a shell."
+                    + " Instead of address");
+    public static final ConfigKey<Duration> SPARES_DEADLINE =
+            ConfigKey.withDefault("command_deadline", ValueTypes.TIME, "10s", "how long that command may take");
     public static final ConfigKey<Integer> CONNECTIONS = ConfigKey.withDefault(
             "connections",
             ValueTypes.number(1, MAX_CONNECTIONS),
@@ -40,8 +52,11 @@ public final class SourceKeys {
             "how many connections carry the bytes; control has one of its own");
     public static final ConfigKey<Duration> CONNECT_DEADLINE = ConfigKey.withDefault(
             "connect_deadline", ValueTypes.TIME, "5s", "how long making a connection may take, with its handshake");
-    public static final ConfigSection TARGET =
-            new ConfigSection("target", false, "The spare node.", List.of(ADDRESS, CONNECTIONS, CONNECT_DEADLINE));
+    public static final ConfigSection TARGET = new ConfigSection(
+            "target",
+            false,
+            "The spare node, or several.",
+            List.of(ADDRESS, ADDRESSES, SPARES_COMMAND, SPARES_DEADLINE, CONNECTIONS, CONNECT_DEADLINE));
 
     public static final ConfigKey<Duration> CHECKPOINT_DEADLINE = ConfigKey.withDefault(
             "checkpoint_deadline", ValueTypes.TIME, "1h", "how long a checkpoint may take in all");
@@ -52,6 +67,47 @@ public final class SourceKeys {
             "how long a target that is lost after the originals ended is sought, to be told to go on");
     public static final ConfigSection MIGRATION = new ConfigSection(
             "migration", false, "Bounds of a migration.", List.of(CHECKPOINT_DEADLINE, DECISION_DEADLINE));
+
+    private static final int MAX_IN_A_ROW = 1000;
+
+    public static final ConfigKey<List<String>> HEALTH = ConfigKey.optional(
+            "health",
+            ValueTypes.WORDS,
+            "a command that is asked again and again: status 0 says that this node is well, 1 to 125 that it is going;"
+                    + " then trigger_job is moved. Words without a shell");
+    public static final ConfigKey<Duration> HEALTH_INTERVAL =
+            ConfigKey.withDefault("health_interval", ValueTypes.TIME, "30s", "between two calls of it");
+    public static final ConfigKey<Duration> HEALTH_DEADLINE = ConfigKey.withDefault(
+            "health_deadline", ValueTypes.TIME, "20s", "how long a call may take; a longer one is killed, not counted");
+    public static final ConfigKey<Integer> HEALTH_FAILURES = ConfigKey.withDefault(
+            "health_failures",
+            ValueTypes.number(1, MAX_IN_A_ROW),
+            3L,
+            "how many calls in a row must say that the node is going before the job is moved");
+    public static final ConfigKey<Integer> HEALTH_RECOVERIES = ConfigKey.withDefault(
+            "health_recoveries",
+            ValueTypes.number(1, MAX_IN_A_ROW),
+            10L,
+            "how many calls in a row must say that it is well, after a job was moved, before one can be moved again");
+    public static final ConfigKey<Duration> HEALTH_REST = ConfigKey.withDefault(
+            "health_rest",
+            ValueTypes.TIME,
+            "10m",
+            "how long after a migration that it started it starts no other, however the first one ended");
+    public static final ConfigKey<Boolean> HEALTH_DRY_RUN = ConfigKey.withDefault(
+            "health_dry_run", ValueTypes.FLAG, false, "only say in the log when a job would be moved");
+    public static final ConfigSection TRIGGERS = new ConfigSection(
+            "triggers",
+            false,
+            "What starts a migration, beside SIGUSR2 and `ppmr migrate`.",
+            List.of(
+                    HEALTH,
+                    HEALTH_INTERVAL,
+                    HEALTH_DEADLINE,
+                    HEALTH_FAILURES,
+                    HEALTH_RECOVERIES,
+                    HEALTH_REST,
+                    HEALTH_DRY_RUN));
 
     public static final ConfigKey<Object> USER =
             ConfigKey.required("user", ValueTypes.NAME_OR_NUMBER, "whose processes they are");
@@ -77,7 +133,7 @@ public final class SourceKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, CheckpointerKeys.SECTION, JOBS);
+            List.of(CommonKeys.POOL, TARGET, MIGRATION, TRIGGERS, CheckpointerKeys.SECTION, JOBS);
 
     private SourceKeys() {}
 }

@@ -76,7 +76,7 @@ class SourceConfigTest {
         assertEquals(Duration.ofMillis(1500), config.settings().silenceLimit());
         assertEquals(Duration.ofMinutes(10), config.settings().checkpointDeadline());
         assertEquals(Duration.ofSeconds(5), config.settings().connectDeadline());
-        assertEquals(7411, config.settings().target().getPort());
+        assertEquals(7411, config.settings().spares().candidates().get(0).getPort());
         assertEquals(2, config.settings().dataConnections());
         assertEquals(Optional.of("solver"), config.triggerJob());
         Job job = config.jobs().get("solver").resolve();
