@@ -1,7 +1,11 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
@@ -11,7 +15,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import picocli.CommandLine.Command;
@@ -38,7 +44,9 @@ final class SourceCommand implements Callable<Integer> {
     @Option(names = "--config", required = true, paramLabel = "FILE", description = "the source's configuration")
     private Path config;
 
-    @Option(names = "--no-trigger", description = "leave SIGUSR2 alone; ppmr migrate alone starts migrations")
+    @Option(
+            names = "--no-trigger",
+            description = "leave SIGUSR2 and the health command alone; ppmr migrate alone starts migrations")
     private boolean noTrigger;
 
     @Override
@@ -52,7 +60,7 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (SourceService service = new SourceService(configuration.settings(), configuration::notes)) {
             service.start();
             migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
             serve(configuration, migrations, armed, run);
@@ -67,8 +75,15 @@ final class SourceCommand implements Callable<Integer> {
 
     private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
             throws IOException, InterruptedException {
-        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
-            ProcessSignals.on("USR1", () -> logState(migrations));
+        ControlSettings settings = configuration.control();
+        Optional<HealthTrigger> health = configuration
+                .health()
+                .filter(unused -> !noTrigger)
+                .map(configured -> new HealthTrigger(configured, migrations));
+        Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
+        ControlRequests requests = new SourceRequests(migrations, healthState);
+        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
+            ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
             }
@@ -79,12 +94,18 @@ final class SourceCommand implements Callable<Integer> {
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+        } finally {
+            health.ifPresent(HealthTrigger::close);
         }
     }
 
     private static void trigger(Migrations migrations) {
         try {
-            LOG.info("SIGUSR2: the migration of job {} starts", migrations.start(null, SourceCommand::ignoreProgress));
+            LOG.info(
+                    "SIGUSR2: the migration of job {} starts",
+                    migrations
+                            .start(null, "SIGUSR2", SourceCommand::ignoreProgress)
+                            .job());
         } catch (RefusedException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }
@@ -94,13 +115,15 @@ final class SourceCommand implements Callable<Integer> {
         LOG.debug("{}", event);
     }
 
-    private static void logState(Migrations migrations) {
+    private static void logState(Migrations migrations, String health) {
+        Migrations.State state = migrations.state();
         LOG.info(
-                "state: {}",
-                migrations
-                        .running()
-                        .map(job -> "job " + job + " is being migrated; "
-                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"));
+                "state: {}; the last migration: {}; health command: {}",
+                state.running()
+                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                                + state.progress().map(Object::toString).orElse("it has just begun"))
+                        .orElse("idle"),
+                state.last().map(ProgressView::summary).orElse("none"),
+                health == null ? "none" : health);
     }
 }

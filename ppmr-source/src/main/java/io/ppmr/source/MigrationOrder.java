@@ -7,17 +7,12 @@ import java.util.List;
  * What is to be moved where, and who wants it.
  *
  * @param job whose ranks
- * @param targets those that take part at first: the ranks are spread over them, neighbours together
- * @param spares who takes the place of one that fails, in this order
+ * @param targets these and no others: the ranks are spread over them, neighbours together; empty for the first spare
+ *     node that takes them all, as configured
  * @param askedBy for the history: a user, a signal, a health check
  */
-public record MigrationOrder(
-        Job job, List<InetSocketAddress> targets, List<InetSocketAddress> spares, String askedBy) {
+public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy) {
     public MigrationOrder {
         targets = List.copyOf(targets);
-        spares = List.copyOf(spares);
-        if (targets.isEmpty()) {
-            throw new IllegalArgumentException("a migration without a target: name one, or configure a spare node");
-        }
     }
 }

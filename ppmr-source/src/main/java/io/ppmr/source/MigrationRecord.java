@@ -39,6 +39,7 @@ final class MigrationRecord {
     private final long startNs = System.nanoTime();
     private final List<MovedRank> ranks = new ArrayList<>();
     private final Map<Integer, Leg> legs = new TreeMap<>();
+    private long expectedBytes;
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
     private long heldNs;
@@ -89,6 +90,11 @@ final class MigrationRecord {
 
     void sends(int place, LongSupplier bytes) {
         leg(place).sentBytes = bytes;
+    }
+
+    /** About how many bytes the images will have. */
+    void expects(long bytes) {
+        expectedBytes = bytes;
     }
 
     /**
@@ -167,7 +173,8 @@ final class MigrationRecord {
                 sum(leg -> leg.atTarget.arrivedBytes()),
                 sum(leg -> leg.atTarget.readBytes()),
                 sum(leg -> leg.atTarget.stagedBytes()),
-                seconds(System.nanoTime()));
+                seconds(System.nanoTime()),
+                expectedBytes);
         try {
             watcher.accept(progress);
         } catch (RuntimeException e) {

@@ -2,6 +2,7 @@ package io.ppmr.source;
 
 import java.net.InetSocketAddress;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Queue;
@@ -15,8 +16,9 @@ final class NextAttempts {
     private final boolean checkpointsHeldRanks;
     private final Queue<InetSocketAddress> spares;
     private MigrationPlan next;
+    private final List<String> passedOver = new ArrayList<>();
     private boolean refusedOnly = true;
-    private boolean refused;
+    private int begun;
 
     /**
      * @param checkpointsHeldRanks whether a rank that is held can be checkpointed again
@@ -30,26 +32,37 @@ final class NextAttempts {
 
     /** A target did not take its ranks. */
     void notTaken(Attempt.NotTaken not) {
-        refused = true;
+        passedOver.add(not.reason());
         refusedOnly &= not.refused();
+    }
+
+    /** An attempt has come so far that something is done to the originals. */
+    void begun() {
+        begun++;
     }
 
     /** Whether nobody wanted the job and nothing was done to it. */
     boolean refusedByAll() {
-        return refused && refusedOnly;
+        return begun == 0 && !passedOver.isEmpty() && refusedOnly;
+    }
+
+    /** Why the migration has come to nothing, with all who were passed over. */
+    String reason(String last) {
+        return begun == 0 && passedOver.size() > 1
+                ? "no spare node takes it: " + String.join("; ", passedOver)
+                : last;
     }
 
     /**
      * Whether another attempt may follow.
      *
      * @param place whose failure it was; negative if no target's
-     * @param attempt the one that has failed
      * @param pausedNs how long the job stands still already
      * @param held whether originals are held, so that a checkpoint of a held rank would be needed
      */
-    boolean mayFollow(int place, int attempt, long pausedNs, boolean held) {
+    boolean mayFollow(int place, long pausedNs, boolean held) {
         return place >= 0
-                && attempt < settings.attempts()
+                && begun < settings.attempts()
                 && pausedNs < settings.pauseBudget().toNanos()
                 && (!held || checkpointsHeldRanks);
     }

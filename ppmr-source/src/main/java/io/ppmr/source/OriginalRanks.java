@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
@@ -64,6 +65,14 @@ final class OriginalRanks {
                         (held.containsKey(rank) ? held.get(rank).processes() : List.of(roots.get(rank)))
                                 .stream().map(OriginalRanks::named).toList()))
                 .toList();
+    }
+
+    /** About how large their images will be. */
+    long imageBytes() {
+        return roots.values().stream()
+                .flatMap(root -> processes.tree(root).stream())
+                .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
+                .sum();
     }
 
     /** Whether any of them has been stopped. */

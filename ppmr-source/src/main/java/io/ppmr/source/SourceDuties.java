@@ -56,6 +56,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     private final OriginalRanks originals;
     private final NextAttempts nextAttempts;
     private final AttemptMaker attempts;
+    private final Cancellation cancellation;
     private final Voices voices;
     private final NativePrograms programs;
     private final Path workDirectory;
@@ -79,6 +80,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             OriginalRanks originals,
             NextAttempts nextAttempts,
             AttemptMaker attempts,
+            Cancellation cancellation,
             NativePrograms programs) {
         this.id = id;
         this.job = job;
@@ -88,6 +90,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         this.originals = originals;
         this.nextAttempts = nextAttempts;
         this.attempts = attempts;
+        this.cancellation = cancellation;
         this.programs = programs;
         this.workDirectory = settings.workDirectory().resolve("hooks-" + id);
         this.voices = new Voices(
@@ -185,7 +188,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public List<String> nextAttempt(String reason, String participant) {
         int place = placeOf(participant);
-        boolean another = nextAttempts.mayFollow(place, number, record.pausedNs(), originals.anyHeld());
+        boolean another = nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
         Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
         next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
         return next.map(MigrationPlan::addresses).orElse(List.of());
@@ -201,7 +204,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         attempt = attempts.make(number, plan);
         record.step(Step.CONNECT);
         try {
-            Attempt.NotTaken not = attempt.begin(id, heard::add);
+            Attempt.NotTaken not = attempt.begin(id, cancellation, heard::add);
             if (not != null) {
                 nextAttempts.notTaken(not);
                 failures.add(new Failure(not.reason(), participant(not.place())));
@@ -213,6 +216,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             suspend();
             record.step(Step.CHECKPOINT);
             moving = true;
+            nextAttempts.begun();
+            record.expects(originals.imageBytes());
             attempt.startCheckpoints();
         } catch (IOException | CheckpointException e) {
             failures.add(new Failure(String.valueOf(e.getMessage()), ""));
@@ -329,7 +334,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
                 : nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
         closeAttempt();
         record.step(Step.DONE);
-        report = record.report(how, reason);
+        report = record.report(how, nextAttempts.reason(reason));
     }
 
     private void closeAttempt() {

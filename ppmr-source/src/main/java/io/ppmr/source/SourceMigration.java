@@ -8,8 +8,10 @@ import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.CoordinatorEvent;
 import io.ppmr.transaction.CoordinatorState;
+import io.ppmr.transaction.TransactionMessage;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -33,18 +35,24 @@ final class SourceMigration {
     private final SourceDuties duties;
     private final Coordinator coordinator;
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
-    private volatile String calledOff;
-    private volatile boolean decided;
+    private final Cancellation cancellation;
+    private boolean calledOff;
     private long openSinceNs;
     private boolean paused;
 
     SourceMigration(
-            String id, SourceSettings settings, MigrationRecord record, SourceDuties duties, Coordinator coordinator) {
+            String id,
+            SourceSettings settings,
+            MigrationRecord record,
+            SourceDuties duties,
+            Coordinator coordinator,
+            Cancellation cancellation) {
         this.id = id;
         this.settings = settings;
         this.record = record;
         this.duties = duties;
         this.coordinator = coordinator;
+        this.cancellation = cancellation;
     }
 
     String id() {
@@ -57,8 +65,7 @@ final class SourceMigration {
      * @return whether it was not too late
      */
     boolean cancel(String reason) {
-        calledOff = reason;
-        return !decided;
+        return cancellation.cancel(reason);
     }
 
     /** Waits for the report. */
@@ -114,16 +121,14 @@ final class SourceMigration {
             fail(String.valueOf(e.getMessage()), "");
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
-            calledOff = "the source's service ends";
+            cancellation.cancel("the source's service ends");
         }
         duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.participant()));
         duties.takeFenced().ifPresent(fenced ->
                 coordinator.fenceEnded(fenced.participant(), fenced.off(), System.nanoTime()));
-        String reason = calledOff;
-        if (reason != null) {
-            calledOff = null;
-            LOG.warn("migration {} is called off: {}", id, reason);
-            coordinator.callOff(reason, System.nanoTime());
+        if (!calledOff && cancellation.reason().isPresent()) {
+            calledOff = true;
+            coordinator.callOff(cancellation.reason().get(), System.nanoTime());
         }
         if (!paused && record.pausedNs() > 0) {
             paused = true;
@@ -151,8 +156,27 @@ final class SourceMigration {
         if (message instanceof ControlMessage.Failed failed) {
             fail("the target fails: " + failed.reason(), participant);
         } else {
-            duties.toTransaction(participant, message)
-                    .ifPresent(said -> coordinator.heard(participant, said, System.nanoTime()));
+            Optional<TransactionMessage> said = duties.toTransaction(participant, message);
+            if (said.isPresent() && (!isLastVote(participant, said.get()) || decides())) {
+                coordinator.heard(participant, said.get(), System.nanoTime());
+            }
+        }
+    }
+
+    /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
+    private boolean isLastVote(String participant, TransactionMessage said) {
+        return said instanceof TransactionMessage.Prepared
+                && coordinator.state().members().stream()
+                        .allMatch(member -> member.voted() || member.name().equals(participant));
+    }
+
+    private boolean decides() {
+        try {
+            cancellation.decide();
+            return true;
+        } catch (IOException e) {
+            LOG.info("migration {}: {}", id, e.getMessage());
+            return false;
         }
     }
 
@@ -165,7 +189,6 @@ final class SourceMigration {
     /** Shows where it stands, and gives an early report where somebody has waited for long. */
     private void follow() {
         CoordinatorState.Phase phase = coordinator.state().phase();
-        decided = phase == CoordinatorState.Phase.COMMITTING || phase == CoordinatorState.Phase.COMMITTED;
         Step step = stepOf(phase);
         if (step != null && record.step() != step) {
             record.step(step);

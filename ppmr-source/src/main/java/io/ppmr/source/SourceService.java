@@ -19,6 +19,7 @@ import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -73,7 +74,8 @@ public final class SourceService implements AutoCloseable {
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
         journal = MappedJournal.in(settings.transaction().journal());
         recover();
-        LOG.info("source is ready: images are written to {}, target {}", settings.mountPoint(), settings.target());
+        LOG.info(
+                "source is ready: images are written to {}, spare nodes: {}", settings.mountPoint(), settings.spares());
     }
 
     /** Everything that this service counts. */
@@ -86,39 +88,60 @@ public final class SourceService implements AutoCloseable {
         return running.get() != null;
     }
 
-    /** Moves a job to the configured target, on behalf of whoever is not named. */
+    /** Moves a job to the first spare node that takes it. */
     public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
-        return migrate(new MigrationOrder(job, List.of(settings.target()), List.of(), "unknown"), watcher);
+        return migrate(
+                UUID.randomUUID().toString(),
+                new MigrationOrder(job, List.of(), "unknown"),
+                new Cancellation(),
+                watcher);
     }
 
     /**
      * Moves a job's processes as ordered, and waits for the report.
      *
+     * @param id letters, digits, '-' and '_', at most 64
+     * @param cancellation calls it off, from any thread
      * @param watcher told of each step and of progress, on another thread
      * @throws IllegalStateException if a migration is under way already
      */
-    public MigrationReport migrate(MigrationOrder order, Consumer<MigrationProgress> watcher)
+    public MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
-        String id = UUID.randomUUID().toString();
         Job job = order.job();
         MigrationRecord record =
                 new MigrationRecord(id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
         OriginalRanks originals;
+        List<InetSocketAddress> targets;
+        List<InetSocketAddress> spares = List.of();
         try {
             originals = originals(id, job);
-        } catch (CheckpointException e) {
+            targets = order.targets();
+            if (targets.isEmpty()) {
+                List<InetSocketAddress> candidates = settings.spares().candidates();
+                targets = candidates.subList(0, 1);
+                spares = candidates.subList(1, candidates.size());
+            }
+        } catch (IOException | CheckpointException e) {
             return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
         }
-        MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), order.targets());
-        NextAttempts next =
-                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), order.spares());
+        MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
         SourceDuties duties = new SourceDuties(
-                id, job.notes(), plan, settings, record, originals, next, attempts(id, job, record, originals), programs);
+                id,
+                job.notes(),
+                plan,
+                settings,
+                record,
+                originals,
+                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
+                attempts(id, job, record, originals),
+                cancellation,
+                programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation);
         if (!running.compareAndSet(null, migration)) {
-            throw new IllegalStateException("migration " + running.get().id()
-                    + " is under way on this node already: wait for its end");
+            throw new IllegalStateException(
+                    "a migration is under way on this node already: wait for its end");
         }
         LOG.info("migration {}: job {}, {} ranks, to {}", id, job.name(), job.ranks().size(), plan.addresses());
         note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), String.join(" ", plan.addresses())));
@@ -227,22 +250,17 @@ public final class SourceService implements AutoCloseable {
                 (number, plan) -> {
                     throw new IllegalStateException("a migration that was taken up again tries no further attempt");
                 },
+                new Cancellation(),
                 programs);
         duties.takenUpAt(recorded.attempt());
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, new Cancellation());
         running.set(migration);
         start(migration, () -> coordinator.recover(records, System.nanoTime()));
     }
 
     private static void logProgress(MigrationProgress progress) {
         LOG.debug("{}", progress);
-    }
-
-    /** Calls the migration that is under way off; whether there was one, and it was not too late. */
-    public boolean cancel(String reason) {
-        SourceMigration migration = running.get();
-        return migration != null && migration.cancel(reason);
     }
 
     @Override

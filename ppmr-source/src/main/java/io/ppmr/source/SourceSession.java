@@ -33,6 +33,7 @@ import org.slf4j.LoggerFactory;
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
+    private static final long ACCEPT_SLICE_MS = 100;
 
     private final SourceSettings settings;
     private final BufferPool pool;
@@ -94,7 +95,12 @@ final class SourceSession {
      * @param after told what the target says after its answer, and that it is lost, on the agent's threads
      * @return why the target refuses, or null if it takes them
      */
-    String begin(Job job, String migrationId, MigrationRecord journal, Consumer<SessionEvent> after)
+    String begin(
+            Job job,
+            String migrationId,
+            MigrationRecord journal,
+            Cancellation cancellation,
+            Consumer<SessionEvent> after)
             throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
@@ -116,7 +122,7 @@ final class SourceSession {
                 leg().ranks(),
                 plan.addresses(),
                 place));
-        SessionEvent answer = awaitAnswer();
+        SessionEvent answer = awaitAnswer(cancellation);
         if (!(answer instanceof SessionEvent.Said said)) {
             throw new IOException("target " + leg().target() + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
@@ -143,12 +149,14 @@ final class SourceSession {
     }
 
     /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer() throws InterruptedException {
+    private SessionEvent awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
-            answer = answers.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-        } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
+            cancellation.check();
+            answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+        } while ((answer == null && System.nanoTime() - deadlineNs < 0)
+                || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
         return answer;
     }
 

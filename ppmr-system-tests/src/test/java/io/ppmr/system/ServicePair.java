@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
 import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
@@ -98,7 +99,7 @@ final class ServicePair implements AutoCloseable {
                 Files.createDirectory(directory.resolve("source-work")),
                 options.sourcePool,
                 options.sourceKey,
-                target.address(),
+                SpareNodes.of(target.address()),
                 2,
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),
