@@ -108,13 +108,12 @@ final class SourceMigration {
     }
 
     private void step() {
-        boolean moving = duties.isMoving();
         try {
-            Attempt.Heard heard = duties.poll(moving ? POLL : QUIET_POLL);
+            Attempt.Heard heard = duties.poll(duties.isMoving() ? POLL : QUIET_POLL);
             if (heard != null) {
                 hear(duties.participant(heard.place()), heard.event());
             }
-            if (moving) {
+            if (duties.isMoving()) {
                 duties.work(this::imageComplete);
             }
         } catch (IOException | CheckpointException e) {

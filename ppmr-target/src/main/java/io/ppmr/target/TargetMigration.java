@@ -211,7 +211,9 @@ final class TargetMigration implements ParticipantPorts {
                     .ifPresent(message -> participant.heardPeer(said.participant(), message, System.nanoTime()));
         } else if (heard instanceof Heard.SourceLost lost) {
             if (lost.link() == link) {
-                LOG.warn("migration {}: the source was lost: {}", id, lost.reason());
+                if (!isOver()) {
+                    LOG.warn("migration {}: the source was lost: {}", id, lost.reason());
+                }
                 link = null;
                 participant.linkDown(System.nanoTime());
             }

@@ -13,7 +13,7 @@ import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.Cancellation;
-import io.ppmr.source.Job;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
@@ -99,7 +99,8 @@ class ControlSocketTest {
         return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null));
     }
 
-    private MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+    private MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
         running = cancellation;
         watcher.accept(PROGRESS);
