@@ -105,10 +105,19 @@ After=ppmr-guest.service
 UNIT
     # What belongs to the host's own boot is left out; the host's devices and disks are not here.
     local unit
-    for unit in systemd-remount-fs systemd-firstboot systemd-update-utmp systemd-random-seed systemd-networkd \
-        systemd-resolved systemd-timesyncd systemd-machine-id-commit systemd-journal-flush apparmor networking; do
-        ln -sf /dev/null "/run/systemd/system/$unit.service"
+    for unit in systemd-remount-fs.service systemd-firstboot.service systemd-update-utmp.service \
+        systemd-random-seed.service systemd-networkd.service systemd-resolved.service systemd-timesyncd.service \
+        systemd-machine-id-commit.service systemd-journal-flush.service systemd-binfmt.service \
+        systemd-modules-load.service systemd-udev-trigger.service systemd-pstore.service kmod-static-nodes.service \
+        apparmor.service networking.service keyboard-setup.service console-setup.service e2scrub_reap.service \
+        timers.target paths.target swap.target remote-fs.target \
+        tmp.mount dev-hugepages.mount proc-sys-fs-binfmt_misc.automount proc-sys-fs-binfmt_misc.mount \
+        sys-kernel-config.mount sys-kernel-debug.mount sys-kernel-tracing.mount; do
+        ln -sf /dev/null "/run/systemd/system/$unit"
     done
+    # Nor is the host's /tmp emptied, as a boot would: the sources may lie there.
+    mkdir -p /run/tmpfiles.d
+    ln -sf /dev/null /run/tmpfiles.d/tmp.conf
     : >/run/fstab
     mount --bind /run/fstab /etc/fstab 2>/dev/null || : >/etc/fstab
     exec env -i container= PATH="$PATH" /lib/systemd/systemd --unit=ppmr-guest.target --show-status=0 ||

@@ -222,7 +222,7 @@ run_guest() {
     # Descriptors for QEMU, which may not open ours by name (a socket, say).
     timeout --kill-after=5 "$timeout_seconds" qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$memory" \
         -nodefaults -display none -no-reboot -kernel "$guest_folder/vmlinuz" -initrd "$guest_initramfs" \
-        -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off systemd.unified_cgroup_hierarchy=1" \
+        -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off systemd.unified_cgroup_hierarchy=1 systemd.condition-needs-update=0" \
         -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=host,mount_tag=host \
         -fsdev "local,id=run,path=$run,security_model=none,multidevs=remap" \
