@@ -52,10 +52,11 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (SourceService service =
+                new SourceService(configuration.settings(), Transports.of(configuration.transport()))) {
             service.start();
             migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, migrations, armed, run);
+            serve(configuration, service, migrations, armed, run);
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -65,9 +66,10 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(
+            SourceConfig configuration, SourceService service, Migrations migrations, boolean armed, ServiceRun run)
             throws IOException, InterruptedException {
-        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
+        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations, service::transport)) {
             ProcessSignals.on("USR1", () -> logState(migrations));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));

@@ -32,6 +32,9 @@ final class StatusCommand implements Callable<Integer> {
             } else {
                 view.line("busy: job " + status.job() + ", " + ProgressView.text(status.progress()));
             }
+            if (status.transport() != null) {
+                view.line("transport " + status.transport());
+            }
         }
         return ExitCode.OK.number();
     }

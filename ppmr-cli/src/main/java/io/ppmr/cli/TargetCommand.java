@@ -37,7 +37,7 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings)) {
+        try (TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
             service.start();
             ProcessSignals.on(
                     "USR1",

@@ -8,7 +8,10 @@ import java.util.List;
  */
 public sealed interface ControlMessage {
 
-    /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
+    /**
+     * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code transports} says how
+     * its bytes may travel, {@link Begin#OVER_TCP}, {@link Begin#OVER_RDMA} or both.
+     */
     record Begin(
             String migrationId,
             String job,
@@ -17,8 +20,12 @@ public sealed interface ControlMessage {
             int dataConnections,
             int uid,
             int gid,
-            List<Integer> ranks)
+            List<Integer> ranks,
+            int transports)
             implements ControlMessage {
+        public static final int OVER_TCP = 1;
+        public static final int OVER_RDMA = 2;
+
         public Begin {
             ranks = List.copyOf(ranks);
         }
@@ -67,6 +74,18 @@ public sealed interface ControlMessage {
 
     /** Either way: the migration has failed for this reason. */
     record Failed(String reason) implements ControlMessage {}
+
+    /**
+     * T to S, where the source could use RDMA: connect so, {@code direct} by RDMA to this port of the address that the
+     * control connection goes to, else by data connections; and why.
+     */
+    record Offer(boolean direct, int port, String reason) implements ControlMessage {}
+
+    /**
+     * S to T: connected, as offered or, {@code direct} being false, by data connections; and why. At the address lie 32
+     * bytes whose SHA-256 is the digest, which the target reads by the connection to know whom it has there.
+     */
+    record Attached(boolean direct, long address, long key, String digest, String reason) implements ControlMessage {}
 
     /** T to S, a few times a second: how far it is. */
     record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements ControlMessage {}

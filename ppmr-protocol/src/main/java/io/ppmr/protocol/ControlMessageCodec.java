@@ -63,6 +63,7 @@ public final class ControlMessageCodec {
                     .writeInt(m.uid())
                     .writeInt(m.gid());
             writeInts(out, m.ranks());
+            out.writeInt(m.transports());
         } else if (message instanceof ControlMessage.Accept m) {
             out.writeByte((byte) 2).writeLong(m.clockNs());
         } else if (message instanceof ControlMessage.Refuse m) {
@@ -107,6 +108,13 @@ public final class ControlMessageCodec {
         } else if (message instanceof ControlMessage.Progress m) {
             out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
             out.writeLong(m.stagedBytes());
+        } else if (message instanceof ControlMessage.Offer m) {
+            out.writeByte((byte) 20).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
+            writeText(out, m.reason());
+        } else if (message instanceof ControlMessage.Attached m) {
+            out.writeByte((byte) 21).writeByte((byte) (m.direct() ? 1 : 0));
+            out.writeLong(m.address()).writeLong(m.key());
+            writeTexts(out, m.digest(), m.reason());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -124,7 +132,8 @@ public final class ControlMessageCodec {
                         in.readInt(),
                         in.readInt(),
                         in.readInt(),
-                        readInts(in));
+                        readInts(in),
+                        in.readInt());
             case 2 -> new ControlMessage.Accept(in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->
@@ -147,6 +156,9 @@ public final class ControlMessageCodec {
             case 13 -> new ControlMessage.RolledBack(text(in));
             case 14 -> new ControlMessage.Failed(text(in));
             case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
+            case 20 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
+            case 21 ->
+                new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }

@@ -41,8 +41,13 @@ class MessagePropertyTest {
                                 .ofMaxSize(50))
                 .as(TransferReport::new);
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
-                Combinators.combine(text, text, text, number, number, number, number, numbers)
-                        .as(ControlMessage.Begin::new),
+                number.flatMap(
+                        transports -> Combinators.combine(text, text, text, number, number, number, number, numbers)
+                                .as((id, job, tool, chunk, data, uid, gid, ranks) -> new ControlMessage.Begin(
+                                        id, job, tool, chunk, data, uid, gid, ranks, transports))),
+                Combinators.combine(Arbitraries.of(true, false), number, text).as(ControlMessage.Offer::new),
+                Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
+                        .as(ControlMessage.Attached::new),
                 wide.map(ControlMessage.Accept::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)

@@ -9,6 +9,7 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
+import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
@@ -30,10 +31,17 @@ public final class SourceService implements AutoCloseable {
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
+    private final TransportChoice transports;
     private final ReentrantLock oneAtATime = new ReentrantLock();
     private FuseMount mount;
 
+    /** A service whose bytes travel over TCP. */
     public SourceService(SourceSettings settings) {
+        this(settings, TransportChoice.tcp());
+    }
+
+    public SourceService(SourceSettings settings, TransportChoice transports) {
+        this.transports = transports;
         this.settings = settings;
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
@@ -51,6 +59,11 @@ public final class SourceService implements AutoCloseable {
     /** Everything that this service counts. */
     public MeterRegistry meters() {
         return meters;
+    }
+
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
     }
 
     /** Whether a migration is under way. */
@@ -76,7 +89,7 @@ public final class SourceService implements AutoCloseable {
                     job.name(),
                     job.ranks().size(),
                     settings.target());
-            SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
+            SourceSession session = new SourceSession(settings, pool, claims, view, transports, id, 1);
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
             MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();

@@ -11,10 +11,9 @@ import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.TcpRegionExporter;
 import java.io.IOException;
-import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -38,6 +37,7 @@ final class SourceSession {
     private final FairClaims claims;
     private final OutgoingImageView view;
     private final Connector connector;
+    private final TransportChoice transports;
     private final String directory;
     private final int attempt;
     private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
@@ -54,12 +54,14 @@ final class SourceSession {
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
+            TransportChoice transports,
             String migrationId,
             int attempt) {
         this.settings = settings;
         this.pool = pool;
         this.claims = claims;
         this.view = view;
+        this.transports = transports;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt;
         this.connector = new Connector(settings.target(), settings.authenticator(), settings.connectDeadline());
@@ -90,10 +92,11 @@ final class SourceSession {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
-        List<SocketChannel> data = connector.data(control.session(), settings.dataConnections());
-        exporter = new TcpRegionExporter(pool, data, reason -> events.add(new SessionEvent.Lost(reason)));
-        outlet = new LinkOutlet(link, exporter);
-        journal.sends(outlet::sentBytes);
+        SourceTransport transport =
+                new SourceTransport(transports, connector, settings.target(), settings.connectDeadline());
+        if (!transport.offersRdma()) {
+            exporter = transport.tcp(pool, control.session(), settings.dataConnections(), this::lost);
+        }
         List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
         agent = new SessionAgent(link, claims, events::add);
         agent.start();
@@ -105,32 +108,46 @@ final class SourceSession {
                 settings.dataConnections(),
                 job.user().uid(),
                 job.user().gid(),
-                ranks));
-        SessionEvent answer = awaitAnswer();
-        if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + settings.target() + " does not answer: "
-                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+                ranks,
+                transport.transports()));
+        ControlMessage answer = awaitAnswer();
+        if (transport.offersRdma() && answer instanceof ControlMessage.Offer offer) {
+            SourceTransport.Attachment attachment =
+                    transport.attach(offer, pool, control.session(), settings.dataConnections(), this::lost);
+            exporter = attachment.exporter();
+            link.send(attachment.message());
+            answer = awaitAnswer();
         }
-        if (said.message() instanceof ControlMessage.Refuse refuse) {
+        if (answer instanceof ControlMessage.Refuse refuse) {
             close();
             return "target " + settings.target() + " refuses: " + refuse.reason();
         }
-        if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + settings.target() + " answers with " + said.message());
+        if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
+            throw new IOException("target " + settings.target() + " answers with " + answer);
         }
+        outlet = new LinkOutlet(link, exporter);
+        journal.sends(outlet::sentBytes);
         journal.clock(accept.clockNs(), System.nanoTime());
         show(job, ranks);
         return null;
     }
 
-    /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer() throws InterruptedException {
+    private void lost(String reason) {
+        events.add(new SessionEvent.Lost(reason));
+    }
+
+    /** What the target says to Begin, and after it has offered a transport; progress may come before it. */
+    private ControlMessage awaitAnswer() throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
             answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
         } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
-        return answer;
+        if (!(answer instanceof SessionEvent.Said said)) {
+            throw new IOException("target " + settings.target() + " does not answer: "
+                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+        }
+        return said.message();
     }
 
     private void show(Job job, List<Integer> ranks) throws IOException {

@@ -20,13 +20,13 @@ import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -51,8 +51,8 @@ public final class TargetService implements AutoCloseable {
     private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
-    private final PullerFactory pullers;
     private final BufferPool pool;
+    private final TargetTransport transports;
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
@@ -67,15 +67,23 @@ public final class TargetService implements AutoCloseable {
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
-        this(settings, TcpChunkPuller::new);
+        this(settings, TransportChoice.tcp());
+    }
+
+    public TargetService(TargetSettings settings, TransportChoice transports) {
+        this(settings, TcpChunkPuller::new, transports);
     }
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
     public TargetService(TargetSettings settings, PullerFactory pullers) {
+        this(settings, pullers, TransportChoice.tcp());
+    }
+
+    private TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice) {
         this.settings = settings;
-        this.pullers = pullers;
         this.laneChunks = laneChunks(settings.pool());
         this.pool = new BufferPool(settings.pool().plus(laneChunks));
+        this.transports = new TargetTransport(choice, pullers, pool);
         this.heads = new HeadStore(settings.transfer().headsLimitBytes());
     }
 
@@ -148,7 +156,7 @@ public final class TargetService implements AutoCloseable {
         try {
             SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
             if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-                begin(begin, session, link, agent, events);
+                begin(begin, session, channel, link, agent, events);
             } else if (first instanceof SessionEvent.Said said) {
                 passOn(said, link);
                 LastWords.awaitHeard(events);
@@ -190,7 +198,12 @@ public final class TargetService implements AutoCloseable {
     }
 
     private void begin(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            Begin begin,
+            SessionId session,
+            SocketChannel channel,
+            ControlLink link,
+            SessionAgent agent,
+            BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
         String refusal = refusal(begin, link.attempt());
         if (refusal == null && !busyWith.compareAndSet(null, begin.migrationId())) {
@@ -205,16 +218,28 @@ public final class TargetService implements AutoCloseable {
         }
         try {
             attempts.put(begin.migrationId(), link.attempt());
-            run(begin, session, link, agent, events);
+            run(begin, session, channel, link, agent, events);
         } finally {
             busyWith.set(null);
         }
     }
 
     private void run(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            Begin begin,
+            SessionId session,
+            SocketChannel channel,
+            ControlLink link,
+            SessionAgent agent,
+            BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
-        List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
+        TargetTransport.Joined joined;
+        try {
+            joined = transports.join(begin, session, channel, link, events, listener);
+        } catch (IOException e) {
+            link.send(new ControlMessage.Refuse(e.getMessage()));
+            LastWords.awaitHeard(events);
+            throw e;
+        }
         String directory = TargetMigration.directory(begin, link.attempt());
         Checkpointer checkpointer = checkpointer(begin).orElseThrow();
         heads.reset();
@@ -234,12 +259,10 @@ public final class TargetService implements AutoCloseable {
                             begin.uid(),
                             begin.gid(),
                             begin.ranks()),
-                    pullListener -> pullers.create(pool, data, pullListener),
+                    joined.maker(),
                     reason -> events.add(new SessionEvent.TransferFailed(reason)));
         } catch (ErrnoException | RuntimeException e) {
-            for (SocketChannel channel : data) {
-                channel.close();
-            }
+            joined.close();
             view.removeTree(directory);
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }
@@ -287,6 +310,10 @@ public final class TargetService implements AutoCloseable {
         }
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             return "its name is not made of letters, digits, '-' and '_'";
+        }
+        String transportRefusal = transports.refusal(begin);
+        if (transportRefusal != null) {
+            return transportRefusal;
         }
         Optional<Checkpointer> checkpointer = checkpointer(begin);
         if (checkpointer.isEmpty()) {

@@ -3,6 +3,7 @@ package io.ppmr.target;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -22,6 +23,7 @@ import java.util.List;
  * @param restartDeadline how long a restart may take in all
  * @param silenceLimit how long a connected source may say nothing
  * @param allowRootJobs whether a job of root may be restored
+ * @param transport how the bytes may travel
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -33,9 +35,36 @@ public record TargetSettings(
         List<Checkpointer> checkpointers,
         Duration restartDeadline,
         Duration silenceLimit,
-        boolean allowRootJobs) {
+        boolean allowRootJobs,
+        TransportWish transport) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
+    }
+
+    /** Of a target that takes TCP alone. */
+    public TargetSettings(
+            InetSocketAddress listen,
+            Path mountPoint,
+            Path workDirectory,
+            PoolGeometry pool,
+            TransferSettings transfer,
+            PeerAuthenticator authenticator,
+            List<Checkpointer> checkpointers,
+            Duration restartDeadline,
+            Duration silenceLimit,
+            boolean allowRootJobs) {
+        this(
+                listen,
+                mountPoint,
+                workDirectory,
+                pool,
+                transfer,
+                authenticator,
+                checkpointers,
+                restartDeadline,
+                silenceLimit,
+                allowRootJobs,
+                TransportWish.TCP);
     }
 }

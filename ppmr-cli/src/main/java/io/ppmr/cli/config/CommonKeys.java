@@ -1,5 +1,6 @@
 package io.ppmr.cli.config;
 
+import io.ppmr.transport.TransportWish;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -19,6 +20,11 @@ public final class CommonKeys {
             "the key by which the nodes know each other, mode 0600, the same on every node (ppmr keygen)");
     public static final ConfigKey<Duration> SILENCE_LIMIT = ConfigKey.withDefault(
             "silence_limit", ValueTypes.TIME, "15s", "how long the connected peer may say nothing before it is lost");
+    public static final ConfigKey<TransportWish> TRANSPORT = ConfigKey.withDefault(
+            "transport",
+            ValueTypes.choice(TransportWish.class),
+            "auto",
+            "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 
     public static final ConfigKey<Long> POOL_SIZE =
             ConfigKey.withDefault("size", ValueTypes.SIZE, "8m", "memory for chunks; a multiple of the chunk");

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -24,9 +25,14 @@ import java.util.Set;
  * @param controlSocket where {@code ppmr migrate} reaches it
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the signal moves, if it moves one
+ * @param transport how the bytes may travel
  */
 public record SourceConfig(
-        SourceSettings settings, Path controlSocket, Map<String, ConfiguredJob> jobs, Optional<String> triggerJob) {
+        SourceSettings settings,
+        Path controlSocket,
+        Map<String, ConfiguredJob> jobs,
+        Optional<String> triggerJob,
+        TransportWish transport) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -70,6 +76,7 @@ public record SourceConfig(
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
             Path control = top.get(SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+            TransportWish transport = top.get(CommonKeys.TRANSPORT);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
             PoolGeometry pool = CommonValues.pool(file);
@@ -98,7 +105,7 @@ public record SourceConfig(
                     name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
             SourceSettings settings = new SourceSettings(
                     mount, work, pool, key, address, connections, connect, checkpoint, decision, silence);
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger));
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), transport);
         }
 
         private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}

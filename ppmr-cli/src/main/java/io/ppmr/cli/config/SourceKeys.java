@@ -27,6 +27,7 @@ public final class SourceKeys {
                     CONTROL_SOCKET,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     TRIGGER_JOB));
 
     public static final ConfigKey<InetSocketAddress> ADDRESS =

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -40,6 +41,7 @@ public final class TargetConfig {
         Path mount = top.get(CommonKeys.MOUNT);
         Path work = top.get(CommonKeys.WORK_DIRECTORY);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+        TransportWish transport = top.get(CommonKeys.TRANSPORT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
@@ -74,6 +76,7 @@ public final class TargetConfig {
                 List.copyOf(Checkpointers.create(tools).values()),
                 restart,
                 silence,
-                allowRoot);
+                allowRoot,
+                transport);
     }
 }

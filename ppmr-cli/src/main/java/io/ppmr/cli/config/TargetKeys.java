@@ -25,6 +25,7 @@ public final class TargetKeys {
                     CommonKeys.WORK_DIRECTORY,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
                     ALLOW_ROOT_JOBS));

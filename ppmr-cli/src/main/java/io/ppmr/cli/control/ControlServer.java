@@ -20,6 +20,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import jdk.net.ExtendedSocketOptions;
 import jdk.net.UnixDomainPrincipal;
 import org.slf4j.Logger;
@@ -41,6 +42,7 @@ public final class ControlServer implements AutoCloseable {
 
     private final Path socket;
     private final Migrations migrations;
+    private final Supplier<String> transport;
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
@@ -49,8 +51,14 @@ public final class ControlServer implements AutoCloseable {
 
     /** Binds the socket; throws if another service answers there. */
     public ControlServer(Path socket, Migrations migrations) throws IOException {
+        this(socket, migrations, () -> null);
+    }
+
+    /** As above; {@code transport} says how the bytes travel, for {@link ControlStatus}. */
+    public ControlServer(Path socket, Migrations migrations, Supplier<String> transport) throws IOException {
         this.socket = socket;
         this.migrations = migrations;
+        this.transport = transport;
         clearStale(socket);
         Files.createDirectories(socket.toAbsolutePath().getParent());
         server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
@@ -149,7 +157,8 @@ public final class ControlServer implements AutoCloseable {
                         new ControlStatus(
                                 migrations.running().isPresent(),
                                 migrations.running().orElse(null),
-                                migrations.progress().orElse(null)));
+                                migrations.progress().orElse(null),
+                                transport.get()));
             default ->
                 say(
                         lines,

@@ -8,5 +8,6 @@ import io.ppmr.source.MigrationProgress;
  * @param busy whether a migration is under way
  * @param job whose; null if none is
  * @param progress how far; null if it has not said so yet
+ * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
  */
-public record ControlStatus(boolean busy, String job, MigrationProgress progress) {}
+public record ControlStatus(boolean busy, String job, MigrationProgress progress, String transport) {}

@@ -143,13 +143,13 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus(false, null, null), client.status());
+            assertEquals(new ControlStatus(false, null, null, null), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         migrations.start("b", event -> begun.countDown());
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus(true, "b", PROGRESS), client.status());
+            assertEquals(new ControlStatus(true, "b", PROGRESS, null), client.status());
         }
     }
 

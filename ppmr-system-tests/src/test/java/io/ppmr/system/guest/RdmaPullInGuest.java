@@ -11,8 +11,7 @@ class RdmaPullInGuest extends PullContract {
     private final RdmaTransport transport = RdmaTransport.load();
 
     @Override
-    protected Ends join(
-            BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
+    protected Ends join(BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
             throws Exception {
         RdmaPair pair = RdmaPair.join(transport, source, target, onExporterFailure);
         return new Ends(pair.exporter(), pair.peer().puller(listener));

@@ -68,7 +68,8 @@ public final class RunInGuest {
             String name = test.getParentIdObject()
                             .map(parent -> parent.getLastSegment().getValue().replaceAll(".*\\.|\\(.*", ""))
                             .orElse("")
-                    + '.' + test.getDisplayName();
+                    + '.'
+                    + test.getDisplayName();
             System.out.println(String.join(
                     "\t",
                     MARK,
