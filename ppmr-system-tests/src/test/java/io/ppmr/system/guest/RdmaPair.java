@@ -19,7 +19,7 @@ import java.util.function.Consumer;
  * @param peer the target's, proved
  */
 record RdmaPair(DirectExporter exporter, DirectPeer peer) {
-    static final Duration DEADLINE = Duration.ofSeconds(20);
+    static final Duration DEADLINE = Duration.ofSeconds(60);
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
 

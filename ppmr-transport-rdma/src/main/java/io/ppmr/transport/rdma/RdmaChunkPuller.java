@@ -33,6 +33,9 @@ final class RdmaChunkPuller implements ChunkPuller {
 
     private static final int SLEEP_MS = 50;
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    /** Looks at deadlines for one at the connection, for which DiSNI allocates. */
+    private static final int CONNECTION_LOOKS = 5;
+
     private static final long FLUSH_NS = TimeUnit.SECONDS.toNanos(5);
     private static final long JOIN_MS = 10_000;
     private static final long FREE = 0;
@@ -61,6 +64,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     private final Thread agent = new Thread(this::run, "ppmr-rdma-pull");
     private int cursor;
     private long generation;
+    private int looks;
     private volatile String failure;
     private volatile long failedNs;
     private volatile boolean closing;
@@ -265,7 +269,8 @@ final class RdmaChunkPuller implements ChunkPuller {
     }
 
     private void look(long nowNs) throws IOException {
-        RdmaCmEvent event = peer.channel().poll(0);
+        looks++;
+        RdmaCmEvent event = looks % CONNECTION_LOOKS == 0 ? peer.channel().poll(0) : null;
         if (event != null) {
             EventType type = CmChannel.type(event);
             if (type == EventType.RDMA_CM_EVENT_DISCONNECTED || type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
