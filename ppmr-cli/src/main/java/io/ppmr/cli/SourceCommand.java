@@ -60,10 +60,11 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings(), configuration::notes)) {
+        try (SourceService service = new SourceService(
+                configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
             service.start();
             migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, migrations, armed, run);
+            serve(configuration, service, migrations, armed, run);
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -73,7 +74,8 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(
+            SourceConfig configuration, SourceService service, Migrations migrations, boolean armed, ServiceRun run)
             throws IOException, InterruptedException {
         ControlSettings settings = configuration.control();
         Optional<HealthTrigger> health = configuration
@@ -81,7 +83,7 @@ final class SourceCommand implements Callable<Integer> {
                 .filter(unused -> !noTrigger)
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
-        ControlRequests requests = new SourceRequests(migrations, healthState);
+        ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {

@@ -44,7 +44,7 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings)) {
+        try (TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
             service.start();
             serve(configuration.control(), service, run);
         }
@@ -71,6 +71,6 @@ final class TargetCommand implements Callable<Integer> {
 
     private static ControlStatus status(TargetService service) {
         String id = service.migrations().isEmpty() ? null : String.join(", ", service.migrations());
-        return new ControlStatus("target", id != null, id, null, null, null, null);
+        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport());
     }
 }

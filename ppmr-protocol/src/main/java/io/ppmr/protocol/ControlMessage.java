@@ -10,7 +10,8 @@ public sealed interface ControlMessage {
 
     /**
      * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code participants} are the
-     * addresses of all targets that take part, in their order; {@code place} is the receiver's among them.
+     * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
+     * transports} says how its bytes may travel, {@link Begin#OVER_TCP}, {@link Begin#OVER_RDMA} or both.
      */
     record Begin(
             String migrationId,
@@ -22,8 +23,12 @@ public sealed interface ControlMessage {
             int gid,
             List<Integer> ranks,
             List<String> participants,
-            int place)
+            int place,
+            int transports)
             implements ControlMessage {
+        public static final int OVER_TCP = 1;
+        public static final int OVER_RDMA = 2;
+
         public Begin {
             ranks = List.copyOf(ranks);
             participants = List.copyOf(participants);
@@ -101,6 +106,17 @@ public sealed interface ControlMessage {
 
     /** The answer to both; {@code round} is the question's, 0 for a take-over. */
     record Standing(String migrationId, VoterState state, long round) implements ControlMessage {}
+    /**
+     * T to S, where the source could use RDMA: connect so, {@code direct} by RDMA to this port of the address that the
+     * control connection goes to, else by data connections; and why.
+     */
+    record Offer(boolean direct, int port, String reason) implements ControlMessage {}
+
+    /**
+     * S to T: connected, as offered or, {@code direct} being false, by data connections; and why. At the address lie 32
+     * bytes whose SHA-256 is the digest, which the target reads by the connection to know whom it has there.
+     */
+    record Attached(boolean direct, long address, long key, String digest, String reason) implements ControlMessage {}
 
     /** T to S, a few times a second: how far it is. */
     record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements ControlMessage {}

@@ -66,6 +66,7 @@ public final class ControlMessageCodec {
             writeCount(out, m.participants().size());
             writeTexts(out, m.participants().toArray(String[]::new));
             out.writeInt(m.place());
+            out.writeInt(m.transports());
         } else if (message instanceof ControlMessage.Accept m) {
             out.writeByte((byte) 2)
                     .writeLong(m.clockNs())
@@ -136,6 +137,13 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 21);
             writeText(out, m.migrationId());
             out.writeLong(m.round()).writeLong(m.promiseMs());
+        } else if (message instanceof ControlMessage.Offer m) {
+            out.writeByte((byte) 23).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
+            writeText(out, m.reason());
+        } else if (message instanceof ControlMessage.Attached m) {
+            out.writeByte((byte) 24).writeByte((byte) (m.direct() ? 1 : 0));
+            out.writeLong(m.address()).writeLong(m.key());
+            writeTexts(out, m.digest(), m.reason());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -155,6 +163,7 @@ public final class ControlMessageCodec {
                         in.readInt(),
                         readInts(in),
                         readTexts(in),
+                        in.readInt(),
                         in.readInt());
             case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong(), in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
@@ -185,6 +194,9 @@ public final class ControlMessageCodec {
             case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
             case 22 -> new ControlMessage.Peer(text(in), text(in));
             case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
+            case 23 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
+            case 24 ->
+                new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }

@@ -43,8 +43,11 @@ class MessagePropertyTest {
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
                 Combinators.combine(text, number, numbers, text.list().ofMaxSize(8))
                         .as((t, n, ranks, peers) -> new ControlMessage.Begin(
-                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4)),
+                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4, n + 5)),
                 Combinators.combine(wide, wide, wide).as(ControlMessage.Accept::new),
+                Combinators.combine(Arbitraries.of(true, false), number, text).as(ControlMessage.Offer::new),
+                Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
+                        .as(ControlMessage.Attached::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
                         .as(ControlMessage.Created::new),
@@ -82,7 +85,7 @@ class MessagePropertyTest {
 
     @Property(tries = 10_000)
     void shouldRefuseGarbageByNameAndNothingElse(
-            @ForAll @IntRange(min = 0, max = 24) int code, @ForAll @Size(max = 120) byte[] rest) {
+            @ForAll @IntRange(min = 0, max = 26) int code, @ForAll @Size(max = 120) byte[] rest) {
         byte[] body = new byte[rest.length + 1];
         body[0] = (byte) code;
         System.arraycopy(rest, 0, body, 1, rest.length);

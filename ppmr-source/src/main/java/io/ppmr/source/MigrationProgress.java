@@ -1,5 +1,6 @@
 package io.ppmr.source;
 
+
 /**
  * How far a migration is.
  *

@@ -6,7 +6,6 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
-import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transaction.CoordinatorPorts;
 import io.ppmr.transaction.Originals;
 import io.ppmr.transaction.Outcome;

@@ -90,20 +90,28 @@ final class SourceMigration {
         }
     }
 
-    /** Runs it to the end of the transaction. */
-    void run(Runnable begin) {
+    /**
+     * Runs it to the end of the transaction.
+     *
+     * @param over told when nothing of it is left, before the report is given
+     */
+    void run(Runnable begin, Runnable over) {
+        Throwable defect = null;
         try {
             begin.run();
             while (!coordinator.state().isOver() || !coordinator.isSettled()) {
                 step();
             }
-            record.step(Step.DONE);
-            report.complete(duties.report());
         } catch (RuntimeException | Error e) {
             LOG.error("migration {}: a defect of this service; the journal says how far it came", id, e);
-            report.completeExceptionally(e);
-        } finally {
-            duties.close();
+            defect = e;
+        }
+        duties.close();
+        over.run();
+        if (defect == null) {
+            report.complete(duties.report());
+        } else {
+            report.completeExceptionally(defect);
         }
     }
 

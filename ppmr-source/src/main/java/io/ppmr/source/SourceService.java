@@ -18,6 +18,7 @@ import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
+import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -48,18 +49,28 @@ public final class SourceService implements AutoCloseable {
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
+    private final TransportChoice transports;
     private final AtomicReference<SourceMigration> running = new AtomicReference<>();
     private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final BiFunction<String, List<Integer>, JobNotes> jobs;
     private TransactionJournal journal;
     private FuseMount mount;
 
+    /** A service whose bytes travel over TCP. */
     public SourceService(SourceSettings settings) {
-        this(settings, (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+        this(
+                settings,
+                TransportChoice.tcp(),
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
     }
 
-    /** @param jobs what is known of a job by its name, for a migration that an earlier run has left open */
-    public SourceService(SourceSettings settings, BiFunction<String, List<Integer>, JobNotes> jobs) {
+    /**
+     * @param transports how the bytes may travel
+     * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
+     */
+    public SourceService(
+            SourceSettings settings, TransportChoice transports, BiFunction<String, List<Integer>, JobNotes> jobs) {
+        this.transports = transports;
         this.jobs = jobs;
         this.settings = settings;
         this.processes = new ProcessTable();
@@ -81,6 +92,11 @@ public final class SourceService implements AutoCloseable {
     /** Everything that this service counts. */
     public MeterRegistry meters() {
         return meters;
+    }
+
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
     }
 
     /** Whether a migration is under way, or waits for a participant. */
@@ -165,14 +181,7 @@ public final class SourceService implements AutoCloseable {
 
     private void start(SourceMigration migration, Runnable begin) {
         Thread thread = new Thread(
-                () -> {
-                    try {
-                        migration.run(begin);
-                    } finally {
-                        running.compareAndSet(migration, null);
-                    }
-                },
-                "ppmr-migration");
+                () -> migration.run(begin, () -> running.compareAndSet(migration, null)), "ppmr-migration");
         thread.setDaemon(true);
         thread.start();
     }
@@ -193,7 +202,7 @@ public final class SourceService implements AutoCloseable {
         return (number, plan) -> {
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
-                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, id, number));
+                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, transports, id, number));
             }
             return new Attempt(
                     number,

@@ -12,13 +12,11 @@ import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.TcpRegionExporter;
 import java.io.IOException;
-import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -42,6 +40,7 @@ final class SourceSession {
     private final MigrationPlan plan;
     private final int place;
     private final Connector connector;
+    private final TransportChoice transports;
     private final String directory;
     private final int attempt;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
@@ -60,6 +59,7 @@ final class SourceSession {
             OutgoingImageView view,
             MigrationPlan plan,
             int place,
+            TransportChoice transports,
             String migrationId,
             int attempt) {
         this.settings = settings;
@@ -68,6 +68,7 @@ final class SourceSession {
         this.view = view;
         this.plan = plan;
         this.place = place;
+        this.transports = transports;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = new Connector(leg().target(), settings.authenticator(), settings.connectDeadline());
@@ -105,10 +106,11 @@ final class SourceSession {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
-        List<SocketChannel> data = connector.data(control.session(), settings.dataConnections());
-        exporter = new TcpRegionExporter(pool, data, reason -> hear(new SessionEvent.Lost(reason)));
-        outlet = new LinkOutlet(link, exporter);
-        journal.sends(place, outlet::sentBytes);
+        SourceTransport transport =
+                new SourceTransport(transports, connector, leg().target(), settings.connectDeadline());
+        if (!transport.offersRdma()) {
+            exporter = transport.tcp(pool, control.session(), settings.dataConnections(), this::lost);
+        }
         agent = new SessionAgent(link, claims, this::hear);
         agent.start();
         link.send(new ControlMessage.Begin(
@@ -121,26 +123,32 @@ final class SourceSession {
                 job.user().gid(),
                 leg().ranks(),
                 plan.addresses(),
-                place));
-        SessionEvent answer = awaitAnswer(cancellation);
-        if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + leg().target() + " does not answer: "
-                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+                place,
+                transport.transports()));
+        ControlMessage answer = awaitAnswer(cancellation);
+        if (transport.offersRdma() && answer instanceof ControlMessage.Offer offer) {
+            SourceTransport.Attachment attachment =
+                    transport.attach(offer, pool, control.session(), settings.dataConnections(), this::lost);
+            exporter = attachment.exporter();
+            link.send(attachment.message());
+            answer = awaitAnswer(cancellation);
         }
-        if (said.message() instanceof ControlMessage.Refuse refuse) {
+        if (answer instanceof ControlMessage.Refuse refuse) {
             close();
             return "target " + leg().target() + " refuses: " + refuse.reason();
         }
-        if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + leg().target() + " answers with " + said.message());
+        if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
+            throw new IOException("target " + leg().target() + " answers with " + answer);
         }
+        outlet = new LinkOutlet(link, exporter);
+        journal.sends(place, outlet::sentBytes);
         journal.clock(place, accept.clockNs(), System.nanoTime());
         show(job);
         listener = after;
         for (SessionEvent early = answers.poll(); early != null; early = answers.poll()) {
             after.accept(early);
         }
-        after.accept(answer);
+        after.accept(new SessionEvent.Said(answer));
         return null;
     }
 
@@ -148,8 +156,12 @@ final class SourceSession {
         listener.accept(event);
     }
 
-    /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
+    private void lost(String reason) {
+        hear(new SessionEvent.Lost(reason));
+    }
+
+    /** What the target says to Begin, and after it has offered a transport; progress may come before it. */
+    private ControlMessage awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
@@ -157,7 +169,11 @@ final class SourceSession {
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
                 || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
-        return answer;
+        if (!(answer instanceof SessionEvent.Said said)) {
+            throw new IOException("target " + leg().target() + " does not answer: "
+                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+        }
+        return said.message();
     }
 
     private void show(Job job) throws IOException {

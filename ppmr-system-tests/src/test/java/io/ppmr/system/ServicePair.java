@@ -10,6 +10,7 @@ import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -91,7 +92,8 @@ final class ServicePair implements AutoCloseable {
                         2,
                         directory.resolve("target-journal"),
                         Optional.empty(),
-                        false),
+                        false,
+                        TransportWish.TCP),
                 options.pullers);
         target.start();
         source = new SourceService(new SourceSettings(

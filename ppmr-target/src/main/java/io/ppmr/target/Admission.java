@@ -11,9 +11,11 @@ final class Admission {
     private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
+    private final TargetTransport transports;
 
-    Admission(TargetSettings settings) {
+    Admission(TargetSettings settings, TargetTransport transports) {
         this.settings = settings;
+        this.transports = transports;
     }
 
     /** Why the migration is not taken, or null. */
@@ -41,6 +43,10 @@ final class Admission {
         }
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             return "its name is not made of letters, digits, '-' and '_'";
+        }
+        String transportRefusal = transports.refusal(begin);
+        if (transportRefusal != null) {
+            return transportRefusal;
         }
         Optional<Checkpointer> checkpointer = checkpointer(begin);
         if (checkpointer.isEmpty()) {

@@ -45,7 +45,7 @@ final class Conversations {
     private static final long LISTEN_S = 60;
 
     private final TargetSettings settings;
-    private final PullerFactory pullers;
+    private final TargetTransport transports;
     private final NativePrograms programs;
     private final TransactionJournal journal;
     private final ArrivingImageView view;
@@ -57,19 +57,19 @@ final class Conversations {
 
     Conversations(
             TargetSettings settings,
-            PullerFactory pullers,
+            TargetTransport transports,
             NativePrograms programs,
             TransactionJournal journal,
             ArrivingImageView view,
             TargetMetrics metrics,
             Collection<Berth> berths) {
         this.settings = settings;
-        this.pullers = pullers;
+        this.transports = transports;
         this.programs = programs;
         this.journal = journal;
         this.view = view;
         this.metrics = metrics;
-        this.admission = new Admission(settings);
+        this.admission = new Admission(settings, transports);
         this.freeBerths = new LinkedBlockingQueue<>(berths);
     }
 
@@ -136,7 +136,7 @@ final class Conversations {
             if (!(first instanceof SessionEvent.Said said)) {
                 LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
             } else if (said.message() instanceof Begin begin) {
-                begin(begin, session, link, agent, early, listeningTo);
+                begin(begin, session, channel, link, agent, early, listeningTo);
             } else {
                 listen(said.message(), link, early);
             }
@@ -199,6 +199,7 @@ final class Conversations {
     private void begin(
             Begin begin,
             SessionId session,
+            SocketChannel channel,
             ControlLink link,
             SessionAgent agent,
             BlockingQueue<SessionEvent> early,
@@ -222,7 +223,8 @@ final class Conversations {
             return;
         }
         try {
-            run(begin, session, link, agent, berth, migration -> {
+            TargetTransport.Joined joined = join(begin, session, channel, link, early, berth);
+            run(begin, joined, link, agent, berth, migration -> {
                 listeningTo.set(event -> migration.hear(heard(event, link)));
                 for (SessionEvent event = early.poll(); event != null; event = early.poll()) {
                     migration.hear(heard(event, link));
@@ -242,20 +244,37 @@ final class Conversations {
                 : new Heard.Failed(((SessionEvent.TransferFailed) event).reason());
     }
 
-    private void run(
+    /** The connections over which the bytes come; a source that cannot be joined hears why. */
+    private TargetTransport.Joined join(
             Begin begin,
             SessionId session,
+            SocketChannel channel,
+            ControlLink link,
+            BlockingQueue<SessionEvent> early,
+            Berth berth)
+            throws IOException, InterruptedException {
+        try {
+            return transports.join(begin, berth.pool(), session, channel, link, early, listener);
+        } catch (IOException e) {
+            link.send(new ControlMessage.Refuse(String.valueOf(e.getMessage())));
+            LastWords.awaitHeard(early);
+            throw e;
+        }
+    }
+
+    private void run(
+            Begin begin,
+            TargetTransport.Joined joined,
             ControlLink link,
             SessionAgent agent,
             Berth berth,
             Consumer<TargetMigration> connect)
             throws IOException, InterruptedException, CheckpointException {
         String id = begin.migrationId();
-        List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
         String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
         Checkpointer checkpointer = admission.checkpointer(begin).orElseThrow();
         TargetMigration migration = migration(id);
-        Transfer transfer = transfer(begin, directory, checkpointer, berth, link, data, migration);
+        Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
         agent.begin(transfer);
         view.add(directory, transfer.images());
         Restoration restoration = migration.restoration(begin, checkpointer, transfer, directory);
@@ -283,7 +302,7 @@ final class Conversations {
             Checkpointer checkpointer,
             Berth berth,
             ControlLink link,
-            List<SocketChannel> data,
+            TargetTransport.Joined joined,
             TargetMigration migration)
             throws IOException {
         berth.heads().reset();
@@ -302,12 +321,10 @@ final class Conversations {
                             begin.uid(),
                             begin.gid(),
                             begin.ranks()),
-                    pullListener -> pullers.create(berth.pool(), data, pullListener),
+                    joined.maker(),
                     reason -> migration.hear(new Heard.Failed(reason)));
         } catch (ErrnoException | RuntimeException e) {
-            for (SocketChannel channel : data) {
-                channel.close();
-            }
+            joined.close();
             view.removeTree(directory);
             throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
         }

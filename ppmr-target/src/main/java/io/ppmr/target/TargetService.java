@@ -9,6 +9,7 @@ import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -32,7 +33,7 @@ public final class TargetService implements AutoCloseable {
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final TargetSettings settings;
-    private final PullerFactory pullers;
+    private final TargetTransport transports;
     private final List<Berth> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
     private final MeterRegistry meters = new SimpleMeterRegistry();
@@ -43,13 +44,21 @@ public final class TargetService implements AutoCloseable {
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
-        this(settings, TcpChunkPuller::new);
+        this(settings, TransportChoice.tcp());
+    }
+
+    public TargetService(TargetSettings settings, TransportChoice transports) {
+        this(settings, TcpChunkPuller::new, transports);
     }
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
     public TargetService(TargetSettings settings, PullerFactory pullers) {
+        this(settings, pullers, TransportChoice.tcp());
+    }
+
+    private TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice) {
         this.settings = settings;
-        this.pullers = pullers;
+        this.transports = new TargetTransport(choice, pullers);
         for (int i = 0; i < settings.migrations(); i++) {
             berths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
@@ -70,7 +79,7 @@ public final class TargetService implements AutoCloseable {
                 settings.transfer());
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
-                settings, pullers, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
+                settings, transports, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
         conversations.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
         conversations.listener(listener);
@@ -93,6 +102,11 @@ public final class TargetService implements AutoCloseable {
 
     public TargetMetrics metrics() {
         return metrics;
+    }
+
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
     }
 
     /** The migrations that are under way here. */

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -27,6 +28,7 @@ import java.util.Optional;
  * @param journal the directory of the journal
  * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
+ * @param transport how the bytes may travel
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -41,7 +43,8 @@ public record TargetSettings(
         int migrations,
         Path journal,
         Optional<Fence> fence,
-        boolean allowRootJobs) {
+        boolean allowRootJobs,
+        TransportWish transport) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);

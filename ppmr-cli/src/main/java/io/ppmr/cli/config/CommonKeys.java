@@ -1,5 +1,6 @@
 package io.ppmr.cli.config;
 
+import io.ppmr.transport.TransportWish;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -22,6 +23,11 @@ public final class CommonKeys {
             ValueTypes.TIME,
             "15s",
             "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
+    public static final ConfigKey<TransportWish> TRANSPORT = ConfigKey.withDefault(
+            "transport",
+            ValueTypes.choice(TransportWish.class),
+            "auto",
+            "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 
     public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
             "control_group",

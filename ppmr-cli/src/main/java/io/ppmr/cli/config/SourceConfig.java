@@ -13,6 +13,7 @@ import io.ppmr.source.JobNotes;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.source.SpareNodes;
 import io.ppmr.source.TransactionSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -35,13 +36,15 @@ import java.util.stream.Stream;
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
+ * @param transport how the bytes may travel
  */
 public record SourceConfig(
         SourceSettings settings,
         ControlSettings control,
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
-        Optional<HealthSettings> health) {
+        Optional<HealthSettings> health,
+        TransportWish transport) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -85,6 +88,7 @@ public record SourceConfig(
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+            TransportWish transport = top.get(CommonKeys.TRANSPORT);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
             PoolGeometry pool = CommonValues.pool(file);
@@ -139,7 +143,7 @@ public record SourceConfig(
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health);
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, transport);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {

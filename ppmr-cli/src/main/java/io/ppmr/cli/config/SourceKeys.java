@@ -36,6 +36,7 @@ public final class SourceKeys {
                     CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     TRIGGER_JOB));
 
     public static final ConfigKey<InetSocketAddress> ADDRESS = ConfigKey.optional(

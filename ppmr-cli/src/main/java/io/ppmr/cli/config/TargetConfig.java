@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -49,6 +50,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
         Path work = top.get(CommonKeys.WORK_DIRECTORY);
         ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+        TransportWish transport = top.get(CommonKeys.TRANSPORT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
         Integer migrations = top.get(TargetKeys.MIGRATIONS);
@@ -89,7 +91,8 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
                 migrations,
                 journal,
                 fence,
-                allowRoot);
+                allowRoot,
+                transport);
         return new TargetConfig(settings, control);
     }
 }

@@ -46,6 +46,7 @@ public final class TargetKeys {
                     CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
                     MIGRATIONS,

@@ -22,15 +22,18 @@ public final class SourceRequests implements ControlRequests {
 
     private final Migrations migrations;
     private final Supplier<String> health;
+    private final Supplier<String> transport;
 
     /**
      * The answers of one service.
      *
      * @param health what its health command said last, null for none; any thread
+     * @param transport how the bytes travelled last, or may travel; any thread
      */
-    public SourceRequests(Migrations migrations, Supplier<String> health) {
+    public SourceRequests(Migrations migrations, Supplier<String> health, Supplier<String> transport) {
         this.migrations = migrations;
         this.health = health;
+        this.transport = transport;
     }
 
     @Override
@@ -52,7 +55,8 @@ public final class SourceRequests implements ControlRequests {
                 state.running().map(Migrations.Started::job).orElse(null),
                 state.progress().orElse(null),
                 state.last().orElse(null),
-                health.get());
+                health.get(),
+                transport.get());
     }
 
     private void migrate(JsonNode request, Conversation with) throws IOException, InterruptedException {
