@@ -12,7 +12,7 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Two connected channels on this machine, and waiting for what they bring about. */
 public record Loopback(SocketChannel near, SocketChannel far) implements AutoCloseable {
-    private static final Duration DEADLINE = Duration.ofSeconds(15);
+    private static final Duration DEADLINE = Duration.ofSeconds(20);
 
     public static Loopback open() throws IOException {
         try (ServerSocketChannel server = ServerSocketChannel.open()) {

@@ -77,15 +77,16 @@ class RdmaGuestIT {
 
     private static void judge(String[] columns) {
         if (columns[1].equals("SKIPPED")) {
-            Assumptions.abort(columns[4]);
+            Assumptions.abort(columns[2] + ": " + columns[4]);
         }
         if (!columns[1].equals("PASSED")) {
-            fail("in the guest, after " + columns[3] + ": " + columns[4]);
+            fail(columns[2] + " in the guest, after " + columns[3] + ": " + columns[4]);
         }
     }
 
     private static Stream<DynamicTest> skipped(String reason) {
-        return CLASSES.stream().map(name -> DynamicTest.dynamicTest(name, () -> Assumptions.abort(reason)));
+        return CLASSES.stream()
+                .map(name -> DynamicTest.dynamicTest(name, () -> Assumptions.abort(name + ": " + reason)));
     }
 
     private static List<String> command() throws IOException {

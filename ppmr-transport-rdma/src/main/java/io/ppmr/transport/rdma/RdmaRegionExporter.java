@@ -15,6 +15,7 @@ import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.agrona.BufferUtil;
 import org.slf4j.Logger;
@@ -28,6 +29,9 @@ final class RdmaRegionExporter implements DirectExporter {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaRegionExporter.class);
     private static final int WATCH_MS = 100;
     private static final long JOIN_MS = 2_000;
+    /** The target that ends the connection says why on the control connection, which may be slower. */
+    private static final long REASON_NS = TimeUnit.SECONDS.toNanos(12);
+
     private static final int PROOF_ALIGNMENT = 64;
 
     private final BufferPool pool;
@@ -143,6 +147,7 @@ final class RdmaRegionExporter implements DirectExporter {
                     EventType type = CmChannel.type(event);
                     if (type == EventType.RDMA_CM_EVENT_DISCONNECTED
                             || type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
+                        awaitReason();
                         lost(type.toString());
                         return;
                     }
@@ -150,6 +155,14 @@ final class RdmaRegionExporter implements DirectExporter {
             }
         } catch (IOException | RuntimeException e) {
             lost(e.toString());
+        }
+    }
+
+    /** The other side's own words end the session, and close this, before its bare end does. */
+    private void awaitReason() {
+        long deadlineNs = System.nanoTime() + REASON_NS;
+        while (!closed && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(WATCH_MS));
         }
     }
 
