@@ -79,6 +79,11 @@ final class BlcrCheckpointer implements Checkpointer {
         return Optional.empty();
     }
 
+    @Override
+    public RestartNeeds restartNeeds() {
+        return new RestartNeeds(true, false);
+    }
+
     /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
     @Override
     public boolean checkpointsHeldRanks() {

@@ -130,6 +130,11 @@ final class CriuCheckpointer implements Checkpointer {
     }
 
     @Override
+    public RestartNeeds restartNeeds() {
+        return new RestartNeeds(true, settings.namespaces() == NamespacePolicy.NEVER);
+    }
+
+    @Override
     public boolean checkpointsHeldRanks() {
         return true;
     }

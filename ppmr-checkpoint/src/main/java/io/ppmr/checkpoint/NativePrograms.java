@@ -45,7 +45,7 @@ public record NativePrograms(Path directory) {
     }
 
     /** Says which helper is missing, if one is. */
-    Optional<String> missing() {
+    public Optional<String> missing() {
         return List.of(signal(), launch(), rankInit()).stream()
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")

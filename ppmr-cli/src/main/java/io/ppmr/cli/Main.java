@@ -3,6 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.doctor.DoctorCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -36,6 +37,7 @@ import picocli.CommandLine.Spec;
             StatusCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
+            DoctorCommand.class,
             KeygenCommand.class,
             DemoCommand.class
         })

@@ -8,6 +8,16 @@ import java.util.List;
  */
 public sealed interface ControlMessage {
 
+    /** S to T, the first message of a migration or of a check: what the source is, and what would come. */
+    record Introduce(NodeFacts node, JobFacts job) implements ControlMessage {}
+
+    /** T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. */
+    record Introduced(NodeFacts node, List<Finding> findings) implements ControlMessage {
+        public Introduced {
+            findings = List.copyOf(findings);
+        }
+    }
+
     /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
     record Begin(
             String migrationId,

@@ -7,7 +7,10 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.doctor.JobProbe;
+import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.session.SessionEvent;
@@ -41,6 +44,7 @@ final class SourceMigration {
     private final SourceSettings settings;
     private final SourceSession session;
     private final ProcessTable processes;
+    private final NodeFactsSource node;
     private final MigrationRecord journal;
     private final Path workRoot;
     private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
@@ -52,12 +56,14 @@ final class SourceMigration {
             SourceSettings settings,
             SourceSession session,
             ProcessTable processes,
+            NodeFactsSource node,
             MigrationRecord journal) {
         this.id = id;
         this.job = job;
         this.settings = settings;
         this.session = session;
         this.processes = processes;
+        this.node = node;
         this.journal = journal;
         this.workRoot = settings.workDirectory().resolve(session.directory());
     }
@@ -84,7 +90,8 @@ final class SourceMigration {
     /** Everything up to the point where every copy is held; gives why the target refuses, or null. */
     private String prepare() throws IOException, CheckpointException, InterruptedException {
         List<ProcessIdentity> roots = roots();
-        String refusal = session.begin(job, id, journal);
+        JobFacts facts = new JobProbe(processes).facts(job.checkpointer().name(), roots);
+        String refusal = session.begin(job, id, new ControlMessage.Introduce(node.facts(), facts), journal);
         if (refusal == null) {
             journal.step(Step.CHECKPOINT);
             startCheckpoints(roots);

@@ -5,11 +5,15 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.doctor.NodeFactsSource;
+import io.ppmr.doctor.NodeProbe;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -24,6 +28,7 @@ public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
     private final SourceSettings settings;
+    private final NodeFactsSource node;
     private final ProcessTable processes;
     private final MeterRegistry meters = new SimpleMeterRegistry();
     private final SourceMetrics metrics = new SourceMetrics(meters);
@@ -34,7 +39,13 @@ public final class SourceService implements AutoCloseable {
     private FuseMount mount;
 
     public SourceService(SourceSettings settings) {
+        this(settings, new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()));
+    }
+
+    /** A service that takes the node for what somebody else says of it. */
+    public SourceService(SourceSettings settings, NodeFactsSource node) {
         this.settings = settings;
+        this.node = node;
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
@@ -79,7 +90,7 @@ public final class SourceService implements AutoCloseable {
             SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
-            MigrationReport report = new SourceMigration(id, job, settings, session, processes, journal).run();
+            MigrationReport report = new SourceMigration(id, job, settings, session, processes, node, journal).run();
             metrics.ended(report);
             LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
             return report;

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.Finding;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.session.LinkOutlet;
@@ -86,7 +87,8 @@ final class SourceSession {
      *
      * @return why the target refuses, or null if it takes it
      */
-    String begin(Job job, String migrationId, MigrationRecord journal) throws IOException, InterruptedException {
+    String begin(Job job, String migrationId, ControlMessage.Introduce introduction, MigrationRecord journal)
+            throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
@@ -97,6 +99,7 @@ final class SourceSession {
         List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
         agent = new SessionAgent(link, claims, events::add);
         agent.start();
+        link.send(introduction);
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
@@ -123,14 +126,26 @@ final class SourceSession {
         return null;
     }
 
-    /** The answer to Begin; progress may come before it. */
+    /** The answer to Begin; the one to the introduction, and progress, may come before it. */
     private SessionEvent awaitAnswer() throws InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
             answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-        } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
+        } while (answer instanceof SessionEvent.Said said && comesBefore(said.message()));
         return answer;
+    }
+
+    private static boolean comesBefore(ControlMessage message) {
+        if (message instanceof ControlMessage.Introduced introduced) {
+            for (Finding finding : introduced.findings()) {
+                if (finding.level() == Finding.Level.WARN) {
+                    LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
+                }
+            }
+            return true;
+        }
+        return message instanceof ControlMessage.Progress;
     }
 
     private void show(Job job, List<Integer> ranks) throws IOException {

@@ -20,11 +20,12 @@ final class ArchitectureRules {
             "bufferpool", List.of(),
             "fuse", List.of(),
             "checkpoint", List.of(),
+            "doctor", List.of("protocol", "checkpoint"),
             "transport", List.of("protocol", "bufferpool"),
-            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"));
+            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
+            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
+            "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
+            "bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"));
 
     private ArchitectureRules() {}
 

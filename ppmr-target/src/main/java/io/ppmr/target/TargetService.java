@@ -4,8 +4,8 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.Availability;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
@@ -26,6 +26,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -54,6 +55,7 @@ public final class TargetService implements AutoCloseable {
     private final PullerFactory pullers;
     private final BufferPool pool;
     private final int laneChunks;
+    private final Introduction introduction;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
     private final MeterRegistry meters = new SimpleMeterRegistry();
@@ -72,7 +74,13 @@ public final class TargetService implements AutoCloseable {
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
     public TargetService(TargetSettings settings, PullerFactory pullers) {
+        this(settings, pullers, Introduction.probe(settings));
+    }
+
+    /** A service that takes the node for what somebody else says of it. */
+    public TargetService(TargetSettings settings, PullerFactory pullers, NodeFactsSource node) {
         this.settings = settings;
+        this.introduction = new Introduction(settings, node);
         this.pullers = pullers;
         this.laneChunks = laneChunks(settings.pool());
         this.pool = new BufferPool(settings.pool().plus(laneChunks));
@@ -147,8 +155,14 @@ public final class TargetService implements AutoCloseable {
         agent.start();
         try {
             SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            Optional<Introduction.Heard> heard = introduction.answer(first, link);
+            if (heard.isPresent()) {
+                first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            }
             if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-                begin(begin, session, link, agent, events);
+                begin(begin, heard, session, link, agent, events);
+            } else if (heard.isPresent()) {
+                LOG.info("{} wanted to know whether it could come here", link.peer());
             } else if (first instanceof SessionEvent.Said said) {
                 passOn(said, link);
                 LastWords.awaitHeard(events);
@@ -190,9 +204,14 @@ public final class TargetService implements AutoCloseable {
     }
 
     private void begin(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
+            Begin begin,
+            Optional<Introduction.Heard> heard,
+            SessionId session,
+            ControlLink link,
+            SessionAgent agent,
+            BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
-        String refusal = refusal(begin, link.attempt());
+        String refusal = refusal(begin, heard, link.attempt());
         if (refusal == null && !busyWith.compareAndSet(null, begin.migrationId())) {
             refusal = "migration " + busyWith.get() + " is under way on this node: try again later or elsewhere";
         }
@@ -266,34 +285,32 @@ public final class TargetService implements AutoCloseable {
         }
     }
 
-    private String refusal(Begin begin, int attempt) {
+    /** Every reason why a migration cannot come here, or null. */
+    private String refusal(Begin begin, Optional<Introduction.Heard> heard, int attempt) {
+        List<String> reasons = new ArrayList<>();
         if (begin.chunkBytes() != settings.pool().chunkBytes()) {
-            return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
-                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
+            reasons.add("its chunks have " + begin.chunkBytes() + " bytes, this node's "
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes");
         }
         if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
-            return "it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
-                    + " are served";
+            reasons.add("it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
+                    + " are served");
         }
         if (begin.ranks().isEmpty()
                 || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
-            return "its plan names no rank, or one twice";
+            reasons.add("its plan names no rank, or one twice");
         }
         if (begin.uid() == 0 && !settings.allowRootJobs()) {
-            return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";
+            reasons.add("its processes belong to root, and this node restores none of root's (allow_root_jobs)");
         }
         if (attempts.getOrDefault(begin.migrationId(), 0) >= attempt) {
-            return "attempt " + attempt + " is not newer than the last one that came here";
+            reasons.add("attempt " + attempt + " is not newer than the last one that came here");
         }
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
-            return "its name is not made of letters, digits, '-' and '_'";
+            reasons.add("its name is not made of letters, digits, '-' and '_'");
         }
-        Optional<Checkpointer> checkpointer = checkpointer(begin);
-        if (checkpointer.isEmpty()) {
-            return "this node is not configured to restore images of checkpointer " + begin.checkpointer();
-        }
-        Availability availability = checkpointer.get().probe();
-        return availability.available() ? null : availability.detail() + " (" + availability.remedy() + ")";
+        reasons.addAll(introduction.reasonsAgainst(begin, heard));
+        return reasons.isEmpty() ? null : String.join("; ", reasons);
     }
 
     private Optional<Checkpointer> checkpointer(Begin begin) {
