@@ -66,8 +66,7 @@ final class CpuFeatures {
                 return List.copyOf(found);
             }
             if (colon > 0 && line.startsWith("Features")) {
-                return new TreeSet<>(
-                                List.of(line.substring(colon + 1).trim().split("\\s+", -1)))
+                return new TreeSet<>(List.of(line.substring(colon + 1).trim().split("\\s+", -1)))
                         .stream().toList();
             }
         }

@@ -75,7 +75,9 @@ public final class NodeCheck {
     }
 
     private void account() {
-        boolean isRoot = status("Uid:").map(line -> line.split("\\s+", -1)[1].equals("0")).orElse(false);
+        boolean isRoot = status("Uid:")
+                .map(line -> line.split("\\s+", -1)[1].equals("0"))
+                .orElse(false);
         if (!isRoot || !hasCapability(CAP_SYS_ADMIN)) {
             findings.add(Finding.fail(
                     "account",
@@ -157,7 +159,8 @@ public final class NodeCheck {
     private void fuseTimeouts() {
         List<String> set = new ArrayList<>();
         for (String name : List.of("default_request_timeout", "max_request_timeout")) {
-            String value = lines("proc/sys/fs/fuse/" + name).stream().findFirst().orElse("0");
+            String value =
+                    lines("proc/sys/fs/fuse/" + name).stream().findFirst().orElse("0");
             if (!value.trim().equals("0")) {
                 set.add("fs.fuse." + name + " = " + value.trim() + " s");
             }
@@ -204,7 +207,8 @@ public final class NodeCheck {
             String text = "limit on locked memory is " + limit + " bytes, an RDMA device would want " + neededBytes;
             String remedy = "LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited";
             findings.add(
-                    ports.isEmpty() ? Finding.ok("memlock", text + ": none is here")
+                    ports.isEmpty()
+                            ? Finding.ok("memlock", text + ": none is here")
                             : Finding.fail("memlock", text, remedy));
         }
     }
@@ -266,7 +270,8 @@ public final class NodeCheck {
                                 "the clock says " + java.time.Instant.ofEpochMilli(nowMs)
                                         + ", which is before this system was installed",
                                 "synchronise it (chrony, systemd-timesyncd)")
-                        : Finding.ok("clock", java.time.Instant.ofEpochMilli(nowMs).toString()));
+                        : Finding.ok(
+                                "clock", java.time.Instant.ofEpochMilli(nowMs).toString()));
     }
 
     private List<String> lines(String file) {

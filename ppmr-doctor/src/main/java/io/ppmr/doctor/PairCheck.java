@@ -119,7 +119,9 @@ public final class PairCheck {
         String remedy = "install the same release of the operating system on both";
         // Where the job's own files are known, they say more: a job may bring its own library.
         findings.add(
-                needs.sameFiles() && job.files().isEmpty() && !job.checkpointer().isEmpty()
+                needs.sameFiles()
+                                && job.files().isEmpty()
+                                && !job.checkpointer().isEmpty()
                         ? Finding.fail("libc", text, remedy)
                         : Finding.warn("libc", text, remedy));
     }

@@ -25,8 +25,9 @@ record RdmaPort(String name, String state, boolean hasGid) {
                 String state = NodeProbe.lines(port.resolve("state")).stream()
                         .findFirst()
                         .orElse("unknown");
-                boolean gid = NodeProbe.entries(port.resolve("gids")).stream()
-                        .anyMatch(file -> firstLine(file).map(line -> !line.equals(NO_GID)).orElse(false));
+                boolean gid = NodeProbe.entries(port.resolve("gids")).stream().anyMatch(file -> firstLine(file)
+                        .map(line -> !line.equals(NO_GID))
+                        .orElse(false));
                 ports.add(new RdmaPort(
                         device.getFileName() + "/" + port.getFileName(), state.replaceFirst("^\\d+:\\s*", ""), gid));
             }

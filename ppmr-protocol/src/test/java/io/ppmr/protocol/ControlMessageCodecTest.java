@@ -71,8 +71,7 @@ class ControlMessageCodecTest {
                 Arguments.of(new ControlMessage.RolledBack("m-1"), "0d 03 6d2d31"),
                 Arguments.of(new ControlMessage.Failed("no"), "0e 02 6e6f"),
                 Arguments.of(
-                        new ControlMessage.Progress(1, 2, -1),
-                        "0f 0100000000000000 0200000000000000 ffffffffffffffff"),
+                        new ControlMessage.Progress(1, 2, -1), "0f 0100000000000000 0200000000000000 ffffffffffffffff"),
                 Arguments.of(
                         new ControlMessage.Introduce(
                                 NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),

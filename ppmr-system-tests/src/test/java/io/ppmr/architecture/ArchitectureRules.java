@@ -25,7 +25,17 @@ final class ArchitectureRules {
             "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
             "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
             "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
-            "bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"));
+            "bench",
+                    List.of(
+                            "cli",
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor"));
 
     private ArchitectureRules() {}
 

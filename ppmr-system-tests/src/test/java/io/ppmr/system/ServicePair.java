@@ -2,6 +2,8 @@ package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.doctor.NodeProbe;
+import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.target.PullerFactory;
@@ -18,6 +20,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
@@ -74,6 +77,17 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+        this(directory, options, UnaryOperator.identity());
+    }
+
+    /** A pair whose target takes itself for another node than it is. */
+    ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
+            throws IOException, InterruptedException {
+        NodeProbe probe = new NodeProbe(
+                Path.of("/"),
+                options.pool.poolBytes() + options.stagingBytes,
+                options.pool.chunkBytes(),
+                options.restores);
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
@@ -86,7 +100,8 @@ final class ServicePair implements AutoCloseable {
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
                         false),
-                options.pullers);
+                options.pullers,
+                () -> targetIs.apply(probe.facts()));
         target.start();
         source = new SourceService(new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),

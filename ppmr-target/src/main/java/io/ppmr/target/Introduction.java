@@ -101,7 +101,8 @@ final class Introduction {
             return List.of("it names another checkpointer than its introduction did: the source is broken");
         }
         return heard.get().findings().stream()
-                .filter(finding -> finding.level() == Finding.Level.FAIL && !finding.check().equals("chunk"))
+                .filter(finding -> finding.level() == Finding.Level.FAIL
+                        && !finding.check().equals("chunk"))
                 .map(Finding::sentence)
                 .toList();
     }

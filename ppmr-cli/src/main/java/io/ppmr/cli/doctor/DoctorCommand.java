@@ -114,8 +114,7 @@ public final class DoctorCommand implements Callable<Integer> {
                     target.transfer().stagingLimitBytes(),
                     tools,
                     true);
-            return new Node(
-                    wanted, target.pool().chunkBytes(), Optional.of(target.authenticator()), Map.of(), false);
+            return new Node(wanted, target.pool().chunkBytes(), Optional.of(target.authenticator()), Map.of(), false);
         }
         SourceConfig source = SourceConfig.load(config);
         NodeCheck.Wanted wanted = new NodeCheck.Wanted(
@@ -147,7 +146,8 @@ public final class DoctorCommand implements Callable<Integer> {
     private void askPeer(Node node, Report report) {
         if (node.key().isEmpty()) {
             throw new ParameterException(
-                    spec.commandLine(), "--peer needs --config FILE: the key stands there by which nodes know each other");
+                    spec.commandLine(),
+                    "--peer needs --config FILE: the key stands there by which nodes know each other");
         }
         InetSocketAddress address = address();
         Map<String, JobFacts> jobs = new LinkedHashMap<>();
@@ -168,8 +168,7 @@ public final class DoctorCommand implements Callable<Integer> {
         jobs.forEach((about, job) -> {
             String title = about + ", and " + peer;
             try {
-                Introduced answer =
-                        PeerQuestion.ask(address, node.key().get(), new Introduce(facts, job));
+                Introduced answer = PeerQuestion.ask(address, node.key().get(), new Introduce(facts, job));
                 report.add(title + " (" + answer.node().hostName() + ")", answer.findings());
             } catch (IOException e) {
                 report.add(title, List.of(Finding.fail("peer", String.valueOf(e.getMessage()), "")));
@@ -194,7 +193,8 @@ public final class DoctorCommand implements Callable<Integer> {
         String port = peer.substring(colon + 1);
         if (colon <= 0 || !port.matches("[1-9]\\d{0,4}") || Integer.parseInt(port) > 0xFFFF) {
             throw new ParameterException(
-                    spec.commandLine(), "--peer " + peer + " is no HOST:PORT, such as spare1:7411 or [2001:db8::1]:7411");
+                    spec.commandLine(),
+                    "--peer " + peer + " is no HOST:PORT, such as spare1:7411 or [2001:db8::1]:7411");
         }
         return new InetSocketAddress(peer.substring(0, colon).replaceAll("^\\[|]$", ""), Integer.parseInt(port));
     }

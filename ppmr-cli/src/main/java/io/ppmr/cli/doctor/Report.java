@@ -48,8 +48,7 @@ final class Report {
         }
         long failures = count(Finding.Level.FAIL);
         long warnings = count(Finding.Level.WARN);
-        out.println(
-                failures == 0 && warnings == 0 ? "all is well" : failures + " failures, " + warnings + " warnings");
+        out.println(failures == 0 && warnings == 0 ? "all is well" : failures + " failures, " + warnings + " warnings");
     }
 
     void printJson(PrintWriter out) throws IOException {
