@@ -2,15 +2,20 @@ package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
 import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.cli.service.Supervisor;
+import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -52,10 +57,17 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                SourceService service = new SourceService(configuration.settings())) {
             service.start();
-            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, migrations, armed, run);
+            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), (job, watcher) -> {
+                signs.changed();
+                MigrationReport report = service.migrate(job, watcher);
+                signs.ended("job " + job.name() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
+                return report;
+            });
+            serve(configuration, migrations, armed, run, () -> signs.ready(service::complaint, () -> doing(migrations)));
+            signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -65,7 +77,7 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run, Runnable ready)
             throws IOException, InterruptedException {
         try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
             ProcessSignals.on("USR1", () -> logState(migrations));
@@ -76,6 +88,7 @@ final class SourceCommand implements Callable<Integer> {
                     "commands at {}; {}",
                     control.path(),
                     armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+            ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
@@ -95,12 +108,13 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private static void logState(Migrations migrations) {
-        LOG.info(
-                "state: {}",
-                migrations
-                        .running()
-                        .map(job -> "job " + job + " is being migrated; "
-                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"));
+        LOG.info("state: {}", doing(migrations).orElse("idle"));
+    }
+
+    private static Optional<String> doing(Migrations migrations) {
+        return migrations
+                .running()
+                .map(job -> "job " + job + " is being migrated; "
+                        + migrations.progress().map(Object::toString).orElse("it has just begun"));
     }
 }

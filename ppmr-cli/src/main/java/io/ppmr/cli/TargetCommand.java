@@ -1,7 +1,9 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.TargetConfig;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
+import io.ppmr.cli.service.Supervisor;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import java.nio.file.Files;
@@ -37,7 +39,8 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings)) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                TargetService service = new TargetService(settings)) {
             service.start();
             ProcessSignals.on(
                     "USR1",
@@ -46,9 +49,12 @@ final class TargetCommand implements Callable<Integer> {
                             service.migration()
                                     .map(id -> "migration " + id + " is under way")
                                     .orElse("idle")));
+            service.onChange(signs::changed);
+            signs.ready(service::complaint, () -> service.migration().map(id -> "migration " + id + " is under way"));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+            signs.stopping();
         }
         return ExitCode.OK.number();
     }

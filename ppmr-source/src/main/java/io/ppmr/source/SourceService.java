@@ -13,7 +13,9 @@ import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -36,6 +38,7 @@ public final class SourceService implements AutoCloseable {
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
     private final ReentrantLock oneAtATime = new ReentrantLock();
+    private volatile SourceSession current;
     private FuseMount mount;
 
     public SourceService(SourceSettings settings) {
@@ -88,6 +91,7 @@ public final class SourceService implements AutoCloseable {
                     job.ranks().size(),
                     settings.target());
             SourceSession session = new SourceSession(settings, pool, claims, view, id, 1);
+            current = session;
             MigrationRecord journal = new MigrationRecord(
                     id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
             MigrationReport report = new SourceMigration(id, job, settings, session, processes, node, journal).run();
@@ -95,8 +99,20 @@ public final class SourceService implements AutoCloseable {
             LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
             return report;
         } finally {
+            current = null;
             oneAtATime.unlock();
         }
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        SourceSession session = current;
+        return session == null || session.goesRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("the session's agent has not gone round for " + limit);
     }
 
     @Override

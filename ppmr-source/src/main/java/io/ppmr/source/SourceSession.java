@@ -44,7 +44,7 @@ final class SourceSession {
     private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
     private final BlockingQueue<SessionEvent> pauses = new LinkedBlockingQueue<>();
     private ControlLink link;
-    private SessionAgent agent;
+    private volatile SessionAgent agent;
     private RegionExporter exporter;
     private LinkOutlet outlet;
     private OutgoingFiles files;
@@ -272,6 +272,12 @@ final class SourceSession {
                 return "the target fails: " + failed.reason();
             }
         }
+    }
+
+    /** Whether the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        SessionAgent current = agent;
+        return current == null || current.goesRound(limitNs);
     }
 
     /** Takes everything down; may be called twice. */

@@ -64,6 +64,8 @@ public final class TargetService implements AutoCloseable {
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
+    private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
+    private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile TargetMigration running;
     private FuseMount mount;
     private PeerListener listener;
@@ -153,6 +155,7 @@ public final class TargetService implements AutoCloseable {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, events::add);
         agent.start();
+        agents.add(agent);
         try {
             SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
             Optional<Introduction.Heard> heard = introduction.answer(first, link);
@@ -170,8 +173,24 @@ public final class TargetService implements AutoCloseable {
                 LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
             }
         } finally {
+            agents.remove(agent);
             agent.stop();
         }
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        return agents.stream().allMatch(agent -> agent.goesRound(limit.toNanos()))
+                ? Optional.empty()
+                : Optional.of("a session's agent has not gone round for " + limit);
+    }
+
+    /** Has somebody told whenever a migration begins or ends here; by the migration's thread. */
+    public void onChange(Runnable listener) {
+        changed = listener;
     }
 
     /** A source that came back says what it decided about a migration that is in doubt here. */
@@ -223,10 +242,12 @@ public final class TargetService implements AutoCloseable {
             return;
         }
         try {
+            changed.run();
             attempts.put(begin.migrationId(), link.attempt());
             run(begin, session, link, agent, events);
         } finally {
             busyWith.set(null);
+            changed.run();
         }
     }
 
