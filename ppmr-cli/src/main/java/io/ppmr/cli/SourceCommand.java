@@ -66,7 +66,12 @@ final class SourceCommand implements Callable<Integer> {
                 signs.ended("job " + job.name() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
                 return report;
             });
-            serve(configuration, migrations, armed, run, () -> signs.ready(service::complaint, () -> doing(migrations)));
+            serve(
+                    configuration,
+                    migrations,
+                    armed,
+                    run,
+                    () -> signs.ready(service::complaint, () -> doing(migrations)));
             signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);

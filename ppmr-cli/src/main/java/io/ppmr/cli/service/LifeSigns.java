@@ -115,7 +115,10 @@ public final class LifeSigns implements AutoCloseable {
     }
 
     private void serve() throws InterruptedException {
-        Duration step = supervisor.watchdog().map(all -> all.dividedBy(SIGNS_A_WATCHDOG)).orElse(REST);
+        Duration step = supervisor
+                .watchdog()
+                .map(all -> all.dividedBy(SIGNS_A_WATCHDOG))
+                .orElse(REST);
         long dueNs = System.nanoTime() + step.toNanos();
         if (supervisor.watchdog().isPresent() && stage == Stage.SERVING) {
             Optional<String> complaint = vitals.complaint(step.dividedBy(SIGNS_A_WATCHDOG));

@@ -40,7 +40,8 @@ public final class Supervisor {
         String ours = Long.toString(ProcessHandle.current().pid());
         Optional<Duration> watchdog = Optional.ofNullable(environment.get("WATCHDOG_USEC"))
                 .filter(microseconds -> microseconds.matches("[1-9]\\d{0,17}"))
-                .filter(microseconds -> environment.getOrDefault("WATCHDOG_PID", ours).equals(ours))
+                .filter(microseconds ->
+                        environment.getOrDefault("WATCHDOG_PID", ours).equals(ours))
                 .map(microseconds -> Duration.ofNanos(Long.parseLong(microseconds) * 1000));
         return new Supervisor(Optional.of(new FileOutputStream(FileDescriptor.in)), watchdog);
     }
