@@ -20,6 +20,9 @@ import java.util.regex.Pattern;
  * every check with its reason.
  */
 public final class PairCheck {
+    /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
+    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "files", "pids");
+
     private static final long CLOCK_LIMIT_MS = 2_000;
     private static final int NAMED = 5;
     private static final long MIB = 1 << 20;

@@ -51,6 +51,11 @@ public record Finding(Level level, String check, String text, String remedy) {
         return new Finding(Level.FAIL, check, text, remedy);
     }
 
+    /** The same, but no reason to give up. */
+    public Finding atMostAWarning() {
+        return level == Level.FAIL ? warn(check, text, remedy) : this;
+    }
+
     /** What was found and what helps, in one line. */
     public String sentence() {
         return remedy.isEmpty() ? text : text + ": " + remedy;

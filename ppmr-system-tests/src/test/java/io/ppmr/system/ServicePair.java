@@ -20,6 +20,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
@@ -99,7 +100,8 @@ final class ServicePair implements AutoCloseable {
                         options.restores,
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
-                        false),
+                        false,
+                        Set.of()),
                 options.pullers,
                 () -> targetIs.apply(probe.facts()));
         target.start();

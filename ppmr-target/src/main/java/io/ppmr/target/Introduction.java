@@ -59,12 +59,14 @@ final class Introduction {
         Optional<Checkpointer> tool = settings.checkpointers().stream()
                 .filter(one -> one.name().equals(introduce.job().checkpointer()))
                 .findFirst();
-        findings.addAll(PairCheck.findings(
-                introduce.node(),
-                introduce.job(),
-                here,
-                tool.map(Checkpointer::restartNeeds).orElse(RestartNeeds.UNKNOWN),
-                tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED)));
+        PairCheck.findings(
+                        introduce.node(),
+                        introduce.job(),
+                        here,
+                        tool.map(Checkpointer::restartNeeds).orElse(RestartNeeds.UNKNOWN),
+                        tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED))
+                .forEach(finding -> findings.add(
+                        settings.ignoredChecks().contains(finding.check()) ? finding.atMostAWarning() : finding));
         for (Finding finding : findings) {
             if (finding.level() == Finding.Level.WARN) {
                 LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());

@@ -8,6 +8,7 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 
 /**
  * Everything that a target's service is told, resolved once.
@@ -22,6 +23,7 @@ import java.util.List;
  * @param restartDeadline how long a restart may take in all
  * @param silenceLimit how long a connected source may say nothing
  * @param allowRootJobs whether a job of root may be restored
+ * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -33,9 +35,11 @@ public record TargetSettings(
         List<Checkpointer> checkpointers,
         Duration restartDeadline,
         Duration silenceLimit,
-        boolean allowRootJobs) {
+        boolean allowRootJobs,
+        Set<String> ignoredChecks) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
+        ignoredChecks = Set.copyOf(ignoredChecks);
     }
 }

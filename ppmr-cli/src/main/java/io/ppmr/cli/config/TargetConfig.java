@@ -2,6 +2,7 @@ package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.doctor.PairCheck;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -10,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** Reads a target's configuration file. */
 public final class TargetConfig {
@@ -43,6 +45,7 @@ public final class TargetConfig {
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
+        Set<String> ignored = ignoredChecks(top);
         PreSharedKey key = CommonValues.key(file, top);
         CommonValues.requireApart(top, mount, work);
         PoolGeometry pool = CommonValues.pool(file);
@@ -74,6 +77,23 @@ public final class TargetConfig {
                 List.copyOf(Checkpointers.create(tools).values()),
                 restart,
                 silence,
-                allowRoot);
+                allowRoot,
+                ignored);
+    }
+
+    private static Set<String> ignoredChecks(ConfigFile.Section top) {
+        List<String> names = top.get(TargetKeys.IGNORED_CHECKS);
+        if (names == null) {
+            return null;
+        }
+        for (String name : names) {
+            if (!PairCheck.IGNORABLE.contains(name)) {
+                top.bad(
+                        TargetKeys.IGNORED_CHECKS,
+                        "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
+                                + " can");
+            }
+        }
+        return Set.copyOf(names);
     }
 }

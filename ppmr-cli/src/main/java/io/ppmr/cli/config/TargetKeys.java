@@ -15,6 +15,11 @@ public final class TargetKeys {
             ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
     public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(
             "allow_root_jobs", ValueTypes.FLAG, false, "whether processes of root may be restored here");
+    public static final ConfigKey<List<String>> IGNORED_CHECKS = ConfigKey.withDefault(
+            "ignored_checks",
+            ValueTypes.WORDS,
+            List.of(),
+            "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -27,7 +32,8 @@ public final class TargetKeys {
                     CommonKeys.SILENCE_LIMIT,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
-                    ALLOW_ROOT_JOBS));
+                    ALLOW_ROOT_JOBS,
+                    IGNORED_CHECKS));
 
     public static final ConfigKey<Path> STAGING_DIRECTORY = ConfigKey.withDefault(
             "directory", ValueTypes.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");
