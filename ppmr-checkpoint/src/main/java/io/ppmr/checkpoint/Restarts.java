@@ -17,7 +17,7 @@ final class Restarts {
             throws CheckpointException {
         ToolProcess tool;
         try {
-            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         } catch (CheckpointException e) {
             if (namespace.isPresent()) {
                 namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());

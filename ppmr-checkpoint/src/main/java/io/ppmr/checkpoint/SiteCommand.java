@@ -37,8 +37,10 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
             throws CheckpointException {
         ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
         List<String> command = new ArrayList<>(kit.launch(user));
+        command.add("env");
+        environment.forEach((variable, value) -> command.add(variable + "=" + value));
         command.addAll(words);
-        ToolProcess process = ToolProcess.start(name, command, environment, workDirectory, kit.table());
+        ToolProcess process = ToolProcess.start(name, command, workDirectory, kit.table(), new DirectCommands());
         boolean ended = Patience.until(deadline, () -> process.exitCode().isPresent());
         if (!ended) {
             process.kill(KILL_LIMIT, kit.signals());

@@ -3,6 +3,9 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.doctor.DoctorCommand;
+import io.ppmr.cli.install.InstallCommand;
+import io.ppmr.cli.install.UninstallCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -37,6 +40,9 @@ import picocli.CommandLine.Spec;
             StatusCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
+            DoctorCommand.class,
+            InstallCommand.class,
+            UninstallCommand.class,
             KeygenCommand.class,
             DemoCommand.class
         })

@@ -6,15 +6,19 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.service.HealthTrigger;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.cli.service.Supervisor;
+import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
@@ -60,11 +64,26 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(
-                configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                SourceService service = new SourceService(
+                        configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
             service.start();
-            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, service, migrations, armed, run);
+            migrations = new Migrations(
+                    configuration.jobs(), configuration.triggerJob(), (id, order, cancellation, watcher) -> {
+                        signs.changed();
+                        MigrationReport report = service.migrate(id, order, cancellation, watcher);
+                        signs.ended("job " + order.job().name() + " "
+                                + report.outcome().name().toLowerCase(Locale.ROOT));
+                        return report;
+                    });
+            serve(
+                    configuration,
+                    service,
+                    migrations,
+                    armed,
+                    run,
+                    () -> signs.ready(service::complaint, () -> doing(migrations)));
+            signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -75,7 +94,12 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private void serve(
-            SourceConfig configuration, SourceService service, Migrations migrations, boolean armed, ServiceRun run)
+            SourceConfig configuration,
+            SourceService service,
+            Migrations migrations,
+            boolean armed,
+            ServiceRun run,
+            Runnable ready)
             throws IOException, InterruptedException {
         ControlSettings settings = configuration.control();
         Optional<HealthTrigger> health = configuration
@@ -93,6 +117,7 @@ final class SourceCommand implements Callable<Integer> {
                     "commands at {}; {}",
                     control.path(),
                     armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+            ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
@@ -118,14 +143,17 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private static void logState(Migrations migrations, String health) {
-        Migrations.State state = migrations.state();
         LOG.info(
                 "state: {}; the last migration: {}; health command: {}",
-                state.running()
-                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
-                                + state.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"),
-                state.last().map(ProgressView::summary).orElse("none"),
+                doing(migrations).orElse("idle"),
+                migrations.state().last().map(ProgressView::summary).orElse("none"),
                 health == null ? "none" : health);
+    }
+
+    private static Optional<String> doing(Migrations migrations) {
+        Migrations.State state = migrations.state();
+        return state.running()
+                .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                        + state.progress().map(Object::toString).orElse("it has just begun"));
     }
 }

@@ -6,12 +6,16 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
+import io.ppmr.cli.service.Supervisor;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -44,14 +48,15 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
             service.start();
-            serve(configuration.control(), service, run);
+            serve(configuration.control(), service, signs, run);
         }
         return ExitCode.OK.number();
     }
 
-    private void serve(ControlSettings settings, TargetService service, ServiceRun run)
+    private void serve(ControlSettings settings, TargetService service, LifeSigns signs, ServiceRun run)
             throws IOException, InterruptedException {
         ControlRequests requests = new TargetRequests(() -> status(service));
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
@@ -59,14 +64,20 @@ final class TargetCommand implements Callable<Integer> {
                     "USR1",
                     () -> LOG.info(
                             "state: {}",
-                            service.migrations().isEmpty()
-                                    ? "idle"
-                                    : "under way: " + String.join(", ", service.migrations())));
+                            doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
+            service.onChange(signs::changed);
+            signs.ready(service::complaint, () -> doing(service));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+            signs.stopping();
         }
+    }
+
+    private static Optional<String> doing(TargetService service) {
+        Set<String> migrations = service.migrations();
+        return migrations.isEmpty() ? Optional.empty() : Optional.of("under way: " + String.join(", ", migrations));
     }
 
     private static ControlStatus status(TargetService service) {

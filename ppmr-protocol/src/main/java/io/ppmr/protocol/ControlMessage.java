@@ -13,6 +13,17 @@ public sealed interface ControlMessage {
      * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
      * transports} says how its bytes may travel, {@link Begin#OVER_TCP}, {@link Begin#OVER_RDMA} or both.
      */
+    /** S to T, the first message of a migration or of a check: what the source is, and what would come. */
+    record Introduce(NodeFacts node, JobFacts job) implements ControlMessage {}
+
+    /** T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. */
+    record Introduced(NodeFacts node, List<Finding> findings) implements ControlMessage {
+        public Introduced {
+            findings = List.copyOf(findings);
+        }
+    }
+
+    /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
     record Begin(
             String migrationId,
             String job,

@@ -144,6 +144,14 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 24).writeByte((byte) (m.direct() ? 1 : 0));
             out.writeLong(m.address()).writeLong(m.key());
             writeTexts(out, m.digest(), m.reason());
+        } else if (message instanceof ControlMessage.Introduce m) {
+            out.writeByte((byte) 32);
+            FactsCodec.write(out, m.node());
+            FactsCodec.write(out, m.job());
+        } else if (message instanceof ControlMessage.Introduced m) {
+            out.writeByte((byte) 33);
+            FactsCodec.write(out, m.node());
+            FactsCodec.write(out, m.findings());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -197,11 +205,13 @@ public final class ControlMessageCodec {
             case 23 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
             case 24 ->
                 new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
+            case 32 -> new ControlMessage.Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
+            case 33 -> new ControlMessage.Introduced(FactsCodec.readNode(in), FactsCodec.readFindings(in));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }
 
-    private static String text(Bytes<?> in) throws ProtocolException {
+    static String text(Bytes<?> in) throws ProtocolException {
         long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
         if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
             throw new ProtocolException("a message without a text that it must have: the peer is broken");
@@ -219,12 +229,12 @@ public final class ControlMessageCodec {
     }
 
     /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
-    private static void writeText(Bytes<?> out, String text) {
+    static void writeText(Bytes<?> out, String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
         out.writeStopBit(utf8.length).write(utf8);
     }
 
-    private static void writeTexts(Bytes<?> out, String... texts) {
+    static void writeTexts(Bytes<?> out, String... texts) {
         for (String text : texts) {
             writeText(out, text);
         }
@@ -239,12 +249,12 @@ public final class ControlMessageCodec {
         return texts;
     }
 
-    private static void writeInts(Bytes<?> out, List<Integer> values) {
+    static void writeInts(Bytes<?> out, List<Integer> values) {
         writeCount(out, values.size());
         values.forEach(out::writeInt);
     }
 
-    private static List<Integer> readInts(Bytes<?> in) throws ProtocolException {
+    static List<Integer> readInts(Bytes<?> in) throws ProtocolException {
         int count = readCount(in, Integer.BYTES);
         List<Integer> values = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
@@ -253,7 +263,7 @@ public final class ControlMessageCodec {
         return values;
     }
 
-    private static void writeCount(Bytes<?> out, int count) {
+    static void writeCount(Bytes<?> out, int count) {
         if (count > MAX_LIST_ENTRIES) {
             throw new IllegalArgumentException(
                     "a list of " + count + " entries in a message: it can have at most " + MAX_LIST_ENTRIES);
@@ -261,7 +271,7 @@ public final class ControlMessageCodec {
         out.writeInt(count);
     }
 
-    private static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
+    static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
         int count = in.readInt();
         if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {
             throw new ProtocolException("a list of " + count + " entries in a message: the peer is broken");

@@ -24,6 +24,25 @@ import org.junit.jupiter.params.provider.MethodSource;
 class ControlMessageCodecTest {
     private static final int ATTEMPT = 7;
 
+    private static final NodeFacts NODE = new NodeFacts(
+            "n1",
+            "amd64",
+            "6.1",
+            "glibc 2",
+            "17",
+            1,
+            2,
+            3,
+            131072,
+            List.of("avx", "aes"),
+            List.of("mlx5_0/1"),
+            List.of(new NodeFacts.Tool("criu", true, "4")));
+
+    private static final String NODE_BYTES = " 02 6e31 05 616d643634 03 362e31 07 676c6962632032 02 3137"
+            + " 0100000000000000 0200000000000000 0300000000000000 00000200"
+            + " 02000000 03 617678 03 616573 01000000 08 6d6c78355f302f31"
+            + " 01000000 04 63726975 01 01 34";
+
     static Stream<Arguments> golden() {
         return Stream.of(
                 Arguments.of(
@@ -68,7 +87,15 @@ class ControlMessageCodecTest {
                         new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
                         "14 03 6d2d31 04 0500000000000000"),
                 Arguments.of(new ControlMessage.Peer("m-1", "t:1"), "16 03 6d2d31 03 743a31"),
-                Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"));
+                Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
+                Arguments.of(
+                        new ControlMessage.Introduce(
+                                NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 01000000 08000000"
+                                + " 01000000 02 2f62 0900000000000000"),
+                Arguments.of(
+                        new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))),
+                        "21" + NODE_BYTES + " 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 
     @ParameterizedTest
@@ -106,7 +133,7 @@ class ControlMessageCodecTest {
 
     @Test
     void shouldRefuseAMessageOfUnknownCode() {
-        for (int code : new int[] {0, 99, 255}) {
+        for (int code : new int[] {0, 31, 34, 255}) {
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
             assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
         }

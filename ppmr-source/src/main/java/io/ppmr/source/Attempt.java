@@ -169,6 +169,11 @@ final class Attempt {
         return written;
     }
 
+    /** Whether the agents of all sessions do their work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        return sessions.stream().allMatch(session -> session.goesRound(limitNs));
+    }
+
     SourceSession session(int place) {
         return sessions.get(place);
     }

@@ -63,7 +63,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     private final Queue<Failure> failures = new ArrayDeque<>();
     private final Queue<Fenced> fenced = new ConcurrentLinkedQueue<>();
     private MigrationPlan plan;
-    private Attempt attempt;
+    private volatile Attempt attempt;
     private int number;
     private boolean moving;
     private boolean suspended;
@@ -175,6 +175,12 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
 
     MigrationReport report() {
         return report;
+    }
+
+    /** Whether the agents of the sessions do their work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        Attempt current = attempt;
+        return current == null || current.goesRound(limitNs);
     }
 
     // ---- the coordinator decides -------------------------------------------------------------------------------

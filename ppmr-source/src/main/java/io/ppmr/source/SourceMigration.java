@@ -90,6 +90,11 @@ final class SourceMigration {
         }
     }
 
+    /** Whether the agents of its sessions do their work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        return duties.goesRound(limitNs);
+    }
+
     /**
      * Runs it to the end of the transaction.
      *

@@ -8,8 +8,13 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.doctor.JobProbe;
+import io.ppmr.doctor.NodeFactsSource;
+import io.ppmr.doctor.NodeProbe;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
@@ -21,11 +26,13 @@ import io.ppmr.transaction.TransactionTimes;
 import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -43,6 +50,7 @@ public final class SourceService implements AutoCloseable {
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private final SourceSettings settings;
+    private final NodeFactsSource node;
     private final ProcessTable processes;
     private final MeterRegistry meters = new SimpleMeterRegistry();
     private final SourceMetrics metrics = new SourceMetrics(meters);
@@ -73,6 +81,7 @@ public final class SourceService implements AutoCloseable {
         this.transports = transports;
         this.jobs = jobs;
         this.settings = settings;
+        this.node = new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of());
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
@@ -128,10 +137,13 @@ public final class SourceService implements AutoCloseable {
         MigrationRecord record =
                 new MigrationRecord(id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
         OriginalRanks originals;
+        JobFacts facts;
         List<InetSocketAddress> targets;
         List<InetSocketAddress> spares = List.of();
         try {
             originals = originals(id, job);
+            facts = new JobProbe(processes)
+                    .facts(job.checkpointer().name(), List.copyOf(originals.roots().values()));
             targets = order.targets();
             if (targets.isEmpty()) {
                 List<InetSocketAddress> candidates = settings.spares().candidates();
@@ -150,7 +162,7 @@ public final class SourceService implements AutoCloseable {
                 record,
                 originals,
                 new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
-                attempts(id, job, record, originals),
+                attempts(id, job, facts, record, originals),
                 cancellation,
                 programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
@@ -198,11 +210,12 @@ public final class SourceService implements AutoCloseable {
     }
 
     private SourceDuties.AttemptMaker attempts(
-            String id, Job job, MigrationRecord record, OriginalRanks originals) {
+            String id, Job job, JobFacts facts, MigrationRecord record, OriginalRanks originals) {
         return (number, plan) -> {
+            ControlMessage.Introduce introduction = new ControlMessage.Introduce(node.facts(), facts);
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
-                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, transports, id, number));
+                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, transports, introduction, id, number));
             }
             return new Attempt(
                     number,
@@ -270,6 +283,17 @@ public final class SourceService implements AutoCloseable {
 
     private static void logProgress(MigrationProgress progress) {
         LOG.debug("{}", progress);
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        SourceMigration migration = running.get();
+        return migration == null || migration.goesRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("the session's agent has not gone round for " + limit);
     }
 
     @Override

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.Finding;
 import io.ppmr.source.MigrationPlan.Leg;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
@@ -41,12 +42,13 @@ final class SourceSession {
     private final int place;
     private final Connector connector;
     private final TransportChoice transports;
+    private final ControlMessage.Introduce introduction;
     private final String directory;
     private final int attempt;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
     private volatile Consumer<SessionEvent> listener = answers::add;
     private ControlLink link;
-    private SessionAgent agent;
+    private volatile SessionAgent agent;
     private RegionExporter exporter;
     private LinkOutlet outlet;
     private OutgoingFiles files;
@@ -60,6 +62,7 @@ final class SourceSession {
             MigrationPlan plan,
             int place,
             TransportChoice transports,
+            ControlMessage.Introduce introduction,
             String migrationId,
             int attempt) {
         this.settings = settings;
@@ -69,6 +72,7 @@ final class SourceSession {
         this.plan = plan;
         this.place = place;
         this.transports = transports;
+        this.introduction = introduction;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = new Connector(leg().target(), settings.authenticator(), settings.connectDeadline());
@@ -113,6 +117,7 @@ final class SourceSession {
         }
         agent = new SessionAgent(link, claims, this::hear);
         agent.start();
+        link.send(introduction);
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
@@ -160,7 +165,7 @@ final class SourceSession {
         hear(new SessionEvent.Lost(reason));
     }
 
-    /** What the target says to Begin, and after it has offered a transport; progress may come before it. */
+    /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
     private ControlMessage awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
@@ -168,12 +173,30 @@ final class SourceSession {
             cancellation.check();
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
-                || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
+                || (answer instanceof SessionEvent.Said said && comesBefore(said.message())));
         if (!(answer instanceof SessionEvent.Said said)) {
             throw new IOException("target " + leg().target() + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
         }
         return said.message();
+    }
+
+    private static boolean comesBefore(ControlMessage message) {
+        if (message instanceof ControlMessage.Introduced introduced) {
+            for (Finding finding : introduced.findings()) {
+                if (finding.level() == Finding.Level.WARN) {
+                    LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
+                }
+            }
+            return true;
+        }
+        return message instanceof ControlMessage.Progress;
+    }
+
+    /** Whether the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        SessionAgent current = agent;
+        return current == null || current.goesRound(limitNs);
     }
 
     private void show(Job job) throws IOException {

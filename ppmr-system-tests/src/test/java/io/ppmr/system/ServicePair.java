@@ -2,6 +2,8 @@ package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.doctor.NodeProbe;
+import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.source.SpareNodes;
@@ -22,6 +24,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
@@ -78,6 +82,17 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+        this(directory, options, UnaryOperator.identity());
+    }
+
+    /** A pair whose target takes itself for another node than it is. */
+    ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
+            throws IOException, InterruptedException {
+        NodeProbe probe = new NodeProbe(
+                Path.of("/"),
+                options.pool.poolBytes() + options.stagingBytes,
+                options.pool.chunkBytes(),
+                options.restores);
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
@@ -93,8 +108,10 @@ final class ServicePair implements AutoCloseable {
                         directory.resolve("target-journal"),
                         Optional.empty(),
                         false,
-                        TransportWish.TCP),
-                options.pullers);
+                        TransportWish.TCP,
+                        Set.of()),
+                options.pullers,
+                () -> targetIs.apply(probe.facts()));
         target.start();
         source = new SourceService(new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),

@@ -26,6 +26,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -46,6 +47,7 @@ final class Conversations {
 
     private final TargetSettings settings;
     private final TargetTransport transports;
+    private final Introduction introduction;
     private final NativePrograms programs;
     private final TransactionJournal journal;
     private final ArrivingImageView view;
@@ -53,11 +55,14 @@ final class Conversations {
     private final Admission admission;
     private final BlockingQueue<Berth> freeBerths;
     private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
+    private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
+    private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile PeerListener listener;
 
     Conversations(
             TargetSettings settings,
             TargetTransport transports,
+            Introduction introduction,
             NativePrograms programs,
             TransactionJournal journal,
             ArrivingImageView view,
@@ -65,17 +70,28 @@ final class Conversations {
             Collection<Berth> berths) {
         this.settings = settings;
         this.transports = transports;
+        this.introduction = introduction;
         this.programs = programs;
         this.journal = journal;
         this.view = view;
         this.metrics = metrics;
-        this.admission = new Admission(settings, transports);
+        this.admission = new Admission(settings, transports, introduction);
         this.freeBerths = new LinkedBlockingQueue<>(berths);
     }
 
     /** Where data connections come in; said before the first connection is served. */
     void listener(PeerListener peers) {
         listener = peers;
+    }
+
+    /** Has somebody told whenever a migration begins or ends here. */
+    void onChange(Runnable told) {
+        changed = told;
+    }
+
+    /** Whether the agents of all connections do their work. Any thread; blocks it. */
+    boolean goRound(long limitNs) {
+        return agents.stream().allMatch(agent -> agent.goesRound(limitNs));
     }
 
     /** The migrations that this node takes part in now. */
@@ -131,18 +147,26 @@ final class Conversations {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, event -> listeningTo.get().accept(event));
         agent.start();
+        agents.add(agent);
         try {
             SessionEvent first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            if (!(first instanceof SessionEvent.Said said)) {
+            Optional<Introduction.Visitor> heard = introduction.answer(first, link);
+            if (heard.isPresent()) {
+                first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            }
+            if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
+                LOG.info("{} wanted to know whether it could come here", link.peer());
+            } else if (!(first instanceof SessionEvent.Said said)) {
                 LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
             } else if (said.message() instanceof Begin begin) {
-                begin(begin, session, channel, link, agent, early, listeningTo);
+                begin(begin, heard, session, channel, link, agent, early, listeningTo);
             } else {
                 listen(said.message(), link, early);
             }
         } catch (CheckpointException e) {
             throw new IOException(e.getMessage(), e);
         } finally {
+            agents.remove(agent);
             agent.stop();
         }
     }
@@ -198,6 +222,7 @@ final class Conversations {
 
     private void begin(
             Begin begin,
+            Optional<Introduction.Visitor> heard,
             SessionId session,
             SocketChannel channel,
             ControlLink link,
@@ -205,7 +230,7 @@ final class Conversations {
             BlockingQueue<SessionEvent> early,
             AtomicReference<Consumer<SessionEvent>> listeningTo)
             throws IOException, InterruptedException, CheckpointException {
-        String refusal = admission.refusal(begin);
+        String refusal = admission.refusal(begin, heard);
         TargetMigration before = running.get(begin.migrationId());
         if (refusal == null && before != null && before.outcome().isEmpty()) {
             refusal = "an attempt at it is not over here yet: try again later or elsewhere";
@@ -223,6 +248,7 @@ final class Conversations {
             return;
         }
         try {
+            changed.run();
             TargetTransport.Joined joined = join(begin, session, channel, link, early, berth);
             run(begin, joined, link, agent, berth, migration -> {
                 listeningTo.set(event -> migration.hear(heard(event, link)));
@@ -232,6 +258,7 @@ final class Conversations {
             });
         } finally {
             freeBerths.add(berth);
+            changed.run();
         }
     }
 

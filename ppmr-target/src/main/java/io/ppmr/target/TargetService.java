@@ -3,6 +3,7 @@ package io.ppmr.target;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.target.image.ArrivingImageView;
@@ -13,9 +14,11 @@ import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -33,6 +36,7 @@ public final class TargetService implements AutoCloseable {
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final TargetSettings settings;
+    private final Introduction introduction;
     private final TargetTransport transports;
     private final List<Berth> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
@@ -48,16 +52,23 @@ public final class TargetService implements AutoCloseable {
     }
 
     public TargetService(TargetSettings settings, TransportChoice transports) {
-        this(settings, TcpChunkPuller::new, transports);
+        this(settings, TcpChunkPuller::new, transports, Introduction.probe(settings));
     }
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
     public TargetService(TargetSettings settings, PullerFactory pullers) {
-        this(settings, pullers, TransportChoice.tcp());
+        this(settings, pullers, Introduction.probe(settings));
     }
 
-    private TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice) {
+    /** A service that takes the node for what somebody else says of it. */
+    public TargetService(TargetSettings settings, PullerFactory pullers, NodeFactsSource node) {
+        this(settings, pullers, TransportChoice.tcp(), node);
+    }
+
+    private TargetService(
+            TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
         this.settings = settings;
+        this.introduction = new Introduction(settings, node);
         this.transports = new TargetTransport(choice, pullers);
         for (int i = 0; i < settings.migrations(); i++) {
             berths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
@@ -79,7 +90,7 @@ public final class TargetService implements AutoCloseable {
                 settings.transfer());
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
-                settings, transports, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
+                settings, transports, introduction, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
         conversations.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
         conversations.listener(listener);
@@ -112,6 +123,21 @@ public final class TargetService implements AutoCloseable {
     /** The migrations that are under way here. */
     public Set<String> migrations() {
         return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        return conversations.goRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("a session's agent has not gone round for " + limit);
+    }
+
+    /** Has somebody told whenever a migration begins or ends here; by the migration's thread. */
+    public void onChange(Runnable listener) {
+        conversations.onChange(listener);
     }
 
     /** Ends the service; a migration that is not prepared is rolled back first. */

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Everything that a target's service is told, resolved once.
@@ -29,6 +30,7 @@ import java.util.Optional;
  * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
  * @param transport how the bytes may travel
+ * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -44,9 +46,11 @@ public record TargetSettings(
         Path journal,
         Optional<Fence> fence,
         boolean allowRootJobs,
-        TransportWish transport) {
+        TransportWish transport,
+        Set<String> ignoredChecks) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
+        ignoredChecks = Set.copyOf(ignoredChecks);
     }
 }

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.doctor.PairCheck;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportWish;
@@ -14,6 +15,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * What a target's configuration file says, resolved. Immutable.
@@ -57,6 +59,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
         Path journal = top.get(TargetKeys.JOURNAL);
         Optional<Fence> fence = CommonValues.fence(file);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
+        Set<String> ignored = ignoredChecks(top);
         PreSharedKey key = CommonValues.key(file, top);
         CommonValues.requireApart(top, mount, work);
         PoolGeometry pool = CommonValues.pool(file);
@@ -92,7 +95,24 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
                 journal,
                 fence,
                 allowRoot,
-                transport);
+                transport,
+                ignored);
         return new TargetConfig(settings, control);
+    }
+
+    private static Set<String> ignoredChecks(ConfigFile.Section top) {
+        List<String> names = top.get(TargetKeys.IGNORED_CHECKS);
+        if (names == null) {
+            return null;
+        }
+        for (String name : names) {
+            if (!PairCheck.IGNORABLE.contains(name)) {
+                top.bad(
+                        TargetKeys.IGNORED_CHECKS,
+                        "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
+                                + " can");
+            }
+        }
+        return Set.copyOf(names);
     }
 }

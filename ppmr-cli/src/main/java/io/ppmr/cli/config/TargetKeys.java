@@ -32,6 +32,11 @@ public final class TargetKeys {
             ValueTypes.PATH,
             "/var/lib/ppmr/target-journal",
             "the folder of the journal: on a local disk that outlives the service");
+    public static final ConfigKey<List<String>> IGNORED_CHECKS = ConfigKey.withDefault(
+            "ignored_checks",
+            ValueTypes.WORDS,
+            List.of(),
+            "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -50,7 +55,8 @@ public final class TargetKeys {
                     STALL_LIMIT,
                     RESTART_DEADLINE,
                     MIGRATIONS,
-                    ALLOW_ROOT_JOBS));
+                    ALLOW_ROOT_JOBS,
+                    IGNORED_CHECKS));
 
     public static final ConfigKey<Path> STAGING_DIRECTORY = ConfigKey.withDefault(
             "directory", ValueTypes.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");

@@ -107,6 +107,7 @@ class RdmaGuestIT {
                 "-XX:TieredStopAtLevel=1",
                 "-Djava.library.path=" + LIBRARY,
                 "-Dppmr.home=" + HOME,
+                "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
                 "-cp",
                 System.getProperty("java.class.path"),
                 RunInGuest.class.getName()));

@@ -36,6 +36,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -92,7 +93,8 @@ class RdmaMigrationInGuest {
                         directory.resolve("target-journal"),
                         Optional.empty(),
                         false,
-                        TransportWish.AUTO),
+                        TransportWish.AUTO,
+                        Set.of()),
                 rdma());
         target.start();
         source = new SourceService(
