@@ -3,6 +3,8 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.history.HistoryCommand;
+import io.ppmr.cli.history.ShowCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -34,6 +36,8 @@ import picocli.CommandLine.Spec;
             TargetCommand.class,
             MigrateCommand.class,
             StatusCommand.class,
+            HistoryCommand.class,
+            ShowCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
             KeygenCommand.class,
