@@ -6,6 +6,8 @@ import io.ppmr.cli.demo.DemoCommand;
 import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
+import io.ppmr.cli.history.HistoryCommand;
+import io.ppmr.cli.history.ShowCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -38,6 +40,8 @@ import picocli.CommandLine.Spec;
             MigrateCommand.class,
             CancelCommand.class,
             StatusCommand.class,
+            HistoryCommand.class,
+            ShowCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
             DoctorCommand.class,

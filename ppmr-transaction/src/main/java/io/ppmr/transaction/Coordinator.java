@@ -53,8 +53,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.Heard);
     }
 
-    /** A message came. */
+    /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
     public void heard(String participant, TransactionMessage message, long now) {
+        if (fencing.contains(participant)) {
+            // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
+            return;
+        }
         on(new CoordinatorEvent.Heard(participant, message), now);
     }
 

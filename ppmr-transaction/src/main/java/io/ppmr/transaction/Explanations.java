@@ -120,9 +120,6 @@ final class Explanations {
         if (!state.isFirst()) {
             return held + "the first target, " + state.participants().get(0) + ", can take over";
         }
-        if (state.fencing()) {
-            return held + "the fence command runs";
-        }
         return held
                 + (fence ? "the fence has not proved it off; " : "there is no fence command to prove it off; ")
                 + "`ppmr resolve " + state.migrationId() + " --commit --source-is-off` takes over";

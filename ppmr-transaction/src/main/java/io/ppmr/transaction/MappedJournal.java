@@ -19,8 +19,8 @@ import java.util.stream.Stream;
 
 /**
  * The journal of a service in a memory-mapped file that is only ever added to; docs/transaction.md, "The journal". A
- * full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every record of an
- * open migration, and how each migration ended that has ended lately, since another node may still ask.
+ * full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every record of
+ * an open migration, and how each migration ended that has ended lately, since another node may still ask.
  *
  * <p>One for each service, which holds a lock on {@code NAME.lock}. Any thread.
  */

@@ -19,6 +19,10 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private long lostNs = NEVER;
 
     private boolean windowUsed;
+    /** The promise, or the fence command's time, is over; the source has to show that it lives. */
+    private boolean promiseOver;
+
+    private boolean fenceOver;
     private long promiseEndNs = NEVER;
     private long fenceEndNs = NEVER;
 
@@ -49,6 +53,9 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
         // A clock of an earlier boot says nothing; the window then counts as past.
         windowUsed = lostNs > now || fenceEndNs != NEVER;
+        // A boot that is over has ended its copies, its promises and its fence commands.
+        promiseEndNs = promiseEndNs == NEVER ? NEVER : Math.min(promiseEndNs, now + promiseNs(now + window()));
+        fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + window());
         if (lostNs > now) {
             lostNs = now;
         }
@@ -64,14 +71,36 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         take(() -> ParticipantRules.apply(state, event), message);
     }
 
-    /** A message of the coordinator, on a link on which both sides have spoken. */
+    /**
+     * A message of the coordinator, on the link that is up. Not to be called for what comes late on a link that is down
+     * or was dropped.
+     */
     public void heard(TransactionMessage message, long now) {
-        linkUp(now);
-        on(new ParticipantEvent.Heard(message), now);
+        nowNs = now;
+        if (!linked && !isStale()) {
+            linkUp(now);
+        }
+        if (linked) {
+            heardNs = now;
+            on(new ParticipantEvent.Heard(message), now);
+        }
+    }
+
+    /** A sign of life on the link that is up. */
+    public void alive(long now) {
+        heardNs = now;
     }
 
     /** A message of another participant. */
     public void heardPeer(String participant, TransactionMessage message, long now) {
+        if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
+            // Who promises counts as still held: the source may be shot on it.
+            String gone = ports.copiesHeld();
+            if (!gone.isEmpty()) {
+                say("no promise is given to " + participant + ", since the copies here are not held: " + gone);
+                return;
+            }
+        }
         on(new ParticipantEvent.HeardPeer(participant, message, now), now);
     }
 
@@ -81,20 +110,37 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, heardNs), now);
     }
 
-    /** The source is spoken with. To be called for whatever is heard of it, heartbeats too. */
+    /** A new link to the source is up: both sides have just proved on it that they are alive. */
     public void linkUp(long now) {
         nowNs = now;
         heardNs = now;
-        if (!linked) {
-            linked = true;
-            lostNs = NEVER;
-            windowUsed = false;
-            on(new ParticipantEvent.SourceBack(), now);
+        linked = true;
+        lostNs = NEVER;
+        windowUsed = false;
+        if (promiseOver) {
+            promiseOver = false;
+            on(new ParticipantEvent.PromiseOver(), now);
         }
+        if (fenceOver) {
+            fenceOver = false;
+            on(new ParticipantEvent.FenceEnded(false), now);
+        }
+        on(new ParticipantEvent.SourceBack(), now);
+    }
+
+    /** Whether words of the source may be older than a fence that may have shot it. */
+    private boolean isStale() {
+        return promiseOver || fenceOver;
+    }
+
+    private void dropLink() {
+        ports.dropSourceLink();
+        linkDown(nowNs);
     }
 
     /** The link to the source is lost. */
     public void linkDown(long now) {
+        nowNs = now;
         if (linked) {
             linked = false;
             lostNs = now;
@@ -102,14 +148,20 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
     }
 
-    /** The fence command has ended. */
+    /** The fence command has ended. {@code off}: it proves the source off. */
     public void fenceEnded(boolean off, long now) {
+        nowNs = now;
         fenceEndNs = NEVER;
-        on(new ParticipantEvent.FenceEnded(off), now);
-        if (!off) {
-            String text = held();
-            say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
+        if (off) {
+            fenceOver = false;
+            on(new ParticipantEvent.FenceEnded(true), now);
+            return;
         }
+        // It may have shot all the same: the source is believed again on a new link only.
+        fenceOver = true;
+        dropLink();
+        String text = held();
+        say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
     /** What {@link #resolve} would do, in words. */
@@ -163,7 +215,12 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     private void startFence() {
         fenceEndNs = state.round();
-        if (!ports.fenceSource(source, fenceEndNs)) {
+        String gone = ports.copiesHeld();
+        if (!gone.isEmpty()) {
+            say("the source is not fenced, since the copies here are not held any more: " + gone);
+        }
+        if (!gone.isEmpty() || !ports.fenceSource(source, fenceEndNs)) {
+            fenceEndNs = NEVER;
             takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
         }
     }
@@ -186,22 +243,18 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     void timers() {
         if (nowNs >= promiseEndNs) {
             promiseEndNs = NEVER;
-            on(new ParticipantEvent.PromiseOver(), nowNs);
+            promiseOver = true;
+            dropLink();
         }
         if (nowNs >= windowOpenNs()) {
             windowUsed = true;
             long endNs = lostNs + times.fenceWindowNs();
-            String gone = ports.copiesHeld();
-            if (gone.isEmpty()) {
-                on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), nowNs);
-            } else {
-                say("the source is not fenced, since the copies here are not held any more: " + gone);
-            }
+            on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), nowNs);
         }
         if (state.round() != 0 && !state.fencing() && nowNs >= state.round()) {
             on(new ParticipantEvent.FenceWindowOver(), nowNs);
         }
-        if (state.fencing() && nowNs - times.silenceLimitNs() >= fenceEndNs) {
+        if (state.fencing() && !fenceOver && nowNs - times.silenceLimitNs() >= fenceEndNs) {
             // The command has had its time, and this service may have been restarted since it was started.
             fenceEnded(false, nowNs);
         }
@@ -219,6 +272,10 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         return mayFence ? lostNs + times.fenceDelayNs() : NEVER;
     }
 
+    private long window() {
+        return times.fenceWindowNs();
+    }
+
     /** The rest of the window and a quarter more, for clocks that do not run alike. */
     private long promiseNs(long endNs) {
         long leftNs = Math.max(0, endNs - nowNs) + times.silenceLimitNs();
@@ -231,7 +288,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         if (state.round() != 0 && !state.fencing()) {
             nextNs = Math.min(nextNs, state.round());
         }
-        if (state.fencing() && fenceEndNs != NEVER) {
+        if (state.fencing() && !fenceOver && fenceEndNs != NEVER) {
             nextNs = Math.min(nextNs, fenceEndNs + times.silenceLimitNs());
         }
         return nextNs;

@@ -32,6 +32,12 @@ public interface ParticipantPorts {
      */
     boolean fenceSource(String source, long untilNs);
 
+    /**
+     * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The source
+     * connects again if it lives; then {@link Participant#linkUp} is called.
+     */
+    void dropSourceLink();
+
     /** Runs the reconnect hook. Its failure is logged and reported, nothing else. */
     void reconnect(List<String> participants);
 

@@ -102,6 +102,8 @@ public final class ParticipantRules {
         }
         if (message instanceof TransactionMessage.Confirm) {
             return switch (state.phase()) {
+                // The source was restarted: the rest of the image never comes.
+                case PREPARING -> rollBack(state, "the source was restarted before the vote", false);
                 case PREPARED -> Transition.of(state, new Effect.ProveCopies());
                 case COMMITTED -> Transition.of(state, committed(state));
                 case ROLLED_BACK -> Transition.of(state, rolledBack(state, state.attempt()));
