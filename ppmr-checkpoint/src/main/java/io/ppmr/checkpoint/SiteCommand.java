@@ -47,8 +47,8 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
         }
         process.output().lines().forEach(line -> LOG.info("{}: {}", name, line));
         if (!ended) {
-            throw new CheckpointException(name + " has not ended within " + deadline + " and was ended: "
-                    + String.join(" ", words));
+            throw new CheckpointException(
+                    name + " has not ended within " + deadline + " and was ended: " + String.join(" ", words));
         }
         if (process.exitCode().orElseThrow() != 0) {
             throw new CheckpointException(process.describeEnd(Path.of("/nonexistent")));

@@ -60,11 +60,7 @@ final class TargetCommand implements Callable<Integer> {
             throws IOException, InterruptedException {
         ControlRequests requests = new TargetRequests(() -> status(service));
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
-            ProcessSignals.on(
-                    "USR1",
-                    () -> LOG.info(
-                            "state: {}",
-                            doing(service).orElse("idle")));
+            ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
             service.onChange(signs::changed);
             signs.ready(service::complaint, () -> doing(service));

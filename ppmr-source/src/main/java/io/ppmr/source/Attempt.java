@@ -85,14 +85,12 @@ final class Attempt {
      *
      * @param heard told what the targets say from then on, and that one is lost, on other threads
      */
-    NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard)
-            throws InterruptedException {
+    NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
         for (int place = 0; place < sessions.size(); place++) {
             int from = place;
             try {
-                String refusal =
-                        sessions.get(place)
-                                .begin(job, migrationId, record, cancellation, event -> heard.accept(new Heard(from, event)));
+                String refusal = sessions.get(place)
+                        .begin(job, migrationId, record, cancellation, event -> heard.accept(new Heard(from, event)));
                 if (refusal != null) {
                     return new NotTaken(place, true, refusal);
                 }

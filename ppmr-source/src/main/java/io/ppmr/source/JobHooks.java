@@ -65,9 +65,7 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
         Map<String, String> environment = new HashMap<>();
         environment.put("PPMR_MIGRATION", migrationId);
         environment.put("PPMR_JOB", job.name());
-        environment.put(
-                "PPMR_RANKS",
-                job.ranks().stream().map(String::valueOf).collect(Collectors.joining(" ")));
+        environment.put("PPMR_RANKS", job.ranks().stream().map(String::valueOf).collect(Collectors.joining(" ")));
         return environment;
     }
 

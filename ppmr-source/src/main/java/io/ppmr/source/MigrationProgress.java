@@ -1,6 +1,5 @@
 package io.ppmr.source;
 
-
 /**
  * How far a migration is.
  *

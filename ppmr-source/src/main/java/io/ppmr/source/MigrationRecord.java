@@ -126,9 +126,8 @@ final class MigrationRecord {
     }
 
     MigrationReport report(Outcome outcome, String reason) {
-        boolean measured = lastWrittenNs != 0
-                && !legs.isEmpty()
-                && legs.values().stream().allMatch(leg -> leg.transfer != null);
+        boolean measured =
+                lastWrittenNs != 0 && !legs.isEmpty() && legs.values().stream().allMatch(leg -> leg.transfer != null);
         return new MigrationReport(
                 id,
                 checkpointer,

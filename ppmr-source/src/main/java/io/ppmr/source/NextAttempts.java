@@ -48,9 +48,7 @@ final class NextAttempts {
 
     /** Why the migration has come to nothing, with all who were passed over. */
     String reason(String last) {
-        return begun == 0 && passedOver.size() > 1
-                ? "no spare node takes it: " + String.join("; ", passedOver)
-                : last;
+        return begun == 0 && passedOver.size() > 1 ? "no spare node takes it: " + String.join("; ", passedOver) : last;
     }
 
     /**

@@ -81,13 +81,11 @@ final class OriginalRanks {
     }
 
     private static NamedProcess named(ProcessIdentity process) {
-        return new NamedProcess(
-                process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
+        return new NamedProcess(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
     }
 
     private static ProcessIdentity identity(NamedProcess process) {
-        return new ProcessIdentity(
-                process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
+        return new ProcessIdentity(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
     }
 
     /** The root process of each rank. */

@@ -92,8 +92,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         this.cancellation = cancellation;
         this.programs = programs;
         this.workDirectory = settings.workDirectory().resolve("hooks-" + id);
-        this.voices = new Voices(
-                settings, (participant, event) -> heard.add(new Attempt.Heard(placeOf(participant), event)));
+        this.voices =
+                new Voices(settings, (participant, event) -> heard.add(new Attempt.Heard(placeOf(participant), event)));
     }
 
     /** An earlier run of the service has come as far as this attempt. */
@@ -301,7 +301,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     public void reconnect() {
         record.step(Step.RECONNECT);
         Map<Integer, String> moved = new HashMap<>();
-        plan.legs().forEach(leg -> leg.ranks().forEach(rank -> moved.put(rank, leg.target().getHostString())));
+        plan.legs().forEach(leg -> leg.ranks()
+                .forEach(rank -> moved.put(rank, leg.target().getHostString())));
         try {
             JobHooks.reconnect(id, job, moved, workDirectory, programs);
         } catch (IOException | CheckpointException e) {

@@ -136,8 +136,8 @@ final class SourceMigration {
             cancellation.cancel("the source's service ends");
         }
         duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.participant()));
-        duties.takeFenced().ifPresent(fenced ->
-                coordinator.fenceEnded(fenced.participant(), fenced.off(), System.nanoTime()));
+        duties.takeFenced()
+                .ifPresent(fenced -> coordinator.fenceEnded(fenced.participant(), fenced.off(), System.nanoTime()));
         if (!calledOff && cancellation.reason().isPresent()) {
             calledOff = true;
             coordinator.callOff(cancellation.reason().get(), System.nanoTime());

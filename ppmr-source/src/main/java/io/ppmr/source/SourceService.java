@@ -66,10 +66,7 @@ public final class SourceService implements AutoCloseable {
 
     /** A service whose bytes travel over TCP. */
     public SourceService(SourceSettings settings) {
-        this(
-                settings,
-                TransportChoice.tcp(),
-                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+        this(settings, TransportChoice.tcp(), (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
     }
 
     /**
@@ -134,8 +131,8 @@ public final class SourceService implements AutoCloseable {
             String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
         Job job = order.job();
-        MigrationRecord record =
-                new MigrationRecord(id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
+        MigrationRecord record = new MigrationRecord(
+                id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
         OriginalRanks originals;
         JobFacts facts;
         List<InetSocketAddress> targets;
@@ -143,7 +140,9 @@ public final class SourceService implements AutoCloseable {
         try {
             originals = originals(id, job);
             facts = new JobProbe(processes)
-                    .facts(job.checkpointer().name(), List.copyOf(originals.roots().values()));
+                    .facts(
+                            job.checkpointer().name(),
+                            List.copyOf(originals.roots().values()));
             targets = order.targets();
             if (targets.isEmpty()) {
                 List<InetSocketAddress> candidates = settings.spares().candidates();
@@ -168,10 +167,14 @@ public final class SourceService implements AutoCloseable {
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
         SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation);
         if (!running.compareAndSet(null, migration)) {
-            throw new IllegalStateException(
-                    "a migration is under way on this node already: wait for its end");
+            throw new IllegalStateException("a migration is under way on this node already: wait for its end");
         }
-        LOG.info("migration {}: job {}, {} ranks, to {}", id, job.name(), job.ranks().size(), plan.addresses());
+        LOG.info(
+                "migration {}: job {}, {} ranks, to {}",
+                id,
+                job.name(),
+                job.ranks().size(),
+                plan.addresses());
         note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), String.join(" ", plan.addresses())));
         List<PlannedRank> planned = plan.legs().stream()
                 .flatMap(leg -> originals.planned(leg).stream())
@@ -192,8 +195,8 @@ public final class SourceService implements AutoCloseable {
     }
 
     private void start(SourceMigration migration, Runnable begin) {
-        Thread thread = new Thread(
-                () -> migration.run(begin, () -> running.compareAndSet(migration, null)), "ppmr-migration");
+        Thread thread =
+                new Thread(() -> migration.run(begin, () -> running.compareAndSet(migration, null)), "ppmr-migration");
         thread.setDaemon(true);
         thread.start();
     }
@@ -215,7 +218,8 @@ public final class SourceService implements AutoCloseable {
             ControlMessage.Introduce introduction = new ControlMessage.Introduce(node.facts(), facts);
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
-                sessions.add(new SourceSession(settings, pool, claims, view, plan, place, transports, introduction, id, number));
+                sessions.add(new SourceSession(
+                        settings, pool, claims, view, plan, place, transports, introduction, id, number));
             }
             return new Attempt(
                     number,
@@ -251,7 +255,8 @@ public final class SourceService implements AutoCloseable {
                 recover(id, records);
             } catch (CheckpointException e) {
                 throw new IOException(
-                        "migration " + id + ", which the journal knows as open, cannot be taken up: " + e.getMessage(), e);
+                        "migration " + id + ", which the journal knows as open, cannot be taken up: " + e.getMessage(),
+                        e);
             }
         }
     }

@@ -23,10 +23,37 @@ final class ArchitectureRules {
             Map.entry("doctor", List.of("protocol", "checkpoint")),
             Map.entry("transaction", List.of("protocol")),
             Map.entry("transport", List.of("protocol", "bufferpool")),
-            Map.entry("source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
-            Map.entry("target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
-            Map.entry("cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
-            Map.entry("bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")));
+            Map.entry(
+                    "source",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "target",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "cli",
+                    List.of(
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction")),
+            Map.entry(
+                    "bench",
+                    List.of(
+                            "cli",
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction")));
 
     private ArchitectureRules() {}
 

@@ -216,8 +216,8 @@ final class Conversations {
         }
         return WireMessages.fromWire(1, message)
                 .map(TransactionMessage::migrationId)
-                .orElseThrow(() ->
-                        new IOException(message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing"));
+                .orElseThrow(() -> new IOException(
+                        message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing"));
     }
 
     private void begin(

@@ -31,8 +31,8 @@ final class CopiedRanks {
         CopiedRanks copies = new CopiedRanks(migrationId);
         for (PlannedRank rank : recorded) {
             List<ProcessIdentity> processes = rank.processes().stream()
-                    .map(name -> new ProcessIdentity(
-                            name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
+                    .map(name ->
+                            new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
                     .toList();
             copies.add(HeldProcesses.recorded(rank.rank(), processes, programs));
         }

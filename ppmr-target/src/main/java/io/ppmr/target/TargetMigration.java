@@ -97,7 +97,8 @@ final class TargetMigration implements ParticipantPorts {
     }
 
     /** What restores the ranks of an attempt that begins. */
-    Restoration restoration(ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
+    Restoration restoration(
+            ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
         copies = new CopiedRanks(id);
         return new Restoration(begin, checkpointer, transfer, settings, directory, copies);
     }
@@ -139,8 +140,7 @@ final class TargetMigration implements ParticipantPorts {
         attempt = from.attempt();
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
-        participant.heard(
-                new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
+        participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
         goOn();
     }
 
@@ -200,7 +200,7 @@ final class TargetMigration implements ParticipantPorts {
     private void hearNow(Heard heard) {
         if (heard instanceof Heard.FromSource said) {
             link = said.link();
-                if (said.message() instanceof ControlMessage.Failed failed) {
+            if (said.message() instanceof ControlMessage.Failed failed) {
                 fail("the source fails: " + failed.reason());
             } else {
                 WireMessages.fromWire(said.link().attempt(), said.message())

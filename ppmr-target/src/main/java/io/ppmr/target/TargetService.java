@@ -90,7 +90,14 @@ public final class TargetService implements AutoCloseable {
                 settings.transfer());
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
-                settings, transports, introduction, NativePrograms.fromSystemProperty(), journal, view, metrics, berths);
+                settings,
+                transports,
+                introduction,
+                NativePrograms.fromSystemProperty(),
+                journal,
+                view,
+                metrics,
+                berths);
         conversations.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
         conversations.listener(listener);

@@ -38,8 +38,7 @@ public final class WireMessages {
             return Optional.of(new ControlMessage.RolledBack(id, back.reason()));
         }
         if (message instanceof TransactionMessage.Ask ask) {
-            return Optional.of(
-                    new ControlMessage.Ask(id, ask.round(), TimeUnit.NANOSECONDS.toMillis(ask.promiseNs())));
+            return Optional.of(new ControlMessage.Ask(id, ask.round(), TimeUnit.NANOSECONDS.toMillis(ask.promiseNs())));
         }
         if (message instanceof TransactionMessage.TakeOver) {
             return Optional.of(new ControlMessage.TakeOver(id));

@@ -208,7 +208,8 @@ public record SourceConfig(
                 }
                 jobs.put(
                         name,
-                        new PlannedJob(jobUser, checkpointer, ranks(section), others(section), hooks(section, jobUser)));
+                        new PlannedJob(
+                                jobUser, checkpointer, ranks(section), others(section), hooks(section, jobUser)));
             });
             return jobs;
         }

@@ -10,14 +10,14 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.source.Job;
+import io.ppmr.source.JobHooks;
+import io.ppmr.source.JobNotes;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
-import io.ppmr.source.SpareNodes;
-import io.ppmr.source.TransactionSettings;
-import io.ppmr.source.JobNotes;
-import io.ppmr.source.JobHooks;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
@@ -35,9 +35,9 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
@@ -109,8 +109,7 @@ class RdmaMigrationInGuest {
                         LONG,
                         LONG,
                         SILENCE,
-                        new TransactionSettings(
-                                directory.resolve("source-journal"), LONG, 1, Optional.empty())),
+                        new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
                 rdma(),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
         source.start();
