@@ -8,6 +8,7 @@ import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -74,6 +75,11 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+        this(directory, options, TransportChoice.tcp(), TransportChoice.tcp());
+    }
+
+    ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
+            throws IOException, InterruptedException {
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
@@ -86,19 +92,22 @@ final class ServicePair implements AutoCloseable {
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
                         false),
-                options.pullers);
+                options.pullers,
+                targetChoice);
         target.start();
-        source = new SourceService(new SourceSettings(
-                Files.createDirectory(directory.resolve("source")),
-                Files.createDirectory(directory.resolve("source-work")),
-                options.sourcePool,
-                options.sourceKey,
-                target.address(),
-                2,
-                Duration.ofSeconds(5),
-                Duration.ofMinutes(5),
-                Duration.ofSeconds(20),
-                Duration.ofSeconds(10)));
+        source = new SourceService(
+                new SourceSettings(
+                        Files.createDirectory(directory.resolve("source")),
+                        Files.createDirectory(directory.resolve("source-work")),
+                        options.sourcePool,
+                        options.sourceKey,
+                        target.address(),
+                        2,
+                        Duration.ofSeconds(5),
+                        Duration.ofMinutes(5),
+                        Duration.ofSeconds(20),
+                        Duration.ofSeconds(10)),
+                sourceChoice);
         try {
             source.start();
         } catch (IOException e) {

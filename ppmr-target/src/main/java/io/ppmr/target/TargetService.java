@@ -79,7 +79,8 @@ public final class TargetService implements AutoCloseable {
         this(settings, pullers, TransportChoice.tcp());
     }
 
-    private TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice) {
+    /** As above, for what goes over TCP. */
+    public TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice) {
         this.settings = settings;
         this.laneChunks = laneChunks(settings.pool());
         this.pool = new BufferPool(settings.pool().plus(laneChunks));
