@@ -109,10 +109,10 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
             out.writeLong(m.stagedBytes());
         } else if (message instanceof ControlMessage.Offer m) {
-            out.writeByte((byte) 20).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
+            out.writeByte((byte) 40).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
             writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Attached m) {
-            out.writeByte((byte) 21).writeByte((byte) (m.direct() ? 1 : 0));
+            out.writeByte((byte) 41).writeByte((byte) (m.direct() ? 1 : 0));
             out.writeLong(m.address()).writeLong(m.key());
             writeTexts(out, m.digest(), m.reason());
         } else {
@@ -156,8 +156,8 @@ public final class ControlMessageCodec {
             case 13 -> new ControlMessage.RolledBack(text(in));
             case 14 -> new ControlMessage.Failed(text(in));
             case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
-            case 20 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
-            case 21 ->
+            case 40 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
+            case 41 ->
                 new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };

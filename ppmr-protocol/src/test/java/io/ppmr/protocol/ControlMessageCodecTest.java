@@ -30,10 +30,10 @@ class ControlMessageCodecTest {
                         new ControlMessage.Begin("m-1", "job", "criu", 131072, 2, 1000, 100, List.of(0, 1), 3),
                         "01 03 6d2d31 03 6a6f62 04 63726975 00000200 02000000 e8030000 64000000"
                                 + " 02000000 00000000 01000000 03000000"),
-                Arguments.of(new ControlMessage.Offer(true, 4660, "ok"), "14 01 34120000 02 6f6b"),
+                Arguments.of(new ControlMessage.Offer(true, 4660, "ok"), "28 01 34120000 02 6f6b"),
                 Arguments.of(
                         new ControlMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
-                        "15 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
+                        "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(new ControlMessage.Accept(0x1122334455667788L), "02 8877665544332211"),
                 Arguments.of(new ControlMessage.Refuse("busy"), "03 04 62757379"),
                 Arguments.of(
