@@ -15,16 +15,22 @@ import java.util.Map;
  */
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */
-    static final Map<String, List<String>> MAY_USE = Map.of(
-            "protocol", List.of(),
-            "bufferpool", List.of(),
-            "fuse", List.of(),
-            "checkpoint", List.of(),
-            "transaction", List.of(),
-            "transport", List.of("protocol", "bufferpool"),
-            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),
-            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "transaction"),
-            "cli",
+    static final Map<String, List<String>> MAY_USE = Map.ofEntries(
+            Map.entry("protocol", List.of()),
+            Map.entry("bufferpool", List.of()),
+            Map.entry("fuse", List.of()),
+            Map.entry("checkpoint", List.of()),
+            Map.entry("doctor", List.of("protocol", "checkpoint")),
+            Map.entry("transaction", List.of("protocol")),
+            Map.entry("transport", List.of("protocol", "bufferpool")),
+            Map.entry(
+                    "source",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "target",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "cli",
                     List.of(
                             "source",
                             "target",
@@ -33,8 +39,10 @@ final class ArchitectureRules {
                             "bufferpool",
                             "fuse",
                             "checkpoint",
-                            "transaction"),
-            "bench",
+                            "doctor",
+                            "transaction")),
+            Map.entry(
+                    "bench",
                     List.of(
                             "cli",
                             "source",
@@ -44,7 +52,8 @@ final class ArchitectureRules {
                             "bufferpool",
                             "fuse",
                             "checkpoint",
-                            "transaction"));
+                            "doctor",
+                            "transaction")));
 
     private ArchitectureRules() {}
 

@@ -302,9 +302,10 @@ public final class CoordinatorRules {
         return switch (state.phase()) {
             case COMMITTING -> carryOutCommit(state, new ArrayList<>());
             // If the originals are gone the copies are what is left, and may be about to be taken over.
-            case ROLLING_BACK -> originals == Originals.DEAD && !state.byOperator()
-                    ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
-                    : sendAndSeeWhetherLetGo(state, new ArrayList<>());
+            case ROLLING_BACK ->
+                originals == Originals.DEAD && !state.byOperator()
+                        ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
+                        : sendAndSeeWhetherLetGo(state, new ArrayList<>());
             case PREPARING -> recoverUndecided(state.failed("the source's service was restarted"), originals);
             default -> Transition.of(state);
         };

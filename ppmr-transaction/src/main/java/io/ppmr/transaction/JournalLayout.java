@@ -91,6 +91,7 @@ final class JournalLayout {
         return offset + FRAME_BYTES + (file.getInt(offset) + 7) / 8 * 8;
     }
 
+    @SuppressWarnings("ByteBufferBackingArray")
     private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
         if (offset + FRAME_BYTES + PREFIX_BYTES > file.capacity()) {
             return null;

@@ -25,6 +25,9 @@ import java.util.stream.Stream;
  * <p>One for each service, which holds a lock on {@code NAME.lock}. Any thread.
  */
 public final class MappedJournal implements TransactionJournal {
+    /** The journal's name in its folder. */
+    public static final String FILE_NAME = "journal";
+
     private static final long FILE_BYTES = 4L * 1024 * 1024;
     private static final Duration KEEP_ENDS = Duration.ofDays(30);
     private static final int KEEP_FILES = 16;
@@ -44,6 +47,12 @@ public final class MappedJournal implements TransactionJournal {
         this.lockChannel = lockChannel;
         this.entries = entries;
         this.file = file;
+    }
+
+    /** Opens the journal in a folder of its own; both are made if they are missing. */
+    public static MappedJournal in(Path folder) throws IOException {
+        Files.createDirectories(folder);
+        return open(folder.resolve(FILE_NAME));
     }
 
     /**

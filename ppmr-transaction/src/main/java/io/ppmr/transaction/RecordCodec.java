@@ -75,7 +75,7 @@ final class RecordCodec {
         } else if (value instanceof Boolean flag) {
             out.writeBoolean(flag);
         } else if (value instanceof Outcome outcome) {
-            out.writeByte(outcome.ordinal());
+            out.writeBoolean(outcome == Outcome.COMMITTED);
         } else if (value instanceof List<?> list) {
             out.writeInt(list.size());
             for (Object element : list) {
@@ -125,11 +125,7 @@ final class RecordCodec {
             return in.readBoolean();
         }
         if (type == Outcome.class) {
-            int ordinal = in.readByte();
-            if (ordinal < 0 || ordinal >= Outcome.values().length) {
-                throw new IOException("no outcome: " + ordinal);
-            }
-            return Outcome.values()[ordinal];
+            return in.readBoolean() ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
         }
         String generic = component.getGenericType().getTypeName();
         int count = in.readInt();

@@ -162,7 +162,8 @@ class MappedJournalTest {
     void shouldRefuseASecondProcessByName() throws Exception {
         try (MappedJournal journal = open()) {
             journal.append(ONE);
-            String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+            String java =
+                    Path.of(System.getProperty("java.home"), "bin", "java").toString();
             Process other = new ProcessBuilder(
                             java, "-cp", System.getProperty("java.class.path"), Opener.class.getName(), "" + path())
                     .redirectErrorStream(true)

@@ -149,7 +149,8 @@ final class ModelActions {
 
     private void images(CoordinatorState state) {
         for (int target = 0; target < 2 && state.phase() == CoordinatorState.Phase.PREPARING; target++) {
-            if ((from.alive >> target & 1) != 0 && !state.member(name(target + 1)).sealed()) {
+            if ((from.alive >> target & 1) != 0
+                    && !state.member(name(target + 1)).sealed()) {
                 ModelWorld held = from.copy();
                 held.held |= 1 << target;
                 event(held, "image complete", 0, new CoordinatorEvent.ImageComplete(name(target + 1), List.of()), true);

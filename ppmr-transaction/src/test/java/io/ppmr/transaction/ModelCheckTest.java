@@ -112,15 +112,14 @@ class ModelCheckTest {
     void shouldFindWhatIsWrongWhenASyncIsForgotten(
             String record, int crashes, int source, int failures, int links, int windows, int resolves)
             throws ClassNotFoundException {
-        Class<? extends TransactionRecord> type = Class.forName(TransactionRecord.class.getName() + "$" + record)
-                .asSubclass(TransactionRecord.class);
-        ModelBudget budget = new ModelBudget(
-                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0);
+        Class<? extends TransactionRecord> type =
+                Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
+        ModelBudget budget =
+                new ModelBudget("forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0);
         finds(budget, ModelVariant.REAL, type);
     }
 
-    private static void finds(
-            ModelBudget budget, ModelVariant variant, Class<? extends TransactionRecord> notSynced) {
+    private static void finds(ModelBudget budget, ModelVariant variant, Class<? extends TransactionRecord> notSynced) {
         ModelSearch search = new ModelSearch(budget, variant, notSynced, true, SLOTS_LOG);
         search.run();
         assertNotNull(search.problem(), () -> "nothing was found in " + search.states() + " states");

@@ -110,8 +110,8 @@ final class ModelMachine {
     void crash(ModelWorld world, int node) {
         Journal journal = journals.get(world.journal[node]);
         world.state[node] = -1;
-        world.journal[node] = journals.of(
-                new Journal(List.copyOf(journal.records().subList(0, journal.synced())), journal.synced()));
+        world.journal[node] =
+                journals.of(new Journal(List.copyOf(journal.records().subList(0, journal.synced())), journal.synced()));
     }
 
     /** The number of an event. */
@@ -283,7 +283,9 @@ final class ModelMachine {
         int size = journal.records().size();
         return record instanceof TransactionRecord.SourceLost
                 || (lasting && journal.records().contains(record))
-                || (size > 0 && journal.synced() == size && journal.records().get(size - 1).equals(record));
+                || (size > 0
+                        && journal.synced() == size
+                        && journal.records().get(size - 1).equals(record));
     }
 
     private void requireLetGo(ModelWorld world, int attempt) {
@@ -315,8 +317,7 @@ final class ModelMachine {
         boolean ended = false;
         for (int target = 0; target < 2; target++) {
             int copy = world.copy[target];
-            ended |= world.ran && (copy == ModelWorld.NONE || copy == ModelWorld.RESTORING)
-                    && !world.isOff(target + 1);
+            ended |= world.ran && (copy == ModelWorld.NONE || copy == ModelWorld.RESTORING) && !world.isOff(target + 1);
         }
         if (committed && ended) {
             violation = "half of the copies run";

@@ -27,15 +27,13 @@ final class ModelTexts {
 
     static TransactionRecord without(TransactionRecord record) {
         if (record instanceof TransactionRecord.RollBackDecided back) {
-            return new TransactionRecord.RollBackDecided(
-                    back.migrationId(), back.attempt(), "", back.byOperator());
+            return new TransactionRecord.RollBackDecided(back.migrationId(), back.attempt(), "", back.byOperator());
         }
         if (record instanceof TransactionRecord.Broken broken) {
             return new TransactionRecord.Broken(broken.migrationId(), broken.attempt(), "");
         }
         if (record instanceof TransactionRecord.RolledBackHere back) {
-            return new TransactionRecord.RolledBackHere(
-                    back.migrationId(), back.attempt(), "", back.decidedHere());
+            return new TransactionRecord.RolledBackHere(back.migrationId(), back.attempt(), "", back.decidedHere());
         }
         if (record instanceof TransactionRecord.Done done) {
             return new TransactionRecord.Done(done.migrationId(), done.attempt(), done.outcome(), "");

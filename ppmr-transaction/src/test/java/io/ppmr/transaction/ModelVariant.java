@@ -21,14 +21,17 @@ enum ModelVariant {
         boolean vote = event instanceof CoordinatorEvent.Heard heard
                 && heard.message() instanceof TransactionMessage.Prepared
                 && state.phase() == Phase.PREPARING;
-        if (this == COMMIT_BEFORE_ALL_VOTES && vote && real.state().members().stream().anyMatch(Member::voted)) {
+        if (this == COMMIT_BEFORE_ALL_VOTES
+                && vote
+                && real.state().members().stream().anyMatch(Member::voted)) {
             return commitNow(state);
         }
         if (this == SKIP_LAST_ROUND && vote && real.state().phase() == Phase.CONFIRMING) {
             return commitNow(real.state());
         }
         boolean decided = state.phase() != Phase.ROLLING_BACK && real.state().phase() == Phase.ROLLING_BACK;
-        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO && !real.state().next().isEmpty())
+        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO
+                        && !real.state().next().isEmpty())
                 || this == CONTINUE_BEFORE_ANSWERS;
         if (decided && letGoAtOnce) {
             CoordinatorState all = real.state().withEach(member -> member.withAnswer(false));
@@ -45,8 +48,8 @@ enum ModelVariant {
 
     private static Transition<CoordinatorState> commitNow(CoordinatorState state) {
         String last = state.members().get(0).name();
-        CoordinatorState confirmed =
-                state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(!member.name().equals(last)));
+        CoordinatorState confirmed = state.in(Phase.CONFIRMING)
+                .withEach(member -> member.withConfirmed(!member.name().equals(last)));
         return CoordinatorRules.apply(
                 confirmed,
                 new CoordinatorEvent.Heard(
@@ -59,7 +62,9 @@ enum ModelVariant {
         if (this == TAKE_OVER_WITHOUT_FENCE && fence) {
             return join(real, ParticipantRules.apply(real.state(), new ParticipantEvent.FenceEnded(true)));
         }
-        if (this == FENCE_WITHOUT_PROMISES && event instanceof ParticipantEvent.FenceDue && real.state().round() != 0) {
+        if (this == FENCE_WITHOUT_PROMISES
+                && event instanceof ParticipantEvent.FenceDue
+                && real.state().round() != 0) {
             return new Transition<>(real.state().withFencing(true), List.of(new Effect.FenceSource()));
         }
         return real;

@@ -25,6 +25,7 @@ final class ModelWorld {
     int off;
     /** Bit of a target: its fence window is open; its fence command runs. */
     int window;
+
     int fencing;
     int windowsUsed;
     boolean continued;
@@ -92,10 +93,7 @@ final class ModelWorld {
     void encode(long[] key) {
         key[0] = said0;
         key[1] = said1;
-        key[2] = (state[0] + 1)
-                | (long) journal[0] << 16
-                | (long) (state[1] + 1) << 32
-                | (long) journal[1] << 48;
+        key[2] = (state[0] + 1) | (long) journal[0] << 16 | (long) (state[1] + 1) << 32 | (long) journal[1] << 48;
         key[3] = (state[2] + 1) | (long) journal[2] << 16 | (long) budget << 32;
         long bits = alive | held << 2 | copy[0] << 4 | copy[1] << 7 | whole << 10 | off << 14 | window << 17;
         bits |= fencing << 19 | windowsUsed << 21 | losses << 25;

@@ -169,11 +169,13 @@ final class SimCluster {
                 });
             }
         });
-        world.clock.after(world.between(0, 3), () -> target.post(participant -> {
-            if (link[index] <= was + 1) {
-                participant.linkDown(world.clock.nowNs);
-            }
-        }));
+        world.clock.after(
+                world.between(0, 3),
+                () -> target.post(participant -> {
+                    if (link[index] <= was + 1) {
+                        participant.linkDown(world.clock.nowNs);
+                    }
+                }));
         reconnectLater(target);
     }
 
@@ -222,9 +224,7 @@ final class SimCluster {
     }
 
     void toSource(SimTarget from, TransactionMessage message) {
-        travel(
-                from.index,
-                () -> source.post(coordinator -> coordinator.heard(from.name, message, world.clock.nowNs)));
+        travel(from.index, () -> source.post(coordinator -> coordinator.heard(from.name, message, world.clock.nowNs)));
     }
 
     void toTarget(int index, TransactionMessage message) {

@@ -163,7 +163,8 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
 
     @Override
     boolean isOver() {
-        return off || (driver != null && (driver.state().isOver() || driver.state().attempt() == 0));
+        return off
+                || (driver != null && (driver.state().isOver() || driver.state().attempt() == 0));
     }
 
     @Override

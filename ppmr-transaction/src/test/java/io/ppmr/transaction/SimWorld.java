@@ -102,8 +102,7 @@ final class SimWorld {
     }
 
     private boolean allVoted() {
-        return !participants.isEmpty()
-                && participants.stream().allMatch(name -> voted[index(name)]);
+        return !participants.isEmpty() && participants.stream().allMatch(name -> voted[index(name)]);
     }
 
     void targetLost(int target, boolean shot) {
@@ -171,8 +170,6 @@ final class SimWorld {
             require(!(running && alive[rank]), "an original lives while a copy runs");
         }
         require(!half, "half of the copies run");
-        require(
-                originals() != Originals.DEAD || whole || excused,
-                "no copy is left, and no case is named for it");
+        require(originals() != Originals.DEAD || whole || excused, "no copy is left, and no case is named for it");
     }
 }

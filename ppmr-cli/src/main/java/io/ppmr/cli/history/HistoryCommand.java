@@ -21,7 +21,11 @@ public final class HistoryCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--journal", paramLabel = "FILE", required = true, description = "the source's or a target's journal")
+    @Option(
+            names = "--journal",
+            paramLabel = "FILE",
+            required = true,
+            description = "the source's or a target's journal")
     private Path journal;
 
     @Option(names = "--json", description = "write JSON")

@@ -153,7 +153,8 @@ public record MigrationHistory(
         long endMs = endMs(step);
         List<long[]> others = all.stream()
                 .filter(other -> !other.step().equals(step.step()) && other.attempt() == step.attempt())
-                .map(other -> new long[] {Math.max(step.startEpochMs(), other.startEpochMs()), Math.min(endMs, endMs(other))})
+                .map(other ->
+                        new long[] {Math.max(step.startEpochMs(), other.startEpochMs()), Math.min(endMs, endMs(other))})
                 .filter(span -> span[1] > span[0])
                 .sorted((one, other) -> Long.compare(one[0], other[0]))
                 .toList();

@@ -26,7 +26,11 @@ public final class ShowCommand implements Callable<Integer> {
     @Parameters(paramLabel = "ID", description = "the migration, as in `ppmr history`")
     private String id;
 
-    @Option(names = "--journal", paramLabel = "FILE", required = true, description = "the source's or a target's journal")
+    @Option(
+            names = "--journal",
+            paramLabel = "FILE",
+            required = true,
+            description = "the source's or a target's journal")
     private Path journal;
 
     @Option(names = "--json", description = "write JSON")

@@ -70,7 +70,8 @@ final class Wording {
 
     static void whole(MigrationHistory one, PrintWriter out) {
         out.println("migration  " + one.id() + " (" + one.side() + "'s journal)");
-        out.println("asked by   " + (one.who().isEmpty() ? "-" : one.who()) + (one.job().isEmpty() ? "" : ", job " + one.job())
+        out.println("asked by   " + (one.who().isEmpty() ? "-" : one.who())
+                + (one.job().isEmpty() ? "" : ", job " + one.job())
                 + (one.what().isEmpty() ? "" : ", " + one.what()));
         out.println("from, to   " + time(one.startedEpochMs()) + ", "
                 + (one.endedEpochMs() == 0 ? "not over" : time(one.endedEpochMs())));
@@ -93,9 +94,14 @@ final class Wording {
                     seconds(step.overlapMs())));
         }
         for (MigrationHistory.Event event : one.events()) {
-            out.println(
-                    String.format(Locale.ROOT, "%-23s  %d %-16s %s", time(event.atEpochMs()), event.attempt(), event.name(), event.detail())
-                            .stripTrailing());
+            out.println(String.format(
+                            Locale.ROOT,
+                            "%-23s  %d %-16s %s",
+                            time(event.atEpochMs()),
+                            event.attempt(),
+                            event.name(),
+                            event.detail())
+                    .stripTrailing());
         }
     }
 }

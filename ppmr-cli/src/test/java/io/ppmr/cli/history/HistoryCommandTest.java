@@ -74,7 +74,8 @@ class HistoryCommandTest {
 
     @Test
     void shouldWriteTheSameAsJson() throws IOException {
-        JsonNode one = new ObjectMapper().readTree(run(new ShowCommand(), "m1", "--json", "--journal", path.toString()));
+        JsonNode one =
+                new ObjectMapper().readTree(run(new ShowCommand(), "m1", "--json", "--journal", path.toString()));
         assertEquals("COMMITTED", one.get("outcome").asText());
         assertEquals("uid 1000", one.get("who").asText());
         assertEquals(1500, one.get("steps").get(0).get("overlapMs").asLong());
