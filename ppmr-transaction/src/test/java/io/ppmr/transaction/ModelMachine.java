@@ -307,8 +307,8 @@ final class ModelMachine {
     /** What must hold always. */
     void check(ModelWorld world) {
         boolean running = world.copy[0] == ModelWorld.RUNNING || world.copy[1] == ModelWorld.RUNNING;
-        if (running && (world.alive & ~world.held) != 0) {
-            violation = "an original and a copy run at once";
+        if (running && world.alive != 0) {
+            violation = "an original lives while a copy runs";
         }
         if (running && world.continued) {
             violation = "a copy runs after the originals have gone on";
