@@ -8,6 +8,8 @@ final class ModelActions {
     /** Takes what can happen. */
     interface Sink {
         /**
+         * A state that may follow.
+         *
          * @param good it is no failure, and would happen some time if no failure follows
          */
         void next(ModelWorld world, String label, Object detail, boolean good);
@@ -302,11 +304,11 @@ final class ModelActions {
         if (from.isUp(0)) {
             shots();
         }
-        int any = 7 << 3 * ModelBudget.SOURCE
-                | 7 << 3 * ModelBudget.TARGET
-                | 7 << 3 * ModelBudget.ORIGINAL
-                | 7 << 3 * ModelBudget.COPY
-                | 7 << 3 * ModelBudget.REBOOT;
+        int any = (7 << (3 * ModelBudget.SOURCE))
+                | (7 << (3 * ModelBudget.TARGET))
+                | (7 << (3 * ModelBudget.ORIGINAL))
+                | (7 << (3 * ModelBudget.COPY))
+                | (7 << (3 * ModelBudget.REBOOT));
         if ((from.budget & any) == 0) {
             return;
         }
