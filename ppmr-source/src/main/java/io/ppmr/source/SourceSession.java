@@ -99,7 +99,8 @@ final class SourceSession {
         List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
         agent = new SessionAgent(link, claims, events::add);
         agent.start();
-        link.send(introduction);
+        // Its clock now, when everything is connected: the target compares it with its own.
+        link.send(new ControlMessage.Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
