@@ -15,7 +15,9 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there. */
+/**
+ * Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there.
+ */
 @Timeout(value = 1000, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SystemdIT {
     private static final Logger LOG = LoggerFactory.getLogger(SystemdIT.class);
