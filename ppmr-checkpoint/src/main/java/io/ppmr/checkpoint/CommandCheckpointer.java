@@ -87,10 +87,10 @@ final class CommandCheckpointer implements Checkpointer {
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(),
                 tool,
+                Optional.empty(),
                 new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log")),
                 task.deadline(),
-                kit.timing(),
-                kit.signals());
+                kit);
     }
 
     @Override

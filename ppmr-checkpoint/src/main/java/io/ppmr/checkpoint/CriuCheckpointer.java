@@ -171,10 +171,10 @@ final class CriuCheckpointer implements Checkpointer {
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(),
                 tool,
+                Optional.empty(),
                 new CheckpointSteps(task, kit, originals, log),
                 task.deadline(),
-                kit.timing(),
-                kit.signals());
+                kit);
     }
 
     @Override

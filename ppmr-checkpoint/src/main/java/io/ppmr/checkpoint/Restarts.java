@@ -25,6 +25,11 @@ final class Restarts {
             throw e;
         }
         return RunningCommand.watch(
-                "restart of rank " + task.rank(), tool, steps, task.deadline(), kit.timing(), kit.signals());
+                "restart of rank " + task.rank(),
+                tool,
+                namespace.map(RankNamespace::init),
+                steps,
+                task.deadline(),
+                kit);
     }
 }

@@ -4,6 +4,8 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
 import io.ppmr.cli.doctor.DoctorCommand;
+import io.ppmr.cli.history.HistoryCommand;
+import io.ppmr.cli.history.ShowCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
 import java.io.IOException;
@@ -36,7 +38,10 @@ import picocli.CommandLine.Spec;
             SourceCommand.class,
             TargetCommand.class,
             MigrateCommand.class,
+            CancelCommand.class,
             StatusCommand.class,
+            HistoryCommand.class,
+            ShowCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
             DoctorCommand.class,

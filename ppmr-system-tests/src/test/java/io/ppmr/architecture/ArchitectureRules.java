@@ -15,17 +15,34 @@ import java.util.Map;
  */
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */
-    static final Map<String, List<String>> MAY_USE = Map.of(
-            "protocol", List.of(),
-            "bufferpool", List.of(),
-            "fuse", List.of(),
-            "checkpoint", List.of(),
-            "doctor", List.of("protocol", "checkpoint"),
-            "transport", List.of("protocol", "bufferpool"),
-            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
-            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
-            "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor"),
-            "bench",
+    static final Map<String, List<String>> MAY_USE = Map.ofEntries(
+            Map.entry("protocol", List.of()),
+            Map.entry("bufferpool", List.of()),
+            Map.entry("fuse", List.of()),
+            Map.entry("checkpoint", List.of()),
+            Map.entry("doctor", List.of("protocol", "checkpoint")),
+            Map.entry("transaction", List.of("protocol")),
+            Map.entry("transport", List.of("protocol", "bufferpool")),
+            Map.entry(
+                    "source",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "target",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "cli",
+                    List.of(
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction")),
+            Map.entry(
+                    "bench",
                     List.of(
                             "cli",
                             "source",
@@ -35,7 +52,8 @@ final class ArchitectureRules {
                             "bufferpool",
                             "fuse",
                             "checkpoint",
-                            "doctor"));
+                            "doctor",
+                            "transaction")));
 
     private ArchitectureRules() {}
 

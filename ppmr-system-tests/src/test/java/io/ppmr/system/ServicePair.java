@@ -6,10 +6,13 @@ import io.ppmr.doctor.NodeProbe;
 import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -20,6 +23,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -100,7 +104,11 @@ final class ServicePair implements AutoCloseable {
                         options.restores,
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
+                        2,
+                        directory.resolve("target-journal"),
+                        Optional.empty(),
                         false,
+                        TransportWish.TCP,
                         Set.of()),
                 options.pullers,
                 () -> targetIs.apply(probe.facts()));
@@ -110,12 +118,14 @@ final class ServicePair implements AutoCloseable {
                 Files.createDirectory(directory.resolve("source-work")),
                 options.sourcePool,
                 options.sourceKey,
-                target.address(),
+                SpareNodes.of(target.address()),
                 2,
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),
                 Duration.ofSeconds(20),
-                Duration.ofSeconds(10)));
+                Duration.ofSeconds(10),
+                new TransactionSettings(
+                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())));
         try {
             source.start();
         } catch (IOException e) {

@@ -38,7 +38,7 @@ final class Introduction {
     }
 
     /** What a source said would come, and what was found against it. */
-    record Heard(JobFacts job, List<Finding> findings) {}
+    record Visitor(JobFacts job, List<Finding> findings) {}
 
     /** The facts of this node as it is. */
     static NodeFactsSource probe(TargetSettings settings) {
@@ -50,7 +50,7 @@ final class Introduction {
     }
 
     /** Answers, if that was an introduction, and gives the answer. */
-    Optional<Heard> answer(SessionEvent first, ControlLink link) throws IOException {
+    Optional<Visitor> answer(SessionEvent first, ControlLink link) throws IOException {
         if (!(first instanceof SessionEvent.Said said) || !(said.message() instanceof Introduce introduce)) {
             return Optional.empty();
         }
@@ -73,7 +73,7 @@ final class Introduction {
             }
         }
         link.send(new Introduced(here, findings));
-        return Optional.of(new Heard(introduce.job(), findings));
+        return Optional.of(new Visitor(introduce.job(), findings));
     }
 
     private static List<Finding> tool(JobFacts job, NodeFacts here) {
@@ -95,7 +95,7 @@ final class Introduction {
     }
 
     /** Every reason against a migration, out of the introduction before it. */
-    List<String> reasonsAgainst(Begin begin, Optional<Heard> heard) {
+    List<String> reasonsAgainst(Begin begin, Optional<Visitor> heard) {
         if (heard.isEmpty()) {
             return List.of("the source has not said what it is: install the same release on both nodes");
         }

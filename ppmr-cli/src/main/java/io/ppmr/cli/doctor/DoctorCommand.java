@@ -106,7 +106,7 @@ public final class DoctorCommand implements Callable<Integer> {
         }
         Map<String, Checkpointer> tools = ConfiguredCheckpointers.load(config);
         if (TargetConfig.isTarget(config)) {
-            TargetSettings target = TargetConfig.load(config);
+            TargetSettings target = TargetConfig.load(config).settings();
             NodeCheck.Wanted wanted = new NodeCheck.Wanted(
                     target.pool().poolBytes(),
                     target.workDirectory(),
