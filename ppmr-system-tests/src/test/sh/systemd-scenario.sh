@@ -38,7 +38,7 @@ require_job() {
     await 60 "the job goes on after: $1" job_runs
     seen "the job goes on after: $1"
 }
-under_way() { property ppmr-source StatusText | grep -q 'is under way' || moved; }
+under_way() { property ppmr-source StatusText | grep -q 'is under way\|being migrated' || moved; }
 # From the sources, as ./ppmr install does once it has built them.
 install_tree() {
     env PPMR_HOME="$home" "$java" -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
