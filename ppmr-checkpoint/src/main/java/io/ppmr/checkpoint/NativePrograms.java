@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify} and {@code ppmr-rank-init}. Each one's
- * source says what it does and what its exit status means.
+ * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify} and
+ * {@code ppmr-rank-init}. Each one's source says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
