@@ -3,6 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.slurm.SlurmRunCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -37,6 +38,7 @@ import picocli.CommandLine.Spec;
             ConfigCommand.class,
             CheckpointersCommand.class,
             KeygenCommand.class,
+            SlurmRunCommand.class,
             DemoCommand.class
         })
 public final class Main implements Runnable {

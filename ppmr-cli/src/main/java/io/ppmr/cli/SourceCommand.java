@@ -8,6 +8,7 @@ import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -44,7 +45,9 @@ final class SourceCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         SourceConfig configuration = SourceConfig.load(config);
-        boolean armed = !noTrigger && configuration.triggerJob().isPresent();
+        boolean armed = !noTrigger
+                && (configuration.triggerJob().isPresent()
+                        || configuration.announced().taken());
         if (armed) {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
@@ -54,7 +57,13 @@ final class SourceCommand implements Callable<Integer> {
         Migrations migrations;
         try (SourceService service = new SourceService(configuration.settings())) {
             service.start();
-            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
+            migrations = new Migrations(
+                    configuration.jobs(),
+                    configuration.triggerJob(),
+                    service::migrate,
+                    configuration.announced(),
+                    configuration.announced().prepare(),
+                    target(configuration));
             serve(configuration, migrations, armed, run);
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
@@ -75,11 +84,22 @@ final class SourceCommand implements Callable<Integer> {
             LOG.info(
                     "commands at {}; {}",
                     control.path(),
-                    armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+                    armed
+                            ? "SIGUSR2 moves "
+                                    + configuration
+                                            .triggerJob()
+                                            .map(job -> "job " + job)
+                                            .orElse("the announced job")
+                            : "SIGUSR2 moves none");
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
         }
+    }
+
+    private static String target(SourceConfig configuration) {
+        InetSocketAddress address = configuration.settings().target();
+        return address.getHostString() + ":" + address.getPort();
     }
 
     private static void trigger(Migrations migrations) {

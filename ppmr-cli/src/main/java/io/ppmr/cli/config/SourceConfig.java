@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
@@ -24,9 +25,14 @@ import java.util.Set;
  * @param controlSocket where {@code ppmr migrate} reaches it
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the signal moves, if it moves one
+ * @param announced those that users announce while the service runs
  */
 public record SourceConfig(
-        SourceSettings settings, Path controlSocket, Map<String, ConfiguredJob> jobs, Optional<String> triggerJob) {
+        SourceSettings settings,
+        Path controlSocket,
+        Map<String, ConfiguredJob> jobs,
+        Optional<String> triggerJob,
+        AnnouncedJobs announced) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -69,6 +75,7 @@ public record SourceConfig(
             Path mount = top.get(CommonKeys.MOUNT);
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
             Path control = top.get(SourceKeys.CONTROL_SOCKET);
+            Path announcements = top.get(SourceKeys.ANNOUNCEMENTS);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
@@ -98,7 +105,8 @@ public record SourceConfig(
                     name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
             SourceSettings settings = new SourceSettings(
                     mount, work, pool, key, address, connections, connect, checkpoint, decision, silence);
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger));
+            AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), announced);
         }
 
         private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}

@@ -17,6 +17,10 @@ public final class SourceKeys {
             "the Unix socket that ppmr migrate and ppmr status talk to");
     public static final ConfigKey<String> TRIGGER_JOB = ConfigKey.optional(
             "trigger_job", ValueTypes.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
+    public static final ConfigKey<Path> ANNOUNCEMENTS = ConfigKey.optional(
+            "announcements",
+            ValueTypes.PATH,
+            "a directory in which users announce their jobs (Slurm); without it none are taken");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -27,7 +31,8 @@ public final class SourceKeys {
                     CONTROL_SOCKET,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
-                    TRIGGER_JOB));
+                    TRIGGER_JOB,
+                    ANNOUNCEMENTS));
 
     public static final ConfigKey<InetSocketAddress> ADDRESS =
             ConfigKey.required("address", ValueTypes.ADDRESS, "where the spare node's target listens");

@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The source's control socket. Who may use it: root and the service's own user, by the socket's mode 0600 and by
- * SO_PEERCRED of unix(7). One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
+ * SO_PEERCRED of unix(7). Where users announce jobs the mode is 0666, and a user may have a job of their own moved. One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
  * once.
  */
 public final class ControlServer implements AutoCloseable {
@@ -56,7 +56,8 @@ public final class ControlServer implements AutoCloseable {
         server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         try {
             server.bind(UnixDomainSocketAddress.of(socket));
-            Files.setPosixFilePermissions(socket, PosixFilePermissions.fromString("rw-------"));
+            String mode = migrations.servesUsers() ? "rw-rw-rw-" : "rw-------";
+            Files.setPosixFilePermissions(socket, PosixFilePermissions.fromString(mode));
             ownUser = Files.getOwner(socket).getName();
         } catch (IOException e) {
             server.close();
@@ -116,12 +117,12 @@ public final class ControlServer implements AutoCloseable {
                 LineChannel lines = new LineChannel(channel)) {
             UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
             String user = peer.user().getName();
-            if (!user.equals("root") && !user.equals("0") && !user.equals(ownUser)) {
-                LOG.warn("control socket: user {} is turned away", user);
-                say(lines, ControlProtocol.ERROR, "user " + user + " may not control this service: become root");
+            boolean trusted = user.equals("root") || user.equals("0") || user.equals(ownUser);
+            if (!trusted && !migrations.servesUsers()) {
+                turnAway(lines, user);
                 return;
             }
-            answer(lines, lines.readLine(REQUEST_LIMIT));
+            answer(lines, lines.readLine(REQUEST_LIMIT), trusted ? null : user);
         } catch (IOException e) {
             LOG.info("control connection: {}", e.getMessage());
         } catch (InterruptedException e) {
@@ -131,12 +132,24 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    private void answer(LineChannel lines, String line) throws IOException, InterruptedException {
+    private void turnAway(LineChannel lines, String user) throws IOException {
+        LOG.warn("control socket: user {} is turned away", user);
+        say(lines, ControlProtocol.ERROR, "user " + user + " may not control this service: become root");
+    }
+
+    /** @param stranger the user who asks, if it is not one who may control the service */
+    private void answer(LineChannel lines, String line, String stranger) throws IOException, InterruptedException {
         JsonNode request;
         try {
             request = protocol.parse(line);
         } catch (IOException e) {
             say(lines, ControlProtocol.ERROR, e.getMessage());
+            return;
+        }
+        boolean ownJob = request.path(ControlProtocol.REQUEST).asText().equals(ControlProtocol.MIGRATE)
+                && migrations.isOwnedBy(request.path(ControlProtocol.JOB).asText(), stranger);
+        if (stranger != null && !ownJob) {
+            turnAway(lines, stranger);
             return;
         }
         switch (request.path(ControlProtocol.REQUEST).asText()) {

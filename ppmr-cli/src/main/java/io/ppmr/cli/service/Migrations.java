@@ -1,11 +1,14 @@
 package io.ppmr.cli.service;
 
+import io.ppmr.cli.announce.AnnouncedJobs;
+import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.source.Job;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -30,16 +33,50 @@ public final class Migrations {
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
     private final Mover mover;
+    private final AnnouncedJobs announced;
+    private final MoveRecords records;
+    private final String target;
     private final List<Consumer<MigrationEvent>> watchers = new CopyOnWriteArrayList<>();
     private Thread running;
     private String runningJob;
     private boolean closed;
     private volatile MigrationProgress latest;
 
+    /** Those of a source that takes no announced jobs. */
     public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, Mover mover) {
+        this(jobs, triggerJob, mover, AnnouncedJobs.none(), new MoveRecords(Optional.empty()), "");
+    }
+
+    /**
+     * @param jobs those of the configuration, by name
+     * @param triggerJob the one that the signal moves; without it, the signal moves the one that is announced
+     * @param announced those that users announce
+     * @param records where is written what becomes of those
+     * @param target where they go, for the records
+     */
+    public Migrations(
+            Map<String, ConfiguredJob> jobs,
+            Optional<String> triggerJob,
+            Mover mover,
+            AnnouncedJobs announced,
+            MoveRecords records,
+            String target) {
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.mover = mover;
+        this.announced = announced;
+        this.records = records;
+        this.target = target;
+    }
+
+    /** Whether a user may have a job moved that is not the service's own or root. */
+    public boolean isOwnedBy(String job, String user) {
+        return !jobs.containsKey(job) && announced.isOwnedBy(job, user);
+    }
+
+    /** Whether users other than the service's own and root have jobs here. */
+    public boolean servesUsers() {
+        return announced.taken();
     }
 
     /**
@@ -102,30 +139,40 @@ public final class Migrations {
     }
 
     private ConfiguredJob job(String name) throws RefusedException {
-        if (name == null && triggerJob.isEmpty()) {
-            throw new RefusedException(
-                    "no job is named, and the configuration names no trigger_job: known are " + known());
-        }
-        ConfiguredJob job = jobs.get(name == null ? triggerJob.get() : name);
+        String wanted = name == null ? triggered() : name;
+        ConfiguredJob job = jobs.get(wanted);
         if (job == null) {
-            throw new RefusedException("there is no job '" + name + "' in the configuration: known are " + known());
+            job = announced.find(wanted).orElse(null);
+        }
+        if (job == null) {
+            throw new RefusedException("there is no job '" + wanted + "'"
+                    + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
+                    + known());
         }
         return job;
     }
 
+    private String triggered() throws RefusedException {
+        List<String> names = triggerJob.isPresent() ? List.of(triggerJob.get()) : announced.names();
+        if (names.size() != 1) {
+            throw new RefusedException("no job is named, and "
+                    + (names.isEmpty()
+                            ? "the configuration names no trigger_job: known are " + known()
+                            : "several are announced: " + String.join(", ", names)));
+        }
+        return names.get(0);
+    }
+
     private String known() {
-        return jobs.isEmpty()
-                ? "none"
-                : String.join(", ", jobs.keySet().stream().sorted().toList());
+        List<String> names = new ArrayList<>(jobs.keySet().stream().sorted().toList());
+        names.addAll(announced.names());
+        return names.isEmpty() ? "none" : String.join(", ", names);
     }
 
     private void run(ConfiguredJob job) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(mover.migrate(job.resolve(), progress -> {
-                latest = progress;
-                tell(new MigrationEvent.Going(progress));
-            }));
+            last = new MigrationEvent.Ended(move(job));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new MigrationEvent.Failed(e.getMessage());
@@ -138,6 +185,27 @@ public final class Migrations {
         } finally {
             MigrationEvent event = last;
             takeWatchers().forEach(watcher -> watcher.accept(event));
+        }
+    }
+
+    private MigrationReport move(ConfiguredJob job) throws IOException, InterruptedException {
+        boolean recorded = !jobs.containsKey(job.name());
+        MigrationReport report = null;
+        try {
+            if (recorded) {
+                records.begin(job.name());
+            }
+            report = mover.migrate(job.resolve(), progress -> {
+                latest = progress;
+                tell(new MigrationEvent.Going(progress));
+            });
+            return report;
+        } finally {
+            if (recorded && report != null) {
+                records.end(job.name(), report, target);
+            } else if (recorded) {
+                records.fail(job.name());
+            }
         }
     }
 
