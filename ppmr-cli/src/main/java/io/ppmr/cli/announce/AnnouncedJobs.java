@@ -29,8 +29,8 @@ import org.tomlj.Toml;
 import org.tomlj.TomlParseResult;
 
 /**
- * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job, made
- * by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
+ * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job,
+ * made by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
  * (proc(5), field 22, so that a stale file names nobody else's process) and its checkpointer.
  *
  * <p>A user can have no more moved than the user's own: the job's user is the folder's owner, the files must be that

@@ -18,10 +18,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What became of jobs that were announced, a file each in a directory that only the service writes and everybody reads:
+ * What became of jobs that were announced, a file each in a directory that only the service writes and all may read:
  * whoever waits for a rank's process learns there that it has not died but moved. The first line is {@code underway},
- * {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed}; after it, a
- * line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them.
+ * {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed}; after it,
+ * a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them.
  *
  * <p>Used by the thread of the migration. A record that cannot be written is logged: the migration matters more.
  */

@@ -27,8 +27,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The source's control socket. Who may use it: root and the service's own user, by the socket's mode 0600 and by
- * SO_PEERCRED of unix(7). Where users announce jobs the mode is 0666, and a user may have a job of their own moved. One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
- * once.
+ * SO_PEERCRED of unix(7). Where users announce jobs the mode is 0666, and a user may have a job of their own moved. One
+ * thread accepts, one serves each connection, for one request; at most {@value #MOST} at once.
  */
 public final class ControlServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);

@@ -55,7 +55,7 @@ sealed interface RankLine {
 
     /** The form of the lines. */
     final class Lines {
-        private static final Pattern WORDS = Pattern.compile("ppmr-rank (\\d{1,9}) ([a-z]+)( .*)?");
+        private static final Pattern WORDS = Pattern.compile("ppmr-rank (\\d{1,9}) ([a-z]+)(| .*)");
 
         private Lines() {}
     }

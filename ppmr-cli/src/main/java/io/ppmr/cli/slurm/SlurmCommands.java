@@ -29,8 +29,8 @@ record SlurmCommands(Allocation allocation, Path task, JavaCommand java, Options
     }
 
     /**
-     * The ranks. The step goes on when a node of it fails (--no-kill), when a task ends before the others (--wait=0) and
-     * when one ends with another status than 0, unless the user's options say otherwise.
+     * The ranks. Unless the user's options say otherwise, the step goes on when a node of it fails (--no-kill), when a
+     * task ends before the others (--wait=0), and when one ends with another status than 0.
      */
     List<String> ranks() {
         List<String> words = new ArrayList<>(List.of(

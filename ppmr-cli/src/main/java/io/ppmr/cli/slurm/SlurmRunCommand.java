@@ -19,9 +19,10 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "slurm-run",
         description = {
-            "Inside a Slurm batch script, run in the background: starts PROGRAM as the job's ranks with srun, on all nodes"
-                    + " of the allocation but the spare ones at its head; moves the ranks of a node that is set to drain,"
-                    + " or when it gets SIGUSR2; watches them until they end. docs/slurm.md has the batch script.",
+            "Inside a Slurm batch script, run in the background: starts PROGRAM as the job's ranks with srun, on all"
+                    + " nodes of the allocation but the spare ones at its head; moves the ranks of a node that is set"
+                    + " to drain, or when it gets SIGUSR2; watches them until they end. The batch script:"
+                    + " docs/slurm.md.",
             "Exit code: the highest of the ranks'; 2 for a wrong command line."
         },
         mixinStandardHelpOptions = true)

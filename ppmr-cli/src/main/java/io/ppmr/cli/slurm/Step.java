@@ -93,6 +93,7 @@ final class Step {
 
     /** Has srun end the step's tasks. */
     void stop() {
-        process.destroy();
+        // Not Process.destroy(), which would close the output that is still being read.
+        process.toHandle().destroy();
     }
 }
