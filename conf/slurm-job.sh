@@ -20,4 +20,4 @@ while [ $again = yes ]; do
     wait "$run"
     status=$?
 done
-exit $status
+exit "$status"

@@ -64,10 +64,10 @@ class SlurmIT {
             cluster.await("end of job " + job, () -> !state().matches("(RUNNING|COMPLETING|RESIZING|PENDING)"));
         }
         // Not RESUME, which also has the controller wait for the node's next sign of life: up to minutes.
-        if (nodeState("n1").startsWith("drain")) {
+        if (nodeState("n1").endsWith("DRAIN")) {
             cluster.slurm("scontrol", "update", "NodeName=n1", "State=UNDRAIN");
         }
-        cluster.await("node that is free again", () -> nodeState("n1").equals("idle"));
+        cluster.await("node that is free again", () -> nodeState("n1").equals("IDLE"));
     }
 
     /** Submits the documented script, with this test's program and paths, and waits until its ranks compute. */
@@ -121,8 +121,9 @@ class SlurmIT {
         return field("JobState");
     }
 
+    /** Such as IDLE, MIXED+DRAIN. By scontrol, since sinfo may go on to call a node mixed that a job has given back. */
     private static String nodeState(String node) throws IOException, InterruptedException {
-        return cluster.slurm("sinfo", "--noheader", "--Node", "--nodes=" + node, "--format=%T");
+        return cluster.slurm("scontrol", "--oneliner", "show", "node", node).replaceAll("(?s).* State=(\\S+) .*", "$1");
     }
 
     private void awaitMoved() throws Exception {
@@ -190,7 +191,7 @@ class SlurmIT {
         submit("drained", "--drain-check 2", computing());
         cluster.slurm("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test");
         awaitMoved();
-        cluster.await("drained node while the job runs", () -> nodeState("n1").equals("drained"));
+        cluster.await("drained node while the job runs", () -> nodeState("n1").equals("IDLE+DRAIN"));
         assertEquals("RUNNING", state(), batchOutput());
         assertEquals("n0", field("NodeList"));
         assertFinished();
