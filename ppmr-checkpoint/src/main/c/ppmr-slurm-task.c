@@ -1,8 +1,8 @@
 /*
  * ppmr-slurm-task: what srun starts for each rank in place of the rank itself.
  *
- *   ppmr-slurm-task run --announce DIR --checkpointer NAME [--output FILE] [--error FILE] [--doubt-limit SECONDS]
- *                       -- PROGRAM [ARGUMENT...]
+ *   ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]... [--output FILE] [--error FILE]
+ *                       [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]
  *   ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...
  *
  * "run" starts the program so that it can be checkpointed: in a session of its own, /dev/null as its input, files as its
@@ -44,6 +44,7 @@ enum {
     SIGNALLED = 128,
     PATH_BYTES = 4096,
     MAX_PIDS = 1024,
+    MAX_SPARES = 64,
     RECORD_BYTES = 1 << 18,
     RECORD_POLL_MS = 200,
     DEFAULT_DOUBT_S = 600,
@@ -60,8 +61,8 @@ static void die(const char *what)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: ppmr-slurm-task run --announce DIR --checkpointer NAME [--output FILE] [--error FILE]"
-                    " [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]\n"
+    fprintf(stderr, "usage: ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]..."
+                    " [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]\n"
                     "       ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...\n");
     exit(EXIT_NOT_STARTED);
 }
@@ -115,7 +116,9 @@ static struct {
     const char *output;
     const char *error;
     long doubt_s;
-} options = {NULL, NULL, "/dev/null", NULL, DEFAULT_DOUBT_S};
+    const char *spares[MAX_SPARES];
+    int spare_count;
+} options = {.output = "/dev/null", .doubt_s = DEFAULT_DOUBT_S};
 
 static char job_name[128];
 static char job_directory[PATH_BYTES];
@@ -203,6 +206,9 @@ static void announce(pid_t rank)
     if (file != NULL) {
         fprintf(file, "pid = %d\nstart_ticks = %lld\ncheckpointer = \"%s\"\n", rank, start_ticks(rank),
                 options.checkpointer);
+        for (int i = 0; i < options.spare_count; i++)
+            fprintf(file, "%s\"%s\"%s", i == 0 ? "spares = [" : ", ", options.spares[i],
+                    i == options.spare_count - 1 ? "]\n" : "");
         bool written = fclose(file) == 0;
         if (written && rename(part, rank_file) == 0)
             return;
@@ -442,6 +448,12 @@ static int keep_one_of(int argc, char **argv)
     return keep(unknown_exit);
 }
 
+/* Whether it can stand between quotation marks in the announcement. */
+static bool is_word(const char *text)
+{
+    return strpbrk(text, "\"\\\n") == NULL;
+}
+
 int main(int argc, char **argv)
 {
     rank_text = getenv("SLURM_PROCID") == NULL ? "?" : getenv("SLURM_PROCID");
@@ -459,13 +471,15 @@ int main(int argc, char **argv)
             options.output = argv[i + 1];
         else if (strcmp(argv[i], "--error") == 0)
             options.error = argv[i + 1];
+        else if (strcmp(argv[i], "--spare") == 0 && options.spare_count < MAX_SPARES && is_word(argv[i + 1]))
+            options.spares[options.spare_count++] = argv[i + 1];
         else if (strcmp(argv[i], "--doubt-limit") == 0)
             options.doubt_s = number(argv[i + 1], 1, 86400);
         else
             usage();
     }
     if (argc < 2 || strcmp(argv[1], "run") != 0 || i + 1 >= argc || options.announce == NULL
-        || options.checkpointer == NULL || strpbrk(options.checkpointer, "\"\\\n") != NULL)
+        || options.checkpointer == NULL || !is_word(options.checkpointer))
         usage();
     required("SLURM_PROCID");
     return run(argv + i + 1);

@@ -68,6 +68,10 @@ class SlurmTaskIT {
                 folder.resolve("announced").toString(),
                 "--checkpointer",
                 "criu",
+                "--spare",
+                "n0:7411",
+                "--spare",
+                "n2:7411",
                 "--output",
                 "out-%j-%t-%N",
                 "--doubt-limit",
@@ -95,7 +99,7 @@ class SlurmTaskIT {
         Path file = folder.resolve("announced/jobs/slurm-7.0/rank-1");
         assertTrue(Patience.until(SOON, () -> Files.exists(file)));
         String text = Files.readString(file);
-        assertTrue(text.endsWith("\ncheckpointer = \"criu\"\n"), text);
+        assertTrue(text.endsWith("\ncheckpointer = \"criu\"\nspares = [\"n0:7411\", \"n2:7411\"]\n"), text);
         ProcessIdentity rank = table.of(Integer.parseInt(text.replaceAll("(?s)pid = (\\d+)\n.*", "$1")));
         assertTrue(text.contains("\nstart_ticks = " + rank.startTimeTicks() + "\n"), text);
         return rank;

@@ -34,6 +34,7 @@ import picocli.CommandLine.Spec;
             SourceCommand.class,
             TargetCommand.class,
             MigrateCommand.class,
+            CancelCommand.class,
             StatusCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,

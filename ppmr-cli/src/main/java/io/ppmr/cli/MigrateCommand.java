@@ -3,6 +3,7 @@ package io.ppmr.cli;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.cli.control.ControlClient;
+import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.nio.file.Path;
@@ -53,11 +54,12 @@ final class MigrateCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
         try (ControlClient client = new ControlClient(socket.path())) {
-            String started = client.start(job, wait);
+            Migrations.Started started = client.start(job, wait);
             if (!wait) {
-                view.line("the migration of job " + started + " has started");
+                view.line("migration " + started.id() + " of job " + started.job() + " has started");
                 return ExitCode.OK.number();
             }
+            view.line("migration " + started.id() + " of job " + started.job());
             MigrationReport report = client.awaitReport(Duration.ofSeconds(patienceSeconds), view::show);
             view.report(report);
             if (json != null) {

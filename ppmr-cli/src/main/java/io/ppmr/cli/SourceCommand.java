@@ -1,18 +1,24 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlAccess;
+import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import picocli.CommandLine.Command;
@@ -39,7 +45,9 @@ final class SourceCommand implements Callable<Integer> {
     @Option(names = "--config", required = true, paramLabel = "FILE", description = "the source's configuration")
     private Path config;
 
-    @Option(names = "--no-trigger", description = "leave SIGUSR2 alone; ppmr migrate alone starts migrations")
+    @Option(
+            names = "--no-trigger",
+            description = "leave SIGUSR2 and the health command alone; ppmr migrate alone starts migrations")
     private boolean noTrigger;
 
     @Override
@@ -62,8 +70,7 @@ final class SourceCommand implements Callable<Integer> {
                     configuration.triggerJob(),
                     service::migrate,
                     configuration.announced(),
-                    configuration.announced().prepare(),
-                    target(configuration));
+                    configuration.announced().prepare());
             serve(configuration, migrations, armed, run);
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
@@ -76,8 +83,17 @@ final class SourceCommand implements Callable<Integer> {
 
     private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
             throws IOException, InterruptedException {
-        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
-            ProcessSignals.on("USR1", () -> logState(migrations));
+        ControlSettings settings = configuration.control();
+        Optional<HealthTrigger> health = configuration
+                .health()
+                .filter(unused -> !noTrigger)
+                .map(configured -> new HealthTrigger(configured, migrations));
+        Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
+        ControlRequests requests = new SourceRequests(migrations, healthState);
+        ControlAccess access =
+                configuration.announced().taken() ? settings.access().withJobOwners() : settings.access();
+        try (ControlServer control = new ControlServer(settings.socket(), access, requests)) {
+            ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
             }
@@ -94,17 +110,18 @@ final class SourceCommand implements Callable<Integer> {
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+        } finally {
+            health.ifPresent(HealthTrigger::close);
         }
-    }
-
-    private static String target(SourceConfig configuration) {
-        InetSocketAddress address = configuration.settings().target();
-        return address.getHostString() + ":" + address.getPort();
     }
 
     private static void trigger(Migrations migrations) {
         try {
-            LOG.info("SIGUSR2: the migration of job {} starts", migrations.start(null, SourceCommand::ignoreProgress));
+            LOG.info(
+                    "SIGUSR2: the migration of job {} starts",
+                    migrations
+                            .start(null, "SIGUSR2", SourceCommand::ignoreProgress)
+                            .job());
         } catch (RefusedException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }
@@ -114,13 +131,15 @@ final class SourceCommand implements Callable<Integer> {
         LOG.debug("{}", event);
     }
 
-    private static void logState(Migrations migrations) {
+    private static void logState(Migrations migrations, String health) {
+        Migrations.State state = migrations.state();
         LOG.info(
-                "state: {}",
-                migrations
-                        .running()
-                        .map(job -> "job " + job + " is being migrated; "
-                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"));
+                "state: {}; the last migration: {}; health command: {}",
+                state.running()
+                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                                + state.progress().map(Object::toString).orElse("it has just begun"))
+                        .orElse("idle"),
+                state.last().map(ProgressView::summary).orElse("none"),
+                health == null ? "none" : health);
     }
 }

@@ -1,9 +1,15 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.TargetConfig;
+import io.ppmr.cli.control.ControlRequests;
+import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.ControlStatus;
+import io.ppmr.cli.control.TargetRequests;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
@@ -33,12 +39,22 @@ final class TargetCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        TargetSettings settings = TargetConfig.load(config);
+        TargetConfig configuration = TargetConfig.load(config);
+        TargetSettings settings = configuration.settings();
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
         try (TargetService service = new TargetService(settings)) {
             service.start();
+            serve(configuration.control(), service, run);
+        }
+        return ExitCode.OK.number();
+    }
+
+    private void serve(ControlSettings settings, TargetService service, ServiceRun run)
+            throws IOException, InterruptedException {
+        ControlRequests requests = new TargetRequests(() -> status(service));
+        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on(
                     "USR1",
                     () -> LOG.info(
@@ -46,10 +62,15 @@ final class TargetCommand implements Callable<Integer> {
                             service.migration()
                                     .map(id -> "migration " + id + " is under way")
                                     .orElse("idle")));
+            LOG.info("commands at {}", control.path());
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
         }
-        return ExitCode.OK.number();
+    }
+
+    private static ControlStatus status(TargetService service) {
+        String id = service.migration().orElse(null);
+        return new ControlStatus("target", id != null, id, null, null, null, null);
     }
 }

@@ -31,6 +31,7 @@ final class MigrationRecord {
     private ControlMessage.Progress atTarget = new ControlMessage.Progress(0, 0, 0);
     private TransferReport transfer;
     private long clockOffsetNs;
+    private long expectedBytes;
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
 
@@ -52,6 +53,11 @@ final class MigrationRecord {
 
     void sends(LongSupplier bytes) {
         sentBytes = bytes;
+    }
+
+    /** About how many bytes the images will have. */
+    void expects(long bytes) {
+        expectedBytes = bytes;
     }
 
     /**
@@ -108,7 +114,8 @@ final class MigrationRecord {
                 atTarget.arrivedBytes(),
                 atTarget.readBytes(),
                 atTarget.stagedBytes(),
-                seconds(System.nanoTime()));
+                seconds(System.nanoTime()),
+                expectedBytes);
         try {
             watcher.accept(progress);
         } catch (RuntimeException e) {

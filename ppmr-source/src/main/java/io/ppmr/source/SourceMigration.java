@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
@@ -42,9 +43,11 @@ final class SourceMigration {
     private final SourceSession session;
     private final ProcessTable processes;
     private final MigrationRecord journal;
+    private final Cancellation cancellation;
     private final Path workRoot;
     private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
     private final List<HeldRank> originals = new ArrayList<>();
+    private boolean notBegun;
 
     SourceMigration(
             String id,
@@ -52,13 +55,15 @@ final class SourceMigration {
             SourceSettings settings,
             SourceSession session,
             ProcessTable processes,
-            MigrationRecord journal) {
+            MigrationRecord journal,
+            Cancellation cancellation) {
         this.id = id;
         this.job = job;
         this.settings = settings;
         this.session = session;
         this.processes = processes;
         this.journal = journal;
+        this.cancellation = cancellation;
         this.workRoot = settings.workDirectory().resolve(session.directory());
     }
 
@@ -84,13 +89,29 @@ final class SourceMigration {
     /** Everything up to the point where every copy is held; gives why the target refuses, or null. */
     private String prepare() throws IOException, CheckpointException, InterruptedException {
         List<ProcessIdentity> roots = roots();
-        String refusal = session.begin(job, id, journal);
+        cancellation.check();
+        String refusal = begin();
         if (refusal == null) {
+            journal.expects(imageBytes(roots));
             journal.step(Step.CHECKPOINT);
             startCheckpoints(roots);
             awaitPrepared();
         }
         return refusal;
+    }
+
+    private String begin() throws IOException, InterruptedException {
+        try {
+            return session.begin(job, id, journal, cancellation);
+        } catch (IOException e) {
+            notBegun = true;
+            throw e;
+        }
+    }
+
+    /** Whether the target was never reached, so that nothing was done to the originals: another may be asked. */
+    boolean notBegun() {
+        return notBegun;
     }
 
     /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
@@ -121,6 +142,7 @@ final class SourceMigration {
     private void awaitPrepared() throws IOException, CheckpointException, InterruptedException {
         boolean prepared = false;
         while (!prepared) {
+            cancellation.check();
             for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
                 HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
                 if (held != null) {
@@ -167,8 +189,21 @@ final class SourceMigration {
         return false;
     }
 
+    /** About how large the images will be. */
+    private long imageBytes(List<ProcessIdentity> roots) {
+        return roots.stream()
+                .flatMap(root -> processes.tree(root).stream())
+                .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
+                .sum();
+    }
+
     /** The point of no return: from the first original that is ended on, the only way is forward. */
     private MigrationReport commit() {
+        try {
+            cancellation.decide();
+        } catch (IOException e) {
+            return rollBack(e.getMessage());
+        }
         journal.step(Step.COMMIT);
         for (HeldRank original : originals) {
             try {

@@ -14,6 +14,7 @@ import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.tcp.Connector;
 import io.ppmr.transport.tcp.TcpRegionExporter;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -31,9 +32,11 @@ import org.slf4j.LoggerFactory;
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
+    private static final long ACCEPT_SLICE_MS = 100;
     private static final Duration RECONNECT_PAUSE = Duration.ofSeconds(1);
 
     private final SourceSettings settings;
+    private final InetSocketAddress target;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
@@ -51,18 +54,20 @@ final class SourceSession {
 
     SourceSession(
             SourceSettings settings,
+            InetSocketAddress target,
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
             String migrationId,
             int attempt) {
         this.settings = settings;
+        this.target = target;
         this.pool = pool;
         this.claims = claims;
         this.view = view;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt;
-        this.connector = new Connector(settings.target(), settings.authenticator(), settings.connectDeadline());
+        this.connector = new Connector(target, settings.authenticator(), settings.connectDeadline());
     }
 
     String directory() {
@@ -86,7 +91,8 @@ final class SourceSession {
      *
      * @return why the target refuses, or null if it takes it
      */
-    String begin(Job job, String migrationId, MigrationRecord journal) throws IOException, InterruptedException {
+    String begin(Job job, String migrationId, MigrationRecord journal, Cancellation cancellation)
+            throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
@@ -106,17 +112,17 @@ final class SourceSession {
                 job.user().uid(),
                 job.user().gid(),
                 ranks));
-        SessionEvent answer = awaitAnswer();
+        SessionEvent answer = awaitAnswer(cancellation);
         if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + settings.target() + " does not answer: "
+            throw new IOException("target " + target + " does not answer: "
                     + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
         }
         if (said.message() instanceof ControlMessage.Refuse refuse) {
             close();
-            return "target " + settings.target() + " refuses: " + refuse.reason();
+            return "target " + target + " refuses: " + refuse.reason();
         }
         if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + settings.target() + " answers with " + said.message());
+            throw new IOException("target " + target + " answers with " + said.message());
         }
         journal.clock(accept.clockNs(), System.nanoTime());
         show(job, ranks);
@@ -124,12 +130,14 @@ final class SourceSession {
     }
 
     /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer() throws InterruptedException {
+    private SessionEvent awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
-            answer = events.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-        } while (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress);
+            cancellation.check();
+            answer = events.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+        } while ((answer == null && System.nanoTime() - deadlineNs < 0)
+                || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
         return answer;
     }
 

@@ -2,7 +2,6 @@ package io.ppmr.source;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.transport.auth.PeerAuthenticator;
-import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 
@@ -13,7 +12,7 @@ import java.time.Duration;
  * @param workDirectory for the checkpoint commands' own files, outside the mount
  * @param pool size of the pool and its chunks
  * @param authenticator how peers prove themselves
- * @param target where the spare node's service listens
+ * @param spares where the spare nodes' services listen, in the order in which they are asked
  * @param dataConnections how many connections carry bytes
  * @param connectDeadline for each connection and its handshake
  * @param checkpointDeadline how long a checkpoint may take in all
@@ -25,7 +24,7 @@ public record SourceSettings(
         Path workDirectory,
         PoolGeometry pool,
         PeerAuthenticator authenticator,
-        InetSocketAddress target,
+        SpareNodes spares,
         int dataConnections,
         Duration connectDeadline,
         Duration checkpointDeadline,

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
 import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
@@ -93,7 +94,7 @@ final class ServicePair implements AutoCloseable {
                 Files.createDirectory(directory.resolve("source-work")),
                 options.sourcePool,
                 options.sourceKey,
-                target.address(),
+                SpareNodes.of(target.address()),
                 2,
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),

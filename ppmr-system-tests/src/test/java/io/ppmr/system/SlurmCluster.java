@@ -248,8 +248,9 @@ final class SlurmCluster implements AutoCloseable {
                 control_socket = "%1$s/source.sock"
                 announcements = "%1$s/announced"
                 key_file = "%1$s/key"
+                # Nobody listens there: the job names its own spare.
                 [target]
-                address = "%2$s:7411"
+                address = "%2$s:1"
                 %3$s""".formatted(folder, ADDRESS_0, checkpointer));
         service(n0, "target");
         service(n1, "source");

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.RefusedException;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.channels.Channels;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
@@ -23,15 +24,19 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.tomlj.Toml;
+import org.tomlj.TomlArray;
 import org.tomlj.TomlParseResult;
 
 /**
  * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job,
  * made by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
- * (proc(5), field 22, so that a stale file names nobody else's process) and its checkpointer.
+ * (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job has some,
+ * its own spare nodes.
  *
  * <p>A user can have no more moved than the user's own: the job's user is the folder's owner, the files must be that
  * user's, symbolic links are not followed, and the processes are checked when the migration starts. Immutable; for any
@@ -41,6 +46,9 @@ public final class AnnouncedJobs {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
     private static final String NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
     private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
+    private static final Pattern ADDRESS = Pattern.compile("([A-Za-z0-9._-]{1,255}):(\\d{1,5})");
+    private static final int MAX_PORT = 65_535;
+    private static final String SPARES_FORM = "spares must be a list of HOST:PORT";
     private static final int MAX_FILE_BYTES = 4096;
     private static final Set<OpenOption> READING = Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
 
@@ -157,10 +165,11 @@ public final class AnnouncedJobs {
             if (!checkpointers.containsKey(checkpointer)) {
                 throw wrong(folder, "there is no [checkpointers." + checkpointer + "] in this source's configuration");
             }
+            List<InetSocketAddress> spares = ranks.get(0).spares();
             List<ConfiguredJob.RankSource> sources = ranks.stream()
                     .map(rank -> new ConfiguredJob.RankSource(rank.rank(), rank.pid(), null))
                     .toList();
-            return Optional.of(new ConfiguredJob(name, user, checkpointers.get(checkpointer), sources));
+            return Optional.of(new ConfiguredJob(name, user, checkpointers.get(checkpointer), sources, spares));
         } catch (NoSuchFileException e) {
             LOG.debug("no job {} is announced", name, e);
             return Optional.empty();
@@ -169,7 +178,7 @@ public final class AnnouncedJobs {
         }
     }
 
-    private record Announcement(int rank, int pid, String checkpointer) {}
+    private record Announcement(int rank, int pid, String checkpointer, List<InetSocketAddress> spares) {}
 
     private List<Announcement> ranks(Path folder, JobUser user) throws IOException, RefusedException {
         List<Announcement> ranks = new ArrayList<>();
@@ -205,10 +214,28 @@ public final class AnnouncedJobs {
                 || pid > Integer.MAX_VALUE) {
             throw wrong(file, "must hold pid = NUMBER, start_ticks = NUMBER and checkpointer = \"NAME\"");
         }
+        List<InetSocketAddress> spares = spares(file, toml);
         Optional<ProcessIdentity> process =
                 processes.find(pid.intValue()).filter(found -> found.startTimeTicks() == startTicks);
         int rank = Integer.parseInt(file.getFileName().toString().substring("rank-".length()));
-        return process.map(found -> new Announcement(rank, found.pid(), checkpointer));
+        return process.map(found -> new Announcement(rank, found.pid(), checkpointer, spares));
+    }
+
+    /** The job's own spare nodes; a peer that does not hold this node's key gets nothing, whoever named it. */
+    private static List<InetSocketAddress> spares(Path file, TomlParseResult toml) throws RefusedException {
+        List<InetSocketAddress> spares = new ArrayList<>();
+        if (toml.contains("spares") && !toml.isArray("spares")) {
+            throw wrong(file, SPARES_FORM);
+        }
+        TomlArray words = toml.getArrayOrEmpty("spares");
+        for (int i = 0; i < words.size(); i++) {
+            Matcher address = ADDRESS.matcher(String.valueOf(words.get(i)));
+            if (!address.matches() || Integer.parseInt(address.group(2)) > MAX_PORT) {
+                throw wrong(file, SPARES_FORM);
+            }
+            spares.add(InetSocketAddress.createUnresolved(address.group(1), Integer.parseInt(address.group(2))));
+        }
+        return spares;
     }
 
     private static RefusedException wrong(Path path, String what) {

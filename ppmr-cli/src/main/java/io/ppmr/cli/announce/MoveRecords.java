@@ -45,10 +45,11 @@ public final class MoveRecords {
     }
 
     /** It has ended. */
-    public void end(String job, MigrationReport report, String target) {
+    public void end(String job, MigrationReport report) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED
                 || report.outcome() == MigrationReport.Outcome.IN_DOUBT;
-        String first = report.outcome().name().toLowerCase(Locale.ROOT).replace('_', '-') + (gone ? " " + target : "");
+        String first = report.outcome().name().toLowerCase(Locale.ROOT).replace('_', '-')
+                + (gone ? " " + report.target() : "");
         String ranks = report.ranks().stream()
                 .map(rank -> "rank " + rank.rank() + " "
                         + rank.pids().stream().map(String::valueOf).collect(Collectors.joining(",")) + "\n")

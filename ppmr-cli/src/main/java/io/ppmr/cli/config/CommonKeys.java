@@ -12,16 +12,29 @@ public final class CommonKeys {
             "work_directory",
             ValueTypes.PATH,
             "/var/lib/ppmr/work",
-            "where the checkpointer's commands keep their logs; outside the mount, on a local disk");
+            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk");
     public static final ConfigKey<Path> KEY_FILE = ConfigKey.required(
             "key_file",
             ValueTypes.PATH,
             "the key by which the nodes know each other, mode 0600, the same on every node (ppmr keygen)");
     public static final ConfigKey<Duration> SILENCE_LIMIT = ConfigKey.withDefault(
-            "silence_limit", ValueTypes.TIME, "15s", "how long the connected peer may say nothing before it is lost");
+            "silence_limit",
+            ValueTypes.TIME,
+            "15s",
+            "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
 
-    public static final ConfigKey<Long> POOL_SIZE =
-            ConfigKey.withDefault("size", ValueTypes.SIZE, "8m", "memory for chunks; a multiple of the chunk");
+    public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
+            "control_group",
+            ValueTypes.NAME_OR_NUMBER,
+            "a group whose members may use the control socket, beside root and the service's own user");
+    public static final ConfigKey<Boolean> STATUS_FOR_ALL = ConfigKey.withDefault(
+            "status_for_all", ValueTypes.FLAG, false, "whether every user of the node may read the service's status");
+
+    public static final ConfigKey<Long> POOL_SIZE = ConfigKey.withDefault(
+            "size",
+            ValueTypes.SIZE,
+            "8m",
+            "memory for chunks; a multiple of the chunk, at least four, below 2 GiB; the target adds an eighth");
     public static final ConfigKey<Long> POOL_CHUNK = ConfigKey.withDefault(
             "chunk",
             ValueTypes.SIZE,

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.source.Job;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -17,8 +18,10 @@ import java.util.List;
  * @param user whose processes they are
  * @param checkpointer what checkpoints them
  * @param ranks its processes
+ * @param spares the targets that are asked for it, in order; empty for those of the configuration
  */
-public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+public record ConfiguredJob(
+        String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks, List<InetSocketAddress> spares) {
 
     /**
      * Where the PID of a rank's root process is found.
@@ -30,6 +33,12 @@ public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer
 
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
+        spares = List.copyOf(spares);
+    }
+
+    /** One that has no spare nodes of its own. */
+    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+        this(name, user, checkpointer, ranks, List.of());
     }
 
     /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
@@ -39,7 +48,7 @@ public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer
             int pid = rank.pidFile() == null ? rank.pid() : read(rank);
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
-        return new Job(name, user, checkpointer, processes);
+        return new Job(name, user, checkpointer, processes, spares);
     }
 
     private int read(RankSource rank) throws IOException {

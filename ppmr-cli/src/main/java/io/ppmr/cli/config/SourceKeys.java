@@ -14,7 +14,7 @@ public final class SourceKeys {
             "control_socket",
             ValueTypes.PATH,
             "/run/ppmr/source.sock",
-            "the Unix socket that ppmr migrate and ppmr status talk to");
+            "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters");
     public static final ConfigKey<String> TRIGGER_JOB = ConfigKey.optional(
             "trigger_job", ValueTypes.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
     public static final ConfigKey<Path> ANNOUNCEMENTS = ConfigKey.optional(
@@ -29,19 +29,39 @@ public final class SourceKeys {
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
                     CONTROL_SOCKET,
+                    CommonKeys.CONTROL_GROUP,
+                    CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     TRIGGER_JOB,
                     ANNOUNCEMENTS));
 
-    public static final ConfigKey<InetSocketAddress> ADDRESS =
-            ConfigKey.required("address", ValueTypes.ADDRESS, "where the spare node's target listens");
+    public static final ConfigKey<InetSocketAddress> ADDRESS = ConfigKey.optional(
+            "address", ValueTypes.ADDRESS, "where the spare node's target listens, if there is one spare node");
+    public static final ConfigKey<List<InetSocketAddress>> ADDRESSES = ConfigKey.optional(
+            "addresses",
+            ValueTypes.ADDRESSES,
+            "where the targets of several spare nodes listen, in the order in which they are asked; one that cannot be"
+                    + " reached or refuses is passed over. Instead of address");
+    public static final ConfigKey<List<String>> SPARES_COMMAND = ConfigKey.optional(
+            "command",
+            ValueTypes.WORDS,
+            "a command that prints that list when a migration starts, one HOST:PORT a line, words without a shell."
+                    + " Instead of address");
+    public static final ConfigKey<Duration> SPARES_DEADLINE =
+            ConfigKey.withDefault("command_deadline", ValueTypes.TIME, "10s", "how long that command may take");
     public static final ConfigKey<Integer> CONNECTIONS = ConfigKey.withDefault(
-            "connections", ValueTypes.number(1, MAX_CONNECTIONS), 4L, "how many connections carry the bytes");
-    public static final ConfigKey<Duration> CONNECT_DEADLINE =
-            ConfigKey.withDefault("connect_deadline", ValueTypes.TIME, "5s", "for each connection, with its handshake");
-    public static final ConfigSection TARGET =
-            new ConfigSection("target", false, "The spare node.", List.of(ADDRESS, CONNECTIONS, CONNECT_DEADLINE));
+            "connections",
+            ValueTypes.number(1, MAX_CONNECTIONS),
+            4L,
+            "how many connections carry the bytes; control has one of its own");
+    public static final ConfigKey<Duration> CONNECT_DEADLINE = ConfigKey.withDefault(
+            "connect_deadline", ValueTypes.TIME, "5s", "how long making a connection may take, with its handshake");
+    public static final ConfigSection TARGET = new ConfigSection(
+            "target",
+            false,
+            "The spare node, or several.",
+            List.of(ADDRESS, ADDRESSES, SPARES_COMMAND, SPARES_DEADLINE, CONNECTIONS, CONNECT_DEADLINE));
 
     public static final ConfigKey<Duration> CHECKPOINT_DEADLINE = ConfigKey.withDefault(
             "checkpoint_deadline", ValueTypes.TIME, "1h", "how long a checkpoint may take in all");
@@ -53,10 +73,53 @@ public final class SourceKeys {
     public static final ConfigSection MIGRATION = new ConfigSection(
             "migration", false, "Bounds of a migration.", List.of(CHECKPOINT_DEADLINE, DECISION_DEADLINE));
 
+    private static final int MAX_IN_A_ROW = 1000;
+
+    public static final ConfigKey<List<String>> HEALTH = ConfigKey.optional(
+            "health",
+            ValueTypes.WORDS,
+            "a command that is asked again and again: status 0 says that this node is well, 1 to 125 that it is going;"
+                    + " then trigger_job is moved. Words without a shell");
+    public static final ConfigKey<Duration> HEALTH_INTERVAL =
+            ConfigKey.withDefault("health_interval", ValueTypes.TIME, "30s", "between two calls of it");
+    public static final ConfigKey<Duration> HEALTH_DEADLINE = ConfigKey.withDefault(
+            "health_deadline", ValueTypes.TIME, "20s", "how long a call may take; a longer one is killed, not counted");
+    public static final ConfigKey<Integer> HEALTH_FAILURES = ConfigKey.withDefault(
+            "health_failures",
+            ValueTypes.number(1, MAX_IN_A_ROW),
+            3L,
+            "how many calls in a row must say that the node is going before the job is moved");
+    public static final ConfigKey<Integer> HEALTH_RECOVERIES = ConfigKey.withDefault(
+            "health_recoveries",
+            ValueTypes.number(1, MAX_IN_A_ROW),
+            10L,
+            "how many calls in a row must say that it is well, after a job was moved, before one can be moved again");
+    public static final ConfigKey<Duration> HEALTH_REST = ConfigKey.withDefault(
+            "health_rest",
+            ValueTypes.TIME,
+            "10m",
+            "how long after a migration that it started it starts no other, however the first one ended");
+    public static final ConfigKey<Boolean> HEALTH_DRY_RUN = ConfigKey.withDefault(
+            "health_dry_run", ValueTypes.FLAG, false, "only say in the log when a job would be moved");
+    public static final ConfigSection TRIGGERS = new ConfigSection(
+            "triggers",
+            false,
+            "What starts a migration, beside SIGUSR2 and `ppmr migrate`.",
+            List.of(
+                    HEALTH,
+                    HEALTH_INTERVAL,
+                    HEALTH_DEADLINE,
+                    HEALTH_FAILURES,
+                    HEALTH_RECOVERIES,
+                    HEALTH_REST,
+                    HEALTH_DRY_RUN));
+
     public static final ConfigKey<Object> USER =
             ConfigKey.required("user", ValueTypes.NAME_OR_NUMBER, "whose processes they are");
-    public static final ConfigKey<Object> GROUP =
-            ConfigKey.optional("group", ValueTypes.NAME_OR_NUMBER, "their group; without it the user's own");
+    public static final ConfigKey<Object> GROUP = ConfigKey.optional(
+            "group",
+            ValueTypes.NAME_OR_NUMBER,
+            "their group; without it the user's own. Needed where the user is a number that the node does not know");
     public static final ConfigKey<String> CHECKPOINTER =
             ConfigKey.required("checkpointer", ValueTypes.TEXT, "which [checkpointers.NAME] checkpoints them");
     public static final ConfigKey<TomlArray> RANKS =
@@ -75,7 +138,7 @@ public final class SourceKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, CheckpointerKeys.SECTION, JOBS);
+            List.of(CommonKeys.POOL, TARGET, MIGRATION, TRIGGERS, CheckpointerKeys.SECTION, JOBS);
 
     private SourceKeys() {}
 }

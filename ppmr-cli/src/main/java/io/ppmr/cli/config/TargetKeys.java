@@ -9,8 +9,13 @@ import java.util.List;
 public final class TargetKeys {
     public static final ConfigKey<InetSocketAddress> LISTEN = ConfigKey.required(
             "listen", ValueTypes.ADDRESS, "where sources connect to: an address of this node and a port");
+    public static final ConfigKey<Path> CONTROL_SOCKET = ConfigKey.withDefault(
+            "control_socket",
+            ValueTypes.PATH,
+            "/run/ppmr/target.sock",
+            "the Unix socket that ppmr status talks to; at most 100 characters");
     public static final ConfigKey<Duration> STALL_LIMIT = ConfigKey.withDefault(
-            "stall_limit", ValueTypes.TIME, "60s", "how long nothing may move before a migration fails");
+            "stall_limit", ValueTypes.TIME, "60s", "how long nothing at all may move before a migration fails");
     public static final ConfigKey<Duration> RESTART_DEADLINE =
             ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
     public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(
@@ -23,6 +28,9 @@ public final class TargetKeys {
                     LISTEN,
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
+                    CONTROL_SOCKET,
+                    CommonKeys.CONTROL_GROUP,
+                    CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     STALL_LIMIT,

@@ -3,6 +3,7 @@ package io.ppmr.cli.service;
 import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.source.Cancellation;
 import io.ppmr.source.Job;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
@@ -12,39 +13,62 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal and
- * from the control socket. Safe for any thread. Watchers are called on the migration's thread and must not block.
+ * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
+ * the health command and from the control socket. Safe for any thread. Watchers are called on the migration's thread
+ * and must not block.
  */
 public final class Migrations {
     private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
+    private static final int LEAST_OF_ID = 4;
 
     /** What moves a job: the service's own method, or a test's. */
     @FunctionalInterface
     public interface Mover {
-        MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException;
+        MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+                throws InterruptedException;
     }
+
+    /**
+     * A migration that was started.
+     *
+     * @param id its name, by which it can be cancelled
+     * @param job whose
+     */
+    public record Started(String id, String job) {}
+
+    /**
+     * What is known at one moment.
+     *
+     * @param running the migration that is under way
+     * @param progress how far it is, if it has said so yet
+     * @param last how the last one ended that came to a report
+     */
+    public record State(
+            Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
+
+    private record Running(Started started, Cancellation cancellation, Thread thread) {}
 
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
     private final Mover mover;
     private final AnnouncedJobs announced;
     private final MoveRecords records;
-    private final String target;
     private final List<Consumer<MigrationEvent>> watchers = new CopyOnWriteArrayList<>();
-    private Thread running;
-    private String runningJob;
+    private Running running;
+    private MigrationReport lastReport;
     private boolean closed;
     private volatile MigrationProgress latest;
 
     /** Those of a source that takes no announced jobs. */
     public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, Mover mover) {
-        this(jobs, triggerJob, mover, AnnouncedJobs.none(), new MoveRecords(Optional.empty()), "");
+        this(jobs, triggerJob, mover, AnnouncedJobs.none(), new MoveRecords(Optional.empty()));
     }
 
     /**
@@ -52,21 +76,18 @@ public final class Migrations {
      * @param triggerJob the one that the signal moves; without it, the signal moves the one that is announced
      * @param announced those that users announce
      * @param records where is written what becomes of those
-     * @param target where they go, for the records
      */
     public Migrations(
             Map<String, ConfiguredJob> jobs,
             Optional<String> triggerJob,
             Mover mover,
             AnnouncedJobs announced,
-            MoveRecords records,
-            String target) {
+            MoveRecords records) {
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.mover = mover;
         this.announced = announced;
         this.records = records;
-        this.target = target;
     }
 
     /** Whether a user may have a job moved that is not the service's own or root. */
@@ -83,22 +104,53 @@ public final class Migrations {
      * Starts one and returns.
      *
      * @param name the job; null for the one that the trigger moves
+     * @param by who or what asks, for the log
      * @param watcher told of this migration's events until its last
      */
-    public synchronized String start(String name, Consumer<MigrationEvent> watcher) throws RefusedException {
+    public synchronized Started start(String name, String by, Consumer<MigrationEvent> watcher)
+            throws RefusedException {
         ConfiguredJob job = job(name);
         if (closed) {
             throw new RefusedException("the service is ending: start it again first");
         }
         if (running != null) {
-            throw new RefusedException("job " + runningJob + " is being migrated: wait for its end");
+            throw new RefusedException("job " + running.started().job() + " is being migrated (migration "
+                    + running.started().id() + "): wait for its end");
         }
+        Started started = new Started(UUID.randomUUID().toString(), job.name());
+        Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
-        runningJob = job.name();
         latest = null;
-        running = new Thread(() -> run(job), "migration");
-        running.start();
-        return job.name();
+        Thread thread = new Thread(() -> run(started, job, cancellation), "migration");
+        running = new Running(started, cancellation, thread);
+        LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
+        thread.start();
+        return started;
+    }
+
+    /**
+     * Calls a migration off: it rolls back and the originals go on.
+     *
+     * @param id its name, or the first characters of it
+     * @param by who asks
+     * @return its whole name
+     * @throws RefusedException if it is not under way, or decided already
+     */
+    public synchronized String cancel(String id, String by) throws RefusedException {
+        if (running == null) {
+            throw new RefusedException("no migration is under way, so there is nothing to cancel");
+        }
+        Started started = running.started();
+        if (id.length() < LEAST_OF_ID || !started.id().startsWith(id)) {
+            throw new RefusedException("migration '" + id + "' is not under way; the one that is: " + started.id()
+                    + ", of job " + started.job());
+        }
+        if (!running.cancellation().cancel("cancelled by " + by)) {
+            throw new RefusedException("migration " + started.id() + " is decided: its originals are being ended, and"
+                    + " the restored ranks go on in their place. Wait for its end");
+        }
+        LOG.info("migration {} is cancelled by {}", started.id(), by);
+        return started.id();
     }
 
     /** Tells of the migration that runs, or of the next one, until its last event. */
@@ -111,14 +163,11 @@ public final class Migrations {
         watchers.remove(watcher);
     }
 
-    /** The job that is being migrated, if one is. */
-    public synchronized Optional<String> running() {
-        return running == null ? Optional.empty() : Optional.of(runningJob);
-    }
-
-    /** How far it is, if it has said so yet. */
-    public Optional<MigrationProgress> progress() {
-        return running().isEmpty() ? Optional.empty() : Optional.ofNullable(latest);
+    /** What is under way, and how the last one ended. */
+    public synchronized State state() {
+        Optional<Started> started = Optional.ofNullable(running).map(Running::started);
+        return new State(
+                started, started.flatMap(unused -> Optional.ofNullable(latest)), Optional.ofNullable(lastReport));
     }
 
     /**
@@ -130,7 +179,7 @@ public final class Migrations {
         Thread last;
         synchronized (this) {
             closed = true;
-            last = running;
+            last = running == null ? null : running.thread();
         }
         if (last != null) {
             last.join(Math.max(1, limit.toMillis()));
@@ -169,10 +218,10 @@ public final class Migrations {
         return names.isEmpty() ? "none" : String.join(", ", names);
     }
 
-    private void run(ConfiguredJob job) {
+    private void run(Started started, ConfiguredJob job, Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(move(job));
+            last = new MigrationEvent.Ended(move(started, job, cancellation));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new MigrationEvent.Failed(e.getMessage());
@@ -184,25 +233,26 @@ public final class Migrations {
             last = new MigrationEvent.Failed("broke off: " + e);
         } finally {
             MigrationEvent event = last;
-            takeWatchers().forEach(watcher -> watcher.accept(event));
+            takeWatchers(event).forEach(watcher -> watcher.accept(event));
         }
     }
 
-    private MigrationReport move(ConfiguredJob job) throws IOException, InterruptedException {
+    private MigrationReport move(Started started, ConfiguredJob job, Cancellation cancellation)
+            throws IOException, InterruptedException {
         boolean recorded = !jobs.containsKey(job.name());
         MigrationReport report = null;
         try {
             if (recorded) {
                 records.begin(job.name());
             }
-            report = mover.migrate(job.resolve(), progress -> {
+            report = mover.migrate(started.id(), job.resolve(), cancellation, progress -> {
                 latest = progress;
                 tell(new MigrationEvent.Going(progress));
             });
             return report;
         } finally {
             if (recorded && report != null) {
-                records.end(job.name(), report, target);
+                records.end(job.name(), report);
             } else if (recorded) {
                 records.fail(job.name());
             }
@@ -210,8 +260,9 @@ public final class Migrations {
     }
 
     /** Ends the migration for those who ask; whoever watches from now on means the next one. */
-    private synchronized List<Consumer<MigrationEvent>> takeWatchers() {
+    private synchronized List<Consumer<MigrationEvent>> takeWatchers(MigrationEvent last) {
         running = null;
+        lastReport = last instanceof MigrationEvent.Ended ended ? ended.report() : lastReport;
         List<Consumer<MigrationEvent>> all = List.copyOf(watchers);
         watchers.clear();
         return all;

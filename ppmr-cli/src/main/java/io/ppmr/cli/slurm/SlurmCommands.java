@@ -12,9 +12,14 @@ import java.util.List;
  * @param java how a further ppmr is started
  */
 record SlurmCommands(Allocation allocation, Path task, JavaCommand java, Options options) {
-    /** What the user chose; see {@link SlurmRunCommand}. */
+    /**
+     * What the user chose; see {@link SlurmRunCommand}.
+     *
+     * @param spares where the targets of the job's own spare nodes listen
+     */
     record Options(
             String checkpointer,
+            List<String> spares,
             String output,
             String error,
             Path announcements,
@@ -23,6 +28,7 @@ record SlurmCommands(Allocation allocation, Path task, JavaCommand java, Options
             List<String> srun,
             List<String> program) {
         Options {
+            spares = List.copyOf(spares);
             srun = List.copyOf(srun);
             program = List.copyOf(program);
         }
@@ -55,6 +61,9 @@ record SlurmCommands(Allocation allocation, Path task, JavaCommand java, Options
                 options.output()));
         if (options.error() != null) {
             words.addAll(List.of("--error", options.error()));
+        }
+        for (String spare : options.spares()) {
+            words.addAll(List.of("--spare", spare));
         }
         words.add("--");
         words.addAll(options.program());

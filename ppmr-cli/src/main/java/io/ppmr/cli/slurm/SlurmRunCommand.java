@@ -5,6 +5,7 @@ import io.ppmr.cli.CommandFailure;
 import io.ppmr.cli.ExitCode;
 import io.ppmr.cli.demo.JavaCommand;
 import io.ppmr.cli.service.ProcessSignals;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -76,6 +77,13 @@ public final class SlurmRunCommand implements Callable<Integer> {
     private Path socket;
 
     @Option(
+            names = "--target-port",
+            paramLabel = "PORT",
+            defaultValue = "7411",
+            description = "where the targets of the spare nodes listen (default: ${DEFAULT-VALUE})")
+    private int targetPort;
+
+    @Option(
             names = "--drain-check",
             paramLabel = "SECONDS",
             defaultValue = "30",
@@ -102,6 +110,12 @@ public final class SlurmRunCommand implements Callable<Integer> {
     @Parameters(arity = "1..*", paramLabel = "PROGRAM", description = "after --, the program and its arguments")
     private List<String> program;
 
+    private List<String> targets(Scontrol slurm, Allocation allocation) throws IOException, InterruptedException {
+        return slurm.nodes(allocation.spares()).stream()
+                .map(node -> node.address() + ":" + targetPort)
+                .toList();
+    }
+
     @Override
     public Integer call() throws Exception {
         ProcessSignals.requireFreeTrigger(System.getenv());
@@ -119,7 +133,15 @@ public final class SlurmRunCommand implements Callable<Integer> {
                 programs.slurmTask(),
                 JavaCommand.from(System.getenv(), programs.directory()),
                 new SlurmCommands.Options(
-                        checkpointer, output, error, announcements, socket, unknownExit, srunOptions, program));
+                        checkpointer,
+                        targets(slurm, allocation),
+                        output,
+                        error,
+                        announcements,
+                        socket,
+                        unknownExit,
+                        srunOptions,
+                        program));
         SlurmRun run = new SlurmRun(
                 allocation,
                 commands,

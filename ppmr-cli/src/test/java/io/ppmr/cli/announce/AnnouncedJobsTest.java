@@ -102,6 +102,23 @@ class AnnouncedJobsTest {
         assertEquals(List.of(), jobs.names());
     }
 
+    @Test
+    void shouldAskTheJobsOwnSparesWhenItNamesSome() throws Exception {
+        Path file = announce(0, self.startTimeTicks(), "criu");
+        assertEquals(List.of(), jobs.find("slurm-7.0").orElseThrow().spares());
+        String text = Files.readString(file);
+        Files.writeString(file, text + "spares = [\"n0:7411\", \"192.0.2.7:99\"]\n");
+        assertEquals(
+                List.of("n0:7411", "192.0.2.7:99"),
+                jobs.find("slurm-7.0").orElseThrow().spares().stream()
+                        .map(spare -> spare.getHostString() + ":" + spare.getPort())
+                        .toList());
+        for (String wrong : List.of("\"n0\"", "[\"n0\"]", "[7411]", "[\"n0:99999\"]", "[\"a b:1\"]")) {
+            Files.writeString(file, text + "spares = " + wrong + "\n");
+            assertRefused("spares must be a list of HOST:PORT");
+        }
+    }
+
     private void assertRefused(String words) {
         RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("slurm-7.0"));
         assertTrue(refused.getMessage().contains(words), refused.getMessage());
@@ -131,11 +148,11 @@ class AnnouncedJobsTest {
         assertEquals("underway\n", Files.readString(record));
         List<MigrationReport.MovedRank> ranks = List.of(
                 new MigrationReport.MovedRank(0, List.of(12, 13)), new MigrationReport.MovedRank(2, List.of(14)));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks), "192.0.2.20:7411");
+        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks));
         assertEquals("committed 192.0.2.20:7411\nrank 0 12,13\nrank 2 14\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()), "192.0.2.20:7411");
+        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()));
         assertEquals("rolled-back\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()), "192.0.2.20:7411");
+        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()));
         assertEquals("in-doubt 192.0.2.20:7411\n", Files.readString(record));
         records.fail("slurm-7.0");
         assertEquals("failed\n", Files.readString(record));
@@ -143,6 +160,6 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks);
+        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, "192.0.2.20:7411", ranks);
     }
 }
