@@ -308,6 +308,11 @@ final class SlurmCluster implements AutoCloseable {
         return n1.run(LIMIT, as(Arrays.asList(words)).toArray(String[]::new));
     }
 
+    /** The same as root. */
+    String onComputeNode(String... words) throws IOException, InterruptedException {
+        return n1.run(LIMIT, words);
+    }
+
     /** A look at something that nobody announces. */
     @FunctionalInterface
     interface Condition {

@@ -198,9 +198,11 @@ class SlurmIT {
     }
 
     @Test
-    void shouldEndTheMovedRanksWhenTheJobIsCancelled() throws Exception {
+    void shouldEndTheMovedRanksWhenAnOperatorHasMovedThemAndTheJobIsCancelled() throws Exception {
         submit("cancelled", "--drain-check 0", computing());
-        cluster.slurmAsUser("scancel", "--batch", "--signal=USR2", job);
+        Path socket = cluster.folder().resolve("source.sock");
+        cluster.onComputeNode(
+                cluster.ppmr().toString(), "migrate", "--socket", socket.toString(), "slurm-" + job + ".0");
         awaitMoved();
         cluster.await("watched ranks", () -> cluster.slurm("ps", "-eo", "args").contains("ppmr-slurm-task keep"));
         cluster.slurmAsUser("scancel", job);
