@@ -8,7 +8,8 @@ import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.RefusedException;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.channels.Channels;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -48,9 +49,13 @@ public final class AnnouncedJobs {
     private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
     private static final Pattern ADDRESS = Pattern.compile("([A-Za-z0-9._-]{1,255}):(\\d{1,5})");
     private static final int MAX_PORT = 65_535;
+    private static final int OTHERS_MAY_ENTER = 01;
     private static final String SPARES_FORM = "spares must be a list of HOST:PORT";
     private static final int MAX_FILE_BYTES = 4096;
-    private static final Set<OpenOption> READING = Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
+
+    /** An open for reading alone would wait at a FIFO that a user has put there, and with it the service. */
+    private static final Set<OpenOption> NEVER_WAITING =
+            Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
 
     private final Optional<Path> directory;
     private final Map<String, Checkpointer> checkpointers;
@@ -86,6 +91,11 @@ public final class AnnouncedJobs {
         makeDirectory(jobs(), "rwxrwxrwx");
         // Java's permissions know no sticky bit, without which users could remove each other's folders.
         Files.setAttribute(jobs(), "unix:mode", 01777);
+        for (Path parent = directory.get().toAbsolutePath(); parent != null; parent = parent.getParent()) {
+            if (((Integer) Files.getAttribute(parent, "unix:mode") & OTHERS_MAY_ENTER) == 0) {
+                LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
+            }
+        }
         return new MoveRecords(Optional.of(moves));
     }
 
@@ -196,12 +206,14 @@ public final class AnnouncedJobs {
     /** A rank; empty where its process has ended. */
     private Optional<Announcement> rank(Path file, JobUser user) throws IOException, RefusedException {
         TomlParseResult toml;
-        try (var channel = Files.newByteChannel(file, READING);
-                var input = Channels.newInputStream(channel)) {
+        try (FileChannel channel = FileChannel.open(file, NEVER_WAITING)) {
             if (!Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(user.uid())) {
                 throw wrong(file, "does not belong to the folder's owner");
             }
-            toml = Toml.parse(new String(input.readNBytes(MAX_FILE_BYTES), StandardCharsets.UTF_8));
+            // A FIFO has no bytes by this measure, so none is read from it.
+            ByteBuffer text = ByteBuffer.allocate((int) Math.min(channel.size(), MAX_FILE_BYTES));
+            int length = text.hasRemaining() ? channel.read(text) : 0;
+            toml = Toml.parse(new String(text.array(), 0, Math.max(length, 0), StandardCharsets.UTF_8));
         } catch (NoSuchFileException e) {
             LOG.debug("{} has just ended", file, e);
             return Optional.empty();

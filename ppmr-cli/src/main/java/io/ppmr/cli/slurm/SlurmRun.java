@@ -151,7 +151,9 @@ final class SlurmRun {
         List<RankLine.Moved> moved = toBeKept.remove(node);
         String address = moved.get(0).address();
         Optional<String> spare = slurm.nodeAt(address, allocation.spares());
-        left.add(node);
+        if (!node.isEmpty()) {
+            left.add(node);
+        }
         if (spare.isEmpty()) {
             status = Math.max(status, 1);
             say("the ranks of " + node + " run at " + address + ", which is no spare of this job: nobody watches them."

@@ -132,6 +132,13 @@ class AnnouncedJobsTest {
     }
 
     @Test
+    void shouldNotWaitWhenARankFileIsAFifo() throws Exception {
+        Process mkfifo = new ProcessBuilder("mkfifo", folder.resolve("rank-0").toString()).start();
+        assertEquals(0, mkfifo.waitFor());
+        assertRefused("must hold pid");
+    }
+
+    @Test
     void shouldRefuseWhenAFileIsNotTheFoldersOwners() throws Exception {
         Assumptions.assumeTrue(
                 Files.getAttribute(folder, "unix:uid", LinkOption.NOFOLLOW_LINKS)
