@@ -3,6 +3,11 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.doctor.DoctorCommand;
+import io.ppmr.cli.history.HistoryCommand;
+import io.ppmr.cli.history.ShowCommand;
+import io.ppmr.cli.install.InstallCommand;
+import io.ppmr.cli.install.UninstallCommand;
 import io.ppmr.cli.slurm.SlurmRunCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -36,8 +41,13 @@ import picocli.CommandLine.Spec;
             MigrateCommand.class,
             CancelCommand.class,
             StatusCommand.class,
+            HistoryCommand.class,
+            ShowCommand.class,
             ConfigCommand.class,
             CheckpointersCommand.class,
+            DoctorCommand.class,
+            InstallCommand.class,
+            UninstallCommand.class,
             KeygenCommand.class,
             SlurmRunCommand.class,
             DemoCommand.class

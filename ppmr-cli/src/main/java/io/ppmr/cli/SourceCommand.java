@@ -7,15 +7,19 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.service.HealthTrigger;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.cli.service.Supervisor;
+import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
@@ -63,15 +67,30 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                SourceService service = new SourceService(
+                        configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
             service.start();
             migrations = new Migrations(
                     configuration.jobs(),
                     configuration.triggerJob(),
-                    service::migrate,
+                    (id, order, cancellation, watcher) -> {
+                        signs.changed();
+                        MigrationReport report = service.migrate(id, order, cancellation, watcher);
+                        signs.ended("job " + order.job().name() + " "
+                                + report.outcome().name().toLowerCase(Locale.ROOT));
+                        return report;
+                    },
                     configuration.announced(),
                     configuration.announced().prepare());
-            serve(configuration, migrations, armed, run);
+            serve(
+                    configuration,
+                    service,
+                    migrations,
+                    armed,
+                    run,
+                    () -> signs.ready(service::complaint, () -> doing(migrations)));
+            signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -81,7 +100,13 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(
+            SourceConfig configuration,
+            SourceService service,
+            Migrations migrations,
+            boolean armed,
+            ServiceRun run,
+            Runnable ready)
             throws IOException, InterruptedException {
         ControlSettings settings = configuration.control();
         Optional<HealthTrigger> health = configuration
@@ -89,7 +114,7 @@ final class SourceCommand implements Callable<Integer> {
                 .filter(unused -> !noTrigger)
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
-        ControlRequests requests = new SourceRequests(migrations, healthState);
+        ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
         ControlAccess access =
                 configuration.announced().taken() ? settings.access().withJobOwners() : settings.access();
         try (ControlServer control = new ControlServer(settings.socket(), access, requests)) {
@@ -107,6 +132,7 @@ final class SourceCommand implements Callable<Integer> {
                                             .map(job -> "job " + job)
                                             .orElse("the announced job")
                             : "SIGUSR2 moves none");
+            ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
@@ -132,14 +158,17 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private static void logState(Migrations migrations, String health) {
-        Migrations.State state = migrations.state();
         LOG.info(
                 "state: {}; the last migration: {}; health command: {}",
-                state.running()
-                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
-                                + state.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"),
-                state.last().map(ProgressView::summary).orElse("none"),
+                doing(migrations).orElse("idle"),
+                migrations.state().last().map(ProgressView::summary).orElse("none"),
                 health == null ? "none" : health);
+    }
+
+    private static Optional<String> doing(Migrations migrations) {
+        Migrations.State state = migrations.state();
+        return state.running()
+                .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                        + state.progress().map(Object::toString).orElse("it has just begun"));
     }
 }

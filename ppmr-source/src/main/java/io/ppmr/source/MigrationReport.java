@@ -18,7 +18,7 @@ import java.util.List;
  * @param poolBytes size of this node's pool
  * @param sourcePeakRssBytes this service's peak resident memory
  * @param targetPeakRssBytes the target service's
- * @param target where the spare node that was asked last listens, HOST:PORT; empty if none was
+ * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
  * @param ranks what became of each rank
  */
 public record MigrationReport(
@@ -35,7 +35,7 @@ public record MigrationReport(
         long poolBytes,
         long sourcePeakRssBytes,
         long targetPeakRssBytes,
-        String target,
+        double pauseSeconds,
         List<MovedRank> ranks) {
 
     /** How a migration ends. */
@@ -59,68 +59,5 @@ public record MigrationReport(
 
     public MigrationReport {
         ranks = List.copyOf(ranks);
-    }
-
-    /** One of which is not said yet which spare node took it. */
-    public MigrationReport(
-            String migrationId,
-            String checkpointer,
-            Outcome outcome,
-            String reason,
-            long bytes,
-            long stagedBytes,
-            double seconds,
-            double firstByteReadSeconds,
-            double lastByteWrittenSeconds,
-            long bytesReadWhenLastWritten,
-            long poolBytes,
-            long sourcePeakRssBytes,
-            long targetPeakRssBytes,
-            List<MovedRank> ranks) {
-        this(
-                migrationId,
-                checkpointer,
-                outcome,
-                reason,
-                bytes,
-                stagedBytes,
-                seconds,
-                firstByteReadSeconds,
-                lastByteWrittenSeconds,
-                bytesReadWhenLastWritten,
-                poolBytes,
-                sourcePeakRssBytes,
-                targetPeakRssBytes,
-                "",
-                ranks);
-    }
-
-    /** The same with another outcome and reason. */
-    MigrationReport with(Outcome otherOutcome, String otherReason) {
-        return with(otherOutcome, otherReason, target);
-    }
-
-    /** The same with a spare node. */
-    MigrationReport at(String spareNode) {
-        return with(outcome, reason, spareNode);
-    }
-
-    private MigrationReport with(Outcome otherOutcome, String otherReason, String spareNode) {
-        return new MigrationReport(
-                migrationId,
-                checkpointer,
-                otherOutcome,
-                otherReason,
-                bytes,
-                stagedBytes,
-                seconds,
-                firstByteReadSeconds,
-                lastByteWrittenSeconds,
-                bytesReadWhenLastWritten,
-                poolBytes,
-                sourcePeakRssBytes,
-                targetPeakRssBytes,
-                spareNode,
-                ranks);
     }
 }

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.JobHooks;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -37,7 +38,7 @@ import org.tomlj.TomlParseResult;
  * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job,
  * made by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
  * (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job has some,
- * its own spare nodes.
+ * its own spare nodes, of which the first is asked.
  *
  * <p>A user can have no more moved than the user's own: the job's user is the folder's owner, the files must be that
  * user's, symbolic links are not followed, and the processes are checked when the migration starts. Immutable; for any
@@ -179,7 +180,8 @@ public final class AnnouncedJobs {
             List<ConfiguredJob.RankSource> sources = ranks.stream()
                     .map(rank -> new ConfiguredJob.RankSource(rank.rank(), rank.pid(), null))
                     .toList();
-            return Optional.of(new ConfiguredJob(name, user, checkpointers.get(checkpointer), sources, spares));
+            return Optional.of(new ConfiguredJob(
+                    name, user, checkpointers.get(checkpointer), sources, Map.of(), JobHooks.NONE, spares));
         } catch (NoSuchFileException e) {
             LOG.debug("no job {} is announced", name, e);
             return Optional.empty();

@@ -2,6 +2,7 @@ package io.ppmr.cli.announce;
 
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AtomicMoveNotSupportedException;
 import java.nio.file.DirectoryStream;
@@ -11,6 +12,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.stream.Collectors;
@@ -27,6 +29,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class MoveRecords {
     private static final Logger LOG = LoggerFactory.getLogger(MoveRecords.class);
+    private static final String UNKNOWN = "unknown";
     private static final Duration KEPT = Duration.ofDays(1);
 
     private final Optional<Path> directory;
@@ -44,17 +47,27 @@ public final class MoveRecords {
         });
     }
 
-    /** It has ended. */
-    public void end(String job, MigrationReport report) {
+    /**
+     * It has ended.
+     *
+     * @param targets those that it was to go to; empty where the configuration's were asked
+     */
+    public void end(String job, MigrationReport report, List<InetSocketAddress> targets) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED
                 || report.outcome() == MigrationReport.Outcome.IN_DOUBT;
-        String first = report.outcome().name().toLowerCase(Locale.ROOT).replace('_', '-')
-                + (gone ? " " + report.target() : "");
+        String first =
+                report.outcome().name().toLowerCase(Locale.ROOT).replace('_', '-') + (gone ? " " + name(targets) : "");
         String ranks = report.ranks().stream()
                 .map(rank -> "rank " + rank.rank() + " "
                         + rank.pids().stream().map(String::valueOf).collect(Collectors.joining(",")) + "\n")
                 .collect(Collectors.joining());
         directory.ifPresent(moves -> write(moves, job, first + "\n" + ranks));
+    }
+
+    private static String name(List<InetSocketAddress> targets) {
+        return targets.size() == 1
+                ? targets.get(0).getHostString() + ":" + targets.get(0).getPort()
+                : UNKNOWN;
     }
 
     /** It could not begin, or broke in a way that no report could be made of. */

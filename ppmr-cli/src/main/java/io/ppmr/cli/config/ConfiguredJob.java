@@ -3,6 +3,7 @@ package io.ppmr.cli.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.source.Job;
+import io.ppmr.source.JobHooks;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
@@ -10,6 +11,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * A job as the configuration names it; its PIDs may stand in files that its start writes.
@@ -18,10 +20,18 @@ import java.util.List;
  * @param user whose processes they are
  * @param checkpointer what checkpoints them
  * @param ranks its processes
- * @param spares the targets that are asked for it, in order; empty for those of the configuration
+ * @param others its ranks on other nodes
+ * @param hooks what its library is told
+ * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
  */
 public record ConfiguredJob(
-        String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks, List<InetSocketAddress> spares) {
+        String name,
+        JobUser user,
+        Checkpointer checkpointer,
+        List<RankSource> ranks,
+        Map<Integer, String> others,
+        JobHooks hooks,
+        List<InetSocketAddress> spares) {
 
     /**
      * Where the PID of a rank's root process is found.
@@ -31,14 +41,15 @@ public record ConfiguredJob(
      */
     public record RankSource(int rank, int pid, Path pidFile) {}
 
-    public ConfiguredJob {
-        ranks = List.copyOf(ranks);
-        spares = List.copyOf(spares);
+    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of());
     }
 
-    /** One that has no spare nodes of its own. */
-    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
-        this(name, user, checkpointer, ranks, List.of());
+    public ConfiguredJob {
+        ranks = List.copyOf(ranks);
+        others = Map.copyOf(others);
+        spares = List.copyOf(spares);
     }
 
     /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
@@ -48,7 +59,7 @@ public record ConfiguredJob(
             int pid = rank.pidFile() == null ? rank.pid() : read(rank);
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
-        return new Job(name, user, checkpointer, processes, spares);
+        return new Job(name, user, checkpointer, processes, others, hooks);
     }
 
     private int read(RankSource rank) throws IOException {

@@ -4,10 +4,11 @@ import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.source.Cancellation;
-import io.ppmr.source.Job;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,7 +32,8 @@ public final class Migrations {
     /** What moves a job: the service's own method, or a test's. */
     @FunctionalInterface
     public interface Mover {
-        MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+        MigrationReport migrate(
+                String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
                 throws InterruptedException;
     }
 
@@ -107,7 +109,17 @@ public final class Migrations {
      * @param by who or what asks, for the log
      * @param watcher told of this migration's events until its last
      */
-    public synchronized Started start(String name, String by, Consumer<MigrationEvent> watcher)
+    public Started start(String name, String by, Consumer<MigrationEvent> watcher) throws RefusedException {
+        return start(name, List.of(), by, watcher);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to the ranks are spread over them; empty for the configured spare nodes
+     */
+    public synchronized Started start(
+            String name, List<InetSocketAddress> to, String by, Consumer<MigrationEvent> watcher)
             throws RefusedException {
         ConfiguredJob job = job(name);
         if (closed) {
@@ -121,7 +133,7 @@ public final class Migrations {
         Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
         latest = null;
-        Thread thread = new Thread(() -> run(started, job, cancellation), "migration");
+        Thread thread = new Thread(() -> run(started, job, to, by, cancellation), "migration");
         running = new Running(started, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
@@ -218,10 +230,11 @@ public final class Migrations {
         return names.isEmpty() ? "none" : String.join(", ", names);
     }
 
-    private void run(Started started, ConfiguredJob job, Cancellation cancellation) {
+    private void run(
+            Started started, ConfiguredJob job, List<InetSocketAddress> to, String by, Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(move(started, job, cancellation));
+            last = new MigrationEvent.Ended(move(started, order(job, to, by), cancellation));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new MigrationEvent.Failed(e.getMessage());
@@ -237,24 +250,40 @@ public final class Migrations {
         }
     }
 
-    private MigrationReport move(Started started, ConfiguredJob job, Cancellation cancellation)
-            throws IOException, InterruptedException {
-        boolean recorded = !jobs.containsKey(job.name());
+    /** A job with a spare node of its own goes there, unless whoever asks names another. */
+    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, String by) throws IOException {
+        List<InetSocketAddress> targets = new ArrayList<>(to);
+        if (to.isEmpty() && !job.spares().isEmpty()) {
+            InetSocketAddress own = job.spares().get(0);
+            InetSocketAddress found = new InetSocketAddress(own.getHostString(), own.getPort());
+            if (found.isUnresolved()) {
+                throw new IOException("job " + job.name() + ": the name of its spare node " + own
+                        + " is not known on this node: look at the name service");
+            }
+            targets.add(found);
+        }
+        return new MigrationOrder(job.resolve(), targets, by);
+    }
+
+    private MigrationReport move(Started started, MigrationOrder order, Cancellation cancellation)
+            throws InterruptedException {
+        String job = order.job().name();
+        boolean recorded = !jobs.containsKey(job);
         MigrationReport report = null;
         try {
             if (recorded) {
-                records.begin(job.name());
+                records.begin(job);
             }
-            report = mover.migrate(started.id(), job.resolve(), cancellation, progress -> {
+            report = mover.migrate(started.id(), order, cancellation, progress -> {
                 latest = progress;
                 tell(new MigrationEvent.Going(progress));
             });
             return report;
         } finally {
             if (recorded && report != null) {
-                records.end(job.name(), report);
+                records.end(job, report, order.targets());
             } else if (recorded) {
-                records.fail(job.name());
+                records.fail(job);
             }
         }
     }

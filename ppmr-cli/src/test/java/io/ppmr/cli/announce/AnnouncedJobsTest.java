@@ -14,6 +14,7 @@ import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -27,6 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class AnnouncedJobsTest {
     private static final int STRANGER = 20_002;
+    private static final InetSocketAddress TARGET = InetSocketAddress.createUnresolved("192.0.2.20", 7411);
 
     @TempDir
     private Path directory;
@@ -155,11 +157,11 @@ class AnnouncedJobsTest {
         assertEquals("underway\n", Files.readString(record));
         List<MigrationReport.MovedRank> ranks = List.of(
                 new MigrationReport.MovedRank(0, List.of(12, 13)), new MigrationReport.MovedRank(2, List.of(14)));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks), List.of(TARGET));
         assertEquals("committed 192.0.2.20:7411\nrank 0 12,13\nrank 2 14\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()), List.of(TARGET));
         assertEquals("rolled-back\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()), List.of(TARGET));
         assertEquals("in-doubt 192.0.2.20:7411\n", Files.readString(record));
         records.fail("slurm-7.0");
         assertEquals("failed\n", Files.readString(record));
@@ -167,6 +169,6 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, "192.0.2.20:7411", ranks);
+        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks);
     }
 }
