@@ -14,6 +14,9 @@ rdma_build_packages=(libibverbs-dev librdmacm-dev)
 rdma_test_packages=(ibverbs-providers ibverbs-utils perftest)
 run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 
+# Slurm, for its test alone: the test starts daemons of its own.
+slurm_packages=(munge slurm-client slurmctld slurmd)
+
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
     local wanted=$1 chosen="PPMR_JDK$1" folder version
@@ -74,6 +77,39 @@ install_packages() {
     [ ${#lost[@]} -eq 0 ] && return 0
     leave_out "these packages, because apt-get cannot install them: ${lost[*]} (see $log)"
     return 1
+}
+
+# install_without_services SERVICE... -- NAME|NAME...: installs packages whose services are neither started nor
+# left to start by themselves. A policy-rc.d (invoke-rc.d(8)) that the machine has of its own stays in force.
+install_without_services() {
+    local services=() service policy=/usr/sbin/policy-rc.d made=false status=0 new=()
+    while [ "$1" != -- ]; do
+        services+=("$1")
+        shift
+    done
+    shift
+    [ -n "$(missing_packages "$@")" ] || return 0
+    for service in "${services[@]}"; do
+        package_installed "$service" || new+=("$service")
+    done
+    if [ "$(id -u)" -eq 0 ] && [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        made=true
+        trap 'rm -f /usr/sbin/policy-rc.d; exit 130' INT TERM
+    fi
+    install_packages "$@" || status=1
+    if $made; then
+        rm -f "$policy"
+        trap - INT TERM
+    fi
+    for service in "${new[@]}"; do
+        package_installed "$service" || continue
+        # Both ways in which a package has its service started at boot; either may be absent.
+        if command -v systemctl >/dev/null; then systemctl --quiet disable "$service" >/dev/null 2>&1 || true; fi
+        if command -v update-rc.d >/dev/null; then update-rc.d "$service" disable >/dev/null 2>&1 || true; fi
+    done
+    return "$status"
 }
 
 # Maven, JDK 17 and a C compiler, without which nothing can be built. Where they did not come as packages they do
@@ -163,6 +199,7 @@ set_up_run() {
 # set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
 set_up_tests() {
     set_up_run
+    install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
     if $1; then set_up_jdk25; fi
 }

@@ -8,6 +8,7 @@ import io.ppmr.cli.history.HistoryCommand;
 import io.ppmr.cli.history.ShowCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
+import io.ppmr.cli.slurm.SlurmRunCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -48,6 +49,7 @@ import picocli.CommandLine.Spec;
             InstallCommand.class,
             UninstallCommand.class,
             KeygenCommand.class,
+            SlurmRunCommand.class,
             DemoCommand.class
         })
 public final class Main implements Runnable {

@@ -1,6 +1,7 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlAccess;
 import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
@@ -56,7 +57,9 @@ final class SourceCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         SourceConfig configuration = SourceConfig.load(config);
-        boolean armed = !noTrigger && configuration.triggerJob().isPresent();
+        boolean armed = !noTrigger
+                && (configuration.triggerJob().isPresent()
+                        || configuration.announced().taken());
         if (armed) {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
@@ -69,13 +72,17 @@ final class SourceCommand implements Callable<Integer> {
                         configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
             service.start();
             migrations = new Migrations(
-                    configuration.jobs(), configuration.triggerJob(), (id, order, cancellation, watcher) -> {
+                    configuration.jobs(),
+                    configuration.triggerJob(),
+                    (id, order, cancellation, watcher) -> {
                         signs.changed();
                         MigrationReport report = service.migrate(id, order, cancellation, watcher);
                         signs.ended("job " + order.job().name() + " "
                                 + report.outcome().name().toLowerCase(Locale.ROOT));
                         return report;
-                    });
+                    },
+                    configuration.announced(),
+                    configuration.announced().prepare());
             serve(
                     configuration,
                     service,
@@ -108,7 +115,9 @@ final class SourceCommand implements Callable<Integer> {
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
         ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
-        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
+        ControlAccess access =
+                configuration.announced().taken() ? settings.access().withJobOwners() : settings.access();
+        try (ControlServer control = new ControlServer(settings.socket(), access, requests)) {
             ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
@@ -116,7 +125,13 @@ final class SourceCommand implements Callable<Integer> {
             LOG.info(
                     "commands at {}; {}",
                     control.path(),
-                    armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+                    armed
+                            ? "SIGUSR2 moves "
+                                    + configuration
+                                            .triggerJob()
+                                            .map(job -> "job " + job)
+                                            .orElse("the announced job")
+                            : "SIGUSR2 moves none");
             ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.service.HealthSettings;
 import io.ppmr.source.JobHooks;
@@ -37,6 +38,7 @@ import java.util.stream.Stream;
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
  * @param transport how the bytes may travel
+ * @param announced those that users announce while the service runs
  */
 public record SourceConfig(
         SourceSettings settings,
@@ -44,7 +46,8 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthSettings> health,
-        TransportWish transport) {
+        TransportWish transport,
+        AnnouncedJobs announced) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -86,6 +89,7 @@ public record SourceConfig(
             ConfigFile.Section top = file.top(ConfigRole.SOURCE);
             Path mount = top.get(CommonKeys.MOUNT);
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
+            Path announcements = top.get(SourceKeys.ANNOUNCEMENTS);
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             TransportWish transport = top.get(CommonKeys.TRANSPORT);
@@ -130,7 +134,8 @@ public record SourceConfig(
                             checkpointers.get(job.checkpointer()),
                             job.ranks(),
                             job.others(),
-                            job.hooks())));
+                            job.hooks(),
+                            List.of())));
             SourceSettings settings = new SourceSettings(
                     mount,
                     work,
@@ -143,7 +148,9 @@ public record SourceConfig(
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, transport);
+            AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
+            return new SourceConfig(
+                    settings, control, jobs, Optional.ofNullable(trigger), health, transport, announced);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {
