@@ -9,6 +9,7 @@ jdk25=
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
 build_packages=(ca-certificates gcc make libc6-dev)
+bench_packages=(libfuse-dev iperf3)
 run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
@@ -156,8 +157,14 @@ set_up_run() {
     [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
 }
 
+# What the benchmarks need beside: headers of libfuse for the limit in C, and programs to be compared with.
+set_up_bench() {
+    set_up_run
+    install_packages "${bench_packages[@]}" || true
+}
+
 # set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
 set_up_tests() {
-    set_up_run
+    set_up_bench
     if $1; then set_up_jdk25; fi
 }
