@@ -29,22 +29,20 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
-import org.agrona.concurrent.ManyToOneConcurrentArrayQueue;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A target without network: what is granted has arrived at once, so that readers never wait for more than a free chunk.
- * {@code begin READERS BYTES} gives the directory. A thread of its own stands in for the session's agent.
+ * A target without network: what is granted has arrived at once. {@code begin READERS BYTES} gives the directory. Each
+ * file has its share of the pool; a chunk that a reader has emptied is granted to the same file again, and is full, before
+ * the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
+ * scheduled in between.
  */
 final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
     private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
-    private static final int FREED_MAX = 1 << 16;
-    private static final long NAP_NS = 1_000_000;
     private static final TransferSettings SETTINGS =
             new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
 
@@ -53,16 +51,15 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     private final HeadStore heads = new HeadStore(SETTINGS.headsLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
     private final FuseMount mount;
-    private final ManyToOneConcurrentArrayQueue<Slot> freed = new ManyToOneConcurrentArrayQueue<>(FREED_MAX);
     private final ArrayDeque<Slot> grants = new ArrayDeque<>();
     private final AtomicInteger uncovered = new AtomicInteger();
     private final List<Feed> feeds = new ArrayList<>();
+    private final Object ledgerLock = new Object();
+    private final int[] fileOf;
     private ArrivingImages images;
     private StagingArea staging;
     private SlotLedger ledger;
-    private Thread agent;
-    private volatile boolean over;
-    private volatile boolean asleep;
+    private boolean over;
     private String directory;
     private int runs;
 
@@ -71,6 +68,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
         private final ArrivingFile file;
         private final long windows;
         private long wanted;
+        private int held;
         private boolean ended;
 
         private Feed(ArrivingFile file, long windows) {
@@ -82,6 +80,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     RestartNode(Path mountPoint, PoolGeometry geometry) throws Exception {
         this.geometry = geometry;
         pool = new BufferPool(geometry.plus(1));
+        fileOf = new int[pool.geometry().chunkCount()];
         mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
         Rehearsal.run(mountPoint, view, pool, 1, geometry, heads, SETTINGS);
     }
@@ -116,24 +115,25 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
             feeds.add(new Feed(file, bytes / geometry.chunkBytes()));
         }
         view.add(directory, images);
-        over = false;
-        agent = new Thread(this::feed, "bench-feed");
-        agent.setDaemon(true);
-        agent.start();
+        synchronized (ledgerLock) {
+            over = false;
+            for (Feed feed : feeds) {
+                want(feed);
+            }
+        }
         return directory;
     }
 
     @Override
     public void end() throws Exception {
-        over = true;
-        LockSupport.unpark(agent);
-        agent.join();
+        synchronized (ledgerLock) {
+            over = true;
+        }
         images.discard();
         ledger.reclaimAll();
         staging.close();
         view.remove(directory);
         heads.reset();
-        freed.clear();
         uncovered.set(0);
     }
 
@@ -142,48 +142,13 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
         mount.close();
     }
 
-    private void feed() {
-        try {
-            for (Feed feed : feeds) {
-                want(feed);
-            }
-            while (!over) {
-                int count = 0;
-                for (Slot slot = freed.poll(); slot != null; slot = freed.poll()) {
-                    ledger.freed(slot);
-                    count++;
-                }
-                if (count > 0) {
-                    ledger.serve();
-                    fillGranted();
-                    for (Feed feed : feeds) {
-                        want(feed);
-                    }
-                } else {
-                    nap();
-                }
-            }
-        } catch (ProtocolException | ImageException | RuntimeException e) {
-            LOG.error("the run fails", e);
-            images.fail(String.valueOf(e.getMessage()));
-        }
-    }
-
-    private void nap() {
-        asleep = true;
-        if (freed.isEmpty()) {
-            LockSupport.parkNanos(this, NAP_NS);
-        }
-        asleep = false;
-    }
-
     /** Every file asks for its share of the pool ahead. */
     private void want(Feed feed) throws ProtocolException, ImageException {
         long share = Math.max(1, geometry.chunkCount() / feeds.size());
-        long upTo = Math.min(feed.windows, feed.file.size() / geometry.chunkBytes() + share);
-        if (feed.wanted < upTo) {
-            int count = (int) Math.min(upTo - feed.wanted, WantFrame.MAX_COUNT);
+        int count = (int) Math.min(feed.windows - feed.wanted, Math.min(share - feed.held, WantFrame.MAX_COUNT));
+        if (count > 0) {
             feed.wanted += count;
+            feed.held += count;
             ledger.want(feed.file, feed.wanted - count, count, 0);
             fillGranted();
         }
@@ -209,6 +174,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
             ledger.advertised(file, slot.index(), offset, length);
             slot.offset = offset;
             slot.lengthBytes = length;
+            fileOf[slot.index()] = file.id();
             file.advertised(slot);
             file.arrived(slot);
         }
@@ -221,9 +187,20 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
 
     @Override
     public void slotFree(Slot slot) {
-        freed.add(slot);
-        if (asleep) {
-            LockSupport.unpark(agent);
+        // Under the file's lock, which no ledger call takes but for this file.
+        synchronized (ledgerLock) {
+            if (over) {
+                return;
+            }
+            try {
+                ledger.freed(slot);
+                Feed feed = feeds.get(fileOf[slot.index()] - 1);
+                feed.held--;
+                want(feed);
+            } catch (ProtocolException | ImageException e) {
+                LOG.error("the run fails", e);
+                images.fail(e.getMessage());
+            }
         }
     }
 
