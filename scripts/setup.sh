@@ -9,7 +9,7 @@ jdk25=
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
 build_packages=(ca-certificates gcc make libc6-dev)
-bench_packages=(libfuse-dev iperf3)
+bench_packages=(libfuse-dev iperf3 openssh-server openssh-client sshfs)
 run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.

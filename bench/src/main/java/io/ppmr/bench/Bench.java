@@ -21,6 +21,11 @@ import picocli.CommandLine.Spec;
             StageCommands.Pipeline.class,
             StageCommands.Restart.class,
             StageCommands.Whole.class,
+            ServiceCommands.Migration.class,
+            ServiceCommands.Multiplex.class,
+            ServiceCommands.Sweep.class,
+            ServiceCommands.Cold.class,
+            ServiceCommands.Idle.class,
             LimitsCommand.class
         })
 public final class Bench implements Runnable {

@@ -24,7 +24,7 @@ interface Stage extends AutoCloseable {
     double limit(Map<String, Double> parts);
 
     /** Further figures for the result, from the parts' medians and ours. */
-    default Map<String, Object> details(Map<String, Double> parts, double median) {
+    default Map<String, Object> details(Map<String, Double> parts, double median) throws Exception {
         return new LinkedHashMap<>(parts);
     }
 

@@ -64,7 +64,7 @@ final class AggregationNode implements BenchNode {
     }
 
     /** Grants every slot at once, and gives every full chunk back. */
-    private record Discard(FairClaims claims, boolean wantsCrc) implements Outlet {
+    record Discard(FairClaims claims, boolean wantsCrc) implements Outlet {
         private static final int ANY_SLOT = 0;
 
         @Override

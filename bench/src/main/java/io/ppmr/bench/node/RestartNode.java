@@ -36,8 +36,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A target without network: what is granted has arrived at once. {@code begin READERS BYTES} gives the directory. Each
- * file has its share of the pool; a chunk that a reader has emptied is granted to the same file again, and is full, before
- * the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
+ * file has its share of the pool; a chunk that a reader has emptied is granted to the same file again, and is full,
+ * before the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
  * scheduled in between.
  */
 final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decisions {
