@@ -85,7 +85,7 @@ final class FileStrategies {
         Path program = bin.resolve("staged-restart");
         Files.writeString(program, """
                 #!/bin/bash
-                # As "RDMA+Local" of the paper: the whole image goes to a local file, past the page cache, then cr_restart.
+                # As "RDMA+Local" of the paper: the image goes to a local file, past the page cache, first.
                 words=()
                 while [ $# -gt 0 ]; do
                     if [ "$1" = --file ]; then
