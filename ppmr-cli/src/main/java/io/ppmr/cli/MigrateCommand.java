@@ -3,10 +3,12 @@ package io.ppmr.cli;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.cli.control.ControlClient;
+import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
@@ -27,6 +29,14 @@ final class MigrateCommand implements Callable<Integer> {
 
     @Parameters(arity = "0..1", paramLabel = "JOB", description = "the job; without it the configuration's trigger_job")
     private String job;
+
+    @Option(
+            names = "--to",
+            paramLabel = "HOST:PORT",
+            arity = "1..*",
+            description = "to this node; several share the ranks, neighbours together (default: the spare nodes of the"
+                    + " configuration, in their order)")
+    private List<String> to = List.of();
 
     @ArgGroup(multiplicity = "1")
     private SocketOption socket;
@@ -53,11 +63,12 @@ final class MigrateCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
         try (ControlClient client = new ControlClient(socket.path())) {
-            String started = client.start(job, wait);
+            Migrations.Started started = client.start(job, to, wait);
             if (!wait) {
-                view.line("the migration of job " + started + " has started");
+                view.line("migration " + started.id() + " of job " + started.job() + " has started");
                 return ExitCode.OK.number();
             }
+            view.line("migration " + started.id() + " of job " + started.job());
             MigrationReport report = client.awaitReport(Duration.ofSeconds(patienceSeconds), view::show);
             view.report(report);
             if (json != null) {

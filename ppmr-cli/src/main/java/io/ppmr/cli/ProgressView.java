@@ -8,16 +8,23 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 
-/** Shows a migration's progress: on a terminal one line that is redrawn, in a pipe plain lines. For one thread. */
+/**
+ * Shows a migration's progress: step, bytes, rate and time left; on a terminal one line that is redrawn, in a pipe
+ * plain lines. For one thread.
+ */
 public final class ProgressView {
     private static final double MIB = 1024.0 * 1024.0;
     private static final double SECONDS_BETWEEN_LINES = 1;
+    private static final double SECONDS_OF_RATE = 0.5;
 
     private final PrintWriter out;
     private final boolean terminal;
     private MigrationProgress.Step lastStep;
     private double lastSeconds;
     private int drawn;
+    private double rateFromSeconds;
+    private long rateFromBytes;
+    private double bytesPerSecond;
 
     public ProgressView(PrintWriter out, boolean terminal) {
         this.out = out;
@@ -39,16 +46,48 @@ public final class ProgressView {
 
     /** Shows how far it is; in a pipe at each new step, and once a second. */
     public void show(MigrationProgress progress) {
+        measure(progress);
         if (terminal) {
-            String text = text(progress);
+            String text = text(progress) + pace(progress);
             out.print("\r" + text + " ".repeat(Math.max(0, drawn - text.length())));
             out.flush();
             drawn = text.length();
         } else if (progress.step() != lastStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES) {
-            out.println(text(progress));
+            out.println(text(progress) + pace(progress));
+            out.flush();
             lastSeconds = progress.seconds();
         }
         lastStep = progress.step();
+    }
+
+    private void measure(MigrationProgress progress) {
+        double passed = progress.seconds() - rateFromSeconds;
+        if (passed < 0) {
+            // Another migration.
+            rateFromSeconds = 0;
+            rateFromBytes = 0;
+            bytesPerSecond = 0;
+        } else if (passed >= SECONDS_OF_RATE) {
+            bytesPerSecond = (progress.arrivedBytes() - rateFromBytes) / passed;
+            rateFromSeconds = progress.seconds();
+            rateFromBytes = progress.arrivedBytes();
+        }
+    }
+
+    /** Rate and time left, as far as they are known. */
+    private String pace(MigrationProgress progress) {
+        boolean moving = progress.step() == MigrationProgress.Step.CHECKPOINT
+                || progress.step() == MigrationProgress.Step.RESTART;
+        if (!moving || bytesPerSecond <= 0) {
+            return "";
+        }
+        String rate = String.format(Locale.ROOT, "  %.0f MiB/s", bytesPerSecond / MIB);
+        // When all is written, what was written is all there is; before that the processes' memory says it about.
+        long total = progress.step() == MigrationProgress.Step.RESTART
+                ? progress.sentBytes()
+                : Math.max(progress.expectedBytes(), progress.sentBytes());
+        long left = total - progress.arrivedBytes();
+        return left <= 0 ? rate : rate + String.format(Locale.ROOT, "  about %.0f s left", left / bytesPerSecond);
     }
 
     /** Prints a line of its own. */
@@ -58,11 +97,22 @@ public final class ProgressView {
             drawn = 0;
         }
         out.println(text);
+        out.flush();
     }
 
     /** Prints how it ended. */
     public void report(MigrationReport report) {
-        line(String.format(
+        line(summary(report));
+        for (MigrationReport.MovedRank rank : report.ranks()) {
+            line("  rank " + rank.rank() + " runs there as PID "
+                    + String.join(
+                            ", ", rank.pids().stream().map(String::valueOf).toList()));
+        }
+    }
+
+    /** How it ended, in one line. */
+    static String summary(MigrationReport report) {
+        return String.format(
                 Locale.ROOT,
                 "%s: %s in %.2f s (%.0f MiB/s), %s staged%s",
                 report.outcome().name().toLowerCase(Locale.ROOT).replace('_', ' '),
@@ -70,12 +120,7 @@ public final class ProgressView {
                 report.seconds(),
                 report.seconds() > 0 ? report.bytes() / MIB / report.seconds() : 0,
                 mib(report.stagedBytes()),
-                report.reason().isEmpty() ? "" : "; " + report.reason()));
-        for (MigrationReport.MovedRank rank : report.ranks()) {
-            line("  rank " + rank.rank() + " runs there as PID "
-                    + String.join(
-                            ", ", rank.pids().stream().map(String::valueOf).toList()));
-        }
+                report.reason().isEmpty() ? "" : "; " + report.reason());
     }
 
     /** A progress in one line. */

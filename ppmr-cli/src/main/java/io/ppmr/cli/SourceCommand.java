@@ -1,17 +1,27 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.service.HealthTrigger;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.cli.service.Supervisor;
+import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import picocli.CommandLine.Command;
@@ -38,7 +48,9 @@ final class SourceCommand implements Callable<Integer> {
     @Option(names = "--config", required = true, paramLabel = "FILE", description = "the source's configuration")
     private Path config;
 
-    @Option(names = "--no-trigger", description = "leave SIGUSR2 alone; ppmr migrate alone starts migrations")
+    @Option(
+            names = "--no-trigger",
+            description = "leave SIGUSR2 and the health command alone; ppmr migrate alone starts migrations")
     private boolean noTrigger;
 
     @Override
@@ -52,10 +64,26 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                SourceService service = new SourceService(
+                        configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
             service.start();
-            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, migrations, armed, run);
+            migrations = new Migrations(
+                    configuration.jobs(), configuration.triggerJob(), (id, order, cancellation, watcher) -> {
+                        signs.changed();
+                        MigrationReport report = service.migrate(id, order, cancellation, watcher);
+                        signs.ended("job " + order.job().name() + " "
+                                + report.outcome().name().toLowerCase(Locale.ROOT));
+                        return report;
+                    });
+            serve(
+                    configuration,
+                    service,
+                    migrations,
+                    armed,
+                    run,
+                    () -> signs.ready(service::complaint, () -> doing(migrations)));
+            signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -65,10 +93,23 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(
+            SourceConfig configuration,
+            SourceService service,
+            Migrations migrations,
+            boolean armed,
+            ServiceRun run,
+            Runnable ready)
             throws IOException, InterruptedException {
-        try (ControlServer control = new ControlServer(configuration.controlSocket(), migrations)) {
-            ProcessSignals.on("USR1", () -> logState(migrations));
+        ControlSettings settings = configuration.control();
+        Optional<HealthTrigger> health = configuration
+                .health()
+                .filter(unused -> !noTrigger)
+                .map(configured -> new HealthTrigger(configured, migrations));
+        Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
+        ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
+        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
+            ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
             }
@@ -76,15 +117,22 @@ final class SourceCommand implements Callable<Integer> {
                     "commands at {}; {}",
                     control.path(),
                     armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+            ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+        } finally {
+            health.ifPresent(HealthTrigger::close);
         }
     }
 
     private static void trigger(Migrations migrations) {
         try {
-            LOG.info("SIGUSR2: the migration of job {} starts", migrations.start(null, SourceCommand::ignoreProgress));
+            LOG.info(
+                    "SIGUSR2: the migration of job {} starts",
+                    migrations
+                            .start(null, "SIGUSR2", SourceCommand::ignoreProgress)
+                            .job());
         } catch (RefusedException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }
@@ -94,13 +142,18 @@ final class SourceCommand implements Callable<Integer> {
         LOG.debug("{}", event);
     }
 
-    private static void logState(Migrations migrations) {
+    private static void logState(Migrations migrations, String health) {
         LOG.info(
-                "state: {}",
-                migrations
-                        .running()
-                        .map(job -> "job " + job + " is being migrated; "
-                                + migrations.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"));
+                "state: {}; the last migration: {}; health command: {}",
+                doing(migrations).orElse("idle"),
+                migrations.state().last().map(ProgressView::summary).orElse("none"),
+                health == null ? "none" : health);
+    }
+
+    private static Optional<String> doing(Migrations migrations) {
+        Migrations.State state = migrations.state();
+        return state.running()
+                .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                        + state.progress().map(Object::toString).orElse("it has just begun"));
     }
 }

@@ -1,38 +1,111 @@
 package io.ppmr.cli;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.control.ControlClient;
 import io.ppmr.cli.control.ControlStatus;
+import io.ppmr.source.MigrationReport;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr status}: what a source's service is doing. */
+/** {@code ppmr status}: what a service is doing. */
 @Command(
         name = "status",
-        description = "Says whether a source's service is idle, or how far its migration is.",
+        description = "Says whether a service is idle, or how far its migration is.",
         mixinStandardHelpOptions = true)
 final class StatusCommand implements Callable<Integer> {
+    /** An idle service says nothing for as long as nothing is moved. */
+    private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
+
     @Spec
     private CommandSpec spec;
 
     @ArgGroup(multiplicity = "1")
     private SocketOption socket;
 
+    @Option(
+            names = "--watch",
+            description = "go on: show a source's migrations until this command is ended, or the service ends")
+    private boolean watch;
+
+    @Option(names = "--json", description = "one JSON object a line, with the fields of the control socket")
+    private boolean json;
+
     @Override
     public Integer call() throws Exception {
-        try (ControlClient client = new ControlClient(socket.path())) {
-            ControlStatus status = client.status();
-            ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
-            if (!status.busy()) {
-                view.line("idle");
-            } else if (status.progress() == null) {
-                view.line("busy: job " + status.job() + ", starting");
+        Path path = socket.path();
+        do {
+            ControlStatus status;
+            try (ControlClient client = new ControlClient(path)) {
+                status = client.status();
+            }
+            show(status);
+            if (watch) {
+                watch(path);
+            }
+        } while (watch);
+        return ExitCode.OK.number();
+    }
+
+    private void watch(Path path) throws IOException {
+        ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal() && !json);
+        try (ControlClient client = new ControlClient(path)) {
+            client.watch();
+            MigrationReport report = client.awaitReport(WATCH_LIMIT, progress -> {
+                if (json) {
+                    print(Map.of("progress", progress));
+                } else {
+                    view.show(progress);
+                }
+            });
+            if (json) {
+                print(Map.of("report", report));
             } else {
-                view.line("busy: job " + status.job() + ", " + ProgressView.text(status.progress()));
+                view.report(report);
             }
         }
-        return ExitCode.OK.number();
+    }
+
+    private void show(ControlStatus status) {
+        if (json) {
+            print(status);
+            return;
+        }
+        ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
+        if (!status.busy()) {
+            view.line("idle"
+                    + (status.last() == null
+                            ? ""
+                            : "; the last migration " + status.last().migrationId() + ": "
+                                    + ProgressView.summary(status.last())));
+        } else {
+            String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
+            view.line(what + ", " + (status.progress() == null ? "starting" : ProgressView.text(status.progress())));
+        }
+        if (status.transport() != null) {
+            view.line("transport: " + status.transport());
+        }
+        if (status.health() != null) {
+            view.line("health: " + status.health());
+        }
+    }
+
+    private void print(Object value) {
+        PrintWriter out = spec.commandLine().getOut();
+        try {
+            out.println(new ObjectMapper().writeValueAsString(value));
+            out.flush();
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException("a record of plain values cannot be written", e);
+        }
     }
 }

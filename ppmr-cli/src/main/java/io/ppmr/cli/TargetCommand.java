@@ -1,11 +1,21 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.TargetConfig;
+import io.ppmr.cli.control.ControlRequests;
+import io.ppmr.cli.control.ControlServer;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.control.ControlStatus;
+import io.ppmr.cli.control.TargetRequests;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
+import io.ppmr.cli.service.Supervisor;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -33,23 +43,41 @@ final class TargetCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        TargetSettings settings = TargetConfig.load(config);
+        TargetConfig configuration = TargetConfig.load(config);
+        TargetSettings settings = configuration.settings();
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings)) {
+        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
             service.start();
-            ProcessSignals.on(
-                    "USR1",
-                    () -> LOG.info(
-                            "state: {}",
-                            service.migration()
-                                    .map(id -> "migration " + id + " is under way")
-                                    .orElse("idle")));
+            serve(configuration.control(), service, signs, run);
+        }
+        return ExitCode.OK.number();
+    }
+
+    private void serve(ControlSettings settings, TargetService service, LifeSigns signs, ServiceRun run)
+            throws IOException, InterruptedException {
+        ControlRequests requests = new TargetRequests(() -> status(service));
+        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
+            ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
+            LOG.info("commands at {}", control.path());
+            service.onChange(signs::changed);
+            signs.ready(service::complaint, () -> doing(service));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+            signs.stopping();
         }
-        return ExitCode.OK.number();
+    }
+
+    private static Optional<String> doing(TargetService service) {
+        Set<String> migrations = service.migrations();
+        return migrations.isEmpty() ? Optional.empty() : Optional.of("under way: " + String.join(", ", migrations));
+    }
+
+    private static ControlStatus status(TargetService service) {
+        String id = service.migrations().isEmpty() ? null : String.join(", ", service.migrations());
+        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport());
     }
 }

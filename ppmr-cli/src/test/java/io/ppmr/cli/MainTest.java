@@ -42,6 +42,7 @@ class MainTest {
                 "source --config",
                 "migrate",
                 "config",
+                "config show",
                 "demo --size 5",
                 "migrate --socket a --config b"
             })
@@ -68,7 +69,7 @@ class MainTest {
     @Test
     void shouldEndWithFailureInOneLineWhenNoServiceAnswers() {
         assertEquals(1, run("status", "--socket", folder.resolve("none").toString()));
-        assertTrue(err.toString().startsWith("ppmr: no source answers at "), err.toString());
+        assertTrue(err.toString().startsWith("ppmr: no service answers at "), err.toString());
         assertEquals(1, err.toString().lines().count());
     }
 

@@ -2,7 +2,6 @@ package io.ppmr.source;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.transport.auth.PeerAuthenticator;
-import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 
@@ -13,21 +12,23 @@ import java.time.Duration;
  * @param workDirectory for the checkpoint commands' own files, outside the mount
  * @param pool size of the pool and its chunks
  * @param authenticator how peers prove themselves
- * @param target where the spare node's service listens
+ * @param spares where the spare nodes' services listen, in the order in which they are asked
  * @param dataConnections how many connections carry bytes
  * @param connectDeadline for each connection and its handshake
  * @param checkpointDeadline how long a checkpoint may take in all
  * @param decisionDeadline how long a lost target is sought after all were prepared
  * @param silenceLimit how long the connected target may say nothing
+ * @param transaction what bounds migrations as transactions
  */
 public record SourceSettings(
         Path mountPoint,
         Path workDirectory,
         PoolGeometry pool,
         PeerAuthenticator authenticator,
-        InetSocketAddress target,
+        SpareNodes spares,
         int dataConnections,
         Duration connectDeadline,
         Duration checkpointDeadline,
         Duration decisionDeadline,
-        Duration silenceLimit) {}
+        Duration silenceLimit,
+        TransactionSettings transaction) {}

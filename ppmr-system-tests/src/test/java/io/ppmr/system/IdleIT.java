@@ -42,6 +42,7 @@ class IdleIT {
                         "target",
                         directory,
                         "key_file = '" + key + "'",
+                        "control_socket = '" + directory.resolve("target.sock") + "'",
                         "listen = '127.0.0.1:" + port + "'",
                         "[checkpointers.any]",
                         "type = 'command'",

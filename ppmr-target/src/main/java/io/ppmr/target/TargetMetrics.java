@@ -4,6 +4,7 @@ import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
 import io.ppmr.protocol.TransferReport;
+import io.ppmr.transaction.Outcome;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.Map;
@@ -60,8 +61,8 @@ public final class TargetMetrics {
         counters.get(Meter.REFUSED).increment();
     }
 
-    void ended(TargetMigration.Outcome outcome, TransferReport transfer, long refusedSeeks, Duration took) {
-        Meter result = outcome == TargetMigration.Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
+    void ended(Outcome outcome, TransferReport transfer, long refusedSeeks, Duration took) {
+        Meter result = outcome == Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
         counters.get(result).increment();
         counters.get(Meter.ARRIVED_BYTES).increment((double) transfer.arrivedBytes());
         counters.get(Meter.READ_BYTES).increment((double) transfer.readBytes());

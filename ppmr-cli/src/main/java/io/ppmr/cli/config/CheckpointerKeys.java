@@ -26,7 +26,10 @@ public final class CheckpointerKeys {
     public static final ConfigKey<String> RESTART_PROGRAM = ConfigKey.withDefault(
             "restart_program", ValueTypes.TEXT, "cr_restart", "blcr: its restart command, name or path");
     public static final ConfigKey<Boolean> KERNEL_MODULE = ConfigKey.withDefault(
-            "kernel_module", ValueTypes.FLAG, true, "blcr: whether its kernel module is asked for");
+            "kernel_module",
+            ValueTypes.FLAG,
+            true,
+            "blcr: whether its kernel module (/proc/checkpoint/ctrl) must be there");
 
     public static final ConfigKey<List<String>> PROGRAM = ConfigKey.withDefault(
             "program", ValueTypes.WORDS, List.of("criu"), "criu: the words that start it, CRIU 4 or later");
@@ -38,7 +41,7 @@ public final class CheckpointerKeys {
     public static final ConfigKey<List<String>> CHECKPOINT = ConfigKey.optional(
             "checkpoint",
             ValueTypes.WORDS,
-            "command: the checkpoint command; {pid} {rank} {file} {dir} {work} are filled in");
+            "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir} {work} are filled in");
     public static final ConfigKey<List<String>> RESTART = ConfigKey.optional(
             "restart",
             ValueTypes.WORDS,

@@ -83,7 +83,10 @@ final class Checkpointers {
         }
         for (ConfigKey<?> command : List.of(CheckpointerKeys.CHECKPOINT, CheckpointerKeys.RESTART)) {
             if (!section.has(command)) {
-                section.bad(command, "is missing; a checkpointer of type command needs it");
+                section.bad(
+                        command,
+                        "is missing; a checkpointer of type command needs it, "
+                                + command.type().form());
             }
         }
         Map<String, String> suffixes = suffixes(section);

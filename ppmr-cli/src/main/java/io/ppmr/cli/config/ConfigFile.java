@@ -25,6 +25,7 @@ final class ConfigFile {
     private final Path file;
     private final ValueType.Reading reading;
     private final List<Mistake> mistakes = new ArrayList<>();
+    private final ResolvedValues resolved = new ResolvedValues();
     private final TomlTable root;
 
     /**
@@ -56,7 +57,7 @@ final class ConfigFile {
                                 error.position().line(),
                                 "",
                                 "is no TOML here: " + error.getMessage())));
-                throw new ConfigException(mistakes);
+                throw new ConfigException(mistakes());
             }
             return result;
         } catch (IOException e) {
@@ -72,6 +73,11 @@ final class ConfigFile {
         return reading.here();
     }
 
+    /** What was read so far, resolved. */
+    ResolvedValues resolved() {
+        return resolved;
+    }
+
     /** Whether a key stands at the top. */
     boolean has(String name) {
         return root.contains(List.of(name));
@@ -82,13 +88,26 @@ final class ConfigFile {
         return root.get(List.of(section.name())) instanceof TomlTable tables ? tables.keySet() : Set.of();
     }
 
-    /** Reports what stands at the top and is neither a key of {@code top} nor one of the sections. */
-    Section top(ConfigSection top, List<ConfigSection> sections) {
-        List<String> names =
-                new ArrayList<>(top.keys().stream().map(ConfigKey::name).toList());
-        sections.forEach(section -> names.add(section.name()));
-        reportUnknown(root, "", names);
-        return new Section("", root);
+    /** The top of a file of this role; reports what stands there and does not belong there. */
+    Section top(ConfigRole role) {
+        List<String> names = role.topNames();
+        for (String name : root.keySet()) {
+            ConfigRole other = ConfigRole.ALL.stream()
+                    .filter(one -> one.topNames().contains(name))
+                    .findFirst()
+                    .orElse(role);
+            if (names.contains(name)) {
+                continue;
+            }
+            if (other.equals(role)) {
+                reportUnknown(root, "", name, names);
+            } else {
+                String text = "belongs in a " + other.word() + "'s file; this is a " + role.word() + "'s, since it "
+                        + (role.equals(ConfigRole.TARGET) ? "says listen" : "does not say listen");
+                mistake(line(root, name), name, text + ": take it out");
+            }
+        }
+        return new Section("", "", 0, root);
     }
 
     /** A section that stands once; where it is missing, its defaults hold. */
@@ -99,7 +118,7 @@ final class ConfigFile {
         }
         TomlTable table = found instanceof TomlTable known ? known : Toml.parse("");
         reportUnknown(table, section.name() + ".", keys(section));
-        return new Section(section.name() + ".", table);
+        return new Section(section.name() + ".", section.heading(), line(root, section.name()), table);
     }
 
     /** The sections of one kind, by their names, in the file's order. */
@@ -117,7 +136,8 @@ final class ConfigFile {
             String path = section.name() + "." + name;
             if (tables.get(List.of(name)) instanceof TomlTable table) {
                 reportUnknown(table, path + ".", keys(section));
-                all.put(name, new Section(path + ".", table));
+                String heading = "[" + section.name() + "." + TomlText.name(name) + "]";
+                all.put(name, new Section(path + ".", heading, line(tables, name), table));
             } else {
                 mistake(
                         line(tables, name),
@@ -143,15 +163,19 @@ final class ConfigFile {
     private void reportUnknown(TomlTable table, String prefix, List<String> known) {
         for (String name : table.keySet()) {
             if (!known.contains(name)) {
-                mistake(
-                        line(table, name),
-                        prefix + name,
-                        "there is no such key; "
-                                + NearestName.of(name, known)
-                                        .map(nearest -> "did you mean " + nearest + "?")
-                                        .orElse("known here are " + String.join(", ", known)));
+                reportUnknown(table, prefix, name, known);
             }
         }
+    }
+
+    private void reportUnknown(TomlTable table, String prefix, String name, List<String> known) {
+        mistake(
+                line(table, name),
+                prefix + name,
+                "there is no such key; "
+                        + NearestName.of(name, known)
+                                .map(nearest -> "did you mean " + nearest + "?")
+                                .orElse("known here are " + String.join(", ", known)));
     }
 
     private static int line(TomlTable table, String key) {
@@ -162,10 +186,14 @@ final class ConfigFile {
     /** A section as it stands in the file. */
     final class Section {
         private final String prefix;
+        private final String heading;
+        private final int headingLine;
         private final TomlTable table;
 
-        private Section(String prefix, TomlTable table) {
+        private Section(String prefix, String heading, int headingLine, TomlTable table) {
             this.prefix = prefix;
+            this.heading = heading;
+            this.headingLine = headingLine;
             this.table = table;
         }
 
@@ -177,19 +205,22 @@ final class ConfigFile {
         <T> T get(ConfigKey<T> key) {
             Object value = table.get(List.of(key.name()));
             if (value == null && key.required()) {
-                mistake(
-                        0,
-                        prefix + key.name(),
-                        "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
+                bad(key, "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
             }
+            String origin = value == null ? "default" : file + ":" + line(key);
             if (value == null) {
                 value = key.defaultValue();
             }
             if (value == null) {
+                resolved.add(prefix, heading, key.name(), null, "not set");
                 return null;
             }
             try {
-                return key.type().parse(value, reading);
+                T parsed = key.type().parse(value, reading);
+                if (key.type() != ValueTypes.TABLES) {
+                    resolved.add(prefix, heading, key.name(), parsed instanceof Path ? parsed : value, origin);
+                }
+                return parsed;
             } catch (BadValueException e) {
                 bad(key, e.getMessage());
                 return null;
@@ -198,7 +229,18 @@ final class ConfigFile {
 
         /** Reports a mistake about one of its keys. */
         void bad(ConfigKey<?> key, String text) {
-            mistake(line(table, key.name()), prefix + key.name(), text);
+            mistake(line(key), prefix + key.name(), text);
+        }
+
+        /** Where a key stands; where it does not, its section's heading. */
+        private int line(ConfigKey<?> key) {
+            int line = ConfigFile.line(table, key.name());
+            return line == 0 ? headingLine : line;
+        }
+
+        /** Notes what holds for a key that is not set, by what else stands in the file. */
+        void derived(ConfigKey<?> key, Object value, String reason) {
+            resolved.add(prefix, heading, key.name(), value, reason);
         }
 
         /** The entries of a list of tables. */
@@ -209,7 +251,8 @@ final class ConfigFile {
                 String path = prefix + key.name() + "[" + i + "].";
                 TomlTable one = array.getTable(i);
                 reportUnknown(one, path, keys(entry));
-                all.add(new Section(path, one));
+                String inner = heading.substring(1, heading.length() - 1) + "." + key.name();
+                all.add(new Section(path, "[[" + inner + "]]", line(key), one));
             }
             return all;
         }

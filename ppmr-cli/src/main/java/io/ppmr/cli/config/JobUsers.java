@@ -32,6 +32,11 @@ final class JobUsers {
                         : id(entry("group", group), "group", group, FIELD_ID));
     }
 
+    /** A group's number. */
+    static int group(Object group) throws BadValueException {
+        return group instanceof Long number ? number.intValue() : id(entry("group", group), "group", group, FIELD_ID);
+    }
+
     private static int id(Optional<String[]> entry, String kind, Object name, int field) throws BadValueException {
         if (entry.isEmpty() && name instanceof Long) {
             throw new BadValueException(

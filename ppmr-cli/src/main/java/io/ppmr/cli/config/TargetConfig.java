@@ -2,31 +2,42 @@ package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.doctor.PairCheck;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 
-/** Reads a target's configuration file. */
-public final class TargetConfig {
-    private TargetConfig() {}
-
+/**
+ * What a target's configuration file says, resolved. Immutable.
+ *
+ * @param settings the service's
+ * @param control where {@code ppmr status} reaches it
+ */
+public record TargetConfig(TargetSettings settings, ControlSettings control) {
     /** Reads a file on its node; throws with all its mistakes. */
-    public static TargetSettings load(Path file) throws ConfigException {
+    public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
     /**
-     * Throws with all mistakes of a file.
+     * What a file means; throws with all its mistakes.
      *
      * @param here whether this is its node; if not, its key and hosts are not looked for
      */
-    public static void check(Path file, boolean here) throws ConfigException {
-        read(new ConfigFile(file, here));
+    public static ResolvedValues check(Path file, boolean here) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, here);
+        read(opened);
+        return opened.resolved();
     }
 
     /** Whether a file is a target's rather than a source's: one that listens. */
@@ -34,15 +45,21 @@ public final class TargetConfig {
         return new ConfigFile(file, false).has(TargetKeys.LISTEN.name());
     }
 
-    private static TargetSettings read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section top = file.top(TargetKeys.TOP, TargetKeys.SECTIONS);
+    private static TargetConfig read(ConfigFile file) throws ConfigException {
+        ConfigFile.Section top = file.top(ConfigRole.TARGET);
         InetSocketAddress listen = top.get(TargetKeys.LISTEN);
         Path mount = top.get(CommonKeys.MOUNT);
         Path work = top.get(CommonKeys.WORK_DIRECTORY);
+        ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+        TransportWish transport = top.get(CommonKeys.TRANSPORT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
+        Integer migrations = top.get(TargetKeys.MIGRATIONS);
+        Path journal = top.get(TargetKeys.JOURNAL);
+        Optional<Fence> fence = CommonValues.fence(file);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
+        Set<String> ignored = ignoredChecks(top);
         PreSharedKey key = CommonValues.key(file, top);
         CommonValues.requireApart(top, mount, work);
         PoolGeometry pool = CommonValues.pool(file);
@@ -64,7 +81,7 @@ public final class TargetConfig {
         if (!file.here()) {
             return null;
         }
-        return new TargetSettings(
+        TargetSettings settings = new TargetSettings(
                 listen,
                 mount,
                 work,
@@ -74,6 +91,28 @@ public final class TargetConfig {
                 List.copyOf(Checkpointers.create(tools).values()),
                 restart,
                 silence,
-                allowRoot);
+                migrations,
+                journal,
+                fence,
+                allowRoot,
+                transport,
+                ignored);
+        return new TargetConfig(settings, control);
+    }
+
+    private static Set<String> ignoredChecks(ConfigFile.Section top) {
+        List<String> names = top.get(TargetKeys.IGNORED_CHECKS);
+        if (names == null) {
+            return null;
+        }
+        for (String name : names) {
+            if (!PairCheck.IGNORABLE.contains(name)) {
+                top.bad(
+                        TargetKeys.IGNORED_CHECKS,
+                        "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
+                                + " can");
+            }
+        }
+        return Set.copyOf(names);
     }
 }

@@ -111,6 +111,16 @@ final class ValueTypes {
         return List.copyOf(words);
     });
 
+    /** Their names are looked up when they are used. */
+    static final ValueType<List<InetSocketAddress>> ADDRESSES =
+            of("a list of addresses, such as [\"node-07:7411\", \"node-08:7411\"]", (value, reading) -> {
+                List<InetSocketAddress> addresses = new ArrayList<>();
+                for (String word : WORDS.parse(value, reading)) {
+                    addresses.add(ADDRESS.parse(word, new ValueType.Reading(reading.folder(), false)));
+                }
+                return List.copyOf(addresses);
+            });
+
     /** A user or group: a name, or a number, which need not be known by name. */
     static final ValueType<Object> NAME_OR_NUMBER = of("a name in quotes or a number", (value, reading) -> {
         boolean number = value instanceof Long id && id >= 0 && id < Integer.MAX_VALUE;
@@ -124,6 +134,10 @@ final class ValueTypes {
     /** A list of tables, which their section reads. */
     static final ValueType<TomlArray> TABLES =
             of("a list of tables, such as [{rank = 0, pid = 4711}]", (value, reading) -> {
+                if (value instanceof TomlArray empty && empty.isEmpty()) {
+                    throw new BadValueException(
+                            "names none; it must be a list of tables, such as [{rank = 0, pid = 4711}]");
+                }
                 if (value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)) {
                     return array;
                 }

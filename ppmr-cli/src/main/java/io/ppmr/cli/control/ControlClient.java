@@ -2,6 +2,7 @@ package io.ppmr.cli.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
@@ -11,9 +12,10 @@ import java.net.UnixDomainSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Consumer;
 
-/** A request to a source's control socket. One thread, one request; closed by its owner, from any thread. */
+/** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
@@ -30,9 +32,9 @@ public final class ControlClient implements AutoCloseable {
         } catch (IOException e) {
             channel.close();
             throw new IOException(
-                    "no source answers at " + socket + " (" + e.getMessage()
+                    "no service answers at " + socket + " (" + e.getMessage()
                             + "): is the service running, does --socket or --config name its control_socket,"
-                            + " and are you its user or root?",
+                            + " and are you root, its user, or of its control_group?",
                     e);
         }
     }
@@ -50,17 +52,46 @@ public final class ControlClient implements AutoCloseable {
      *
      * @param job null for the one that the configuration's trigger moves
      * @param wait whether {@link #awaitReport} follows
-     * @return the job's name
+     * @return its name and its job's
      * @throws RefusedException if the service does not start it
      */
-    public String start(String job, boolean wait) throws IOException, RefusedException {
-        send(ControlProtocol.MIGRATE, job, wait);
+    public Migrations.Started start(String job, boolean wait) throws IOException, RefusedException {
+        return start(job, List.of(), wait);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to each HOST:PORT; empty for the configured spare nodes
+     */
+    public Migrations.Started start(String job, List<String> to, boolean wait) throws IOException, RefusedException {
+        ObjectNode request = request(ControlProtocol.MIGRATE, job, wait);
+        to.forEach(request.putArray(ControlProtocol.TO)::add);
+        lines.writeLine(protocol.line(request), ANSWER_LIMIT);
         JsonNode answer = receive(ANSWER_LIMIT);
         if (answer.has(ControlProtocol.REFUSED)) {
             throw new RefusedException(answer.path(ControlProtocol.REFUSED).asText());
         }
         requireNoError(answer);
-        return answer.path(ControlProtocol.STARTED).asText();
+        return protocol.value(answer.path(ControlProtocol.STARTED), Migrations.Started.class);
+    }
+
+    /**
+     * Has a migration called off.
+     *
+     * @param id its name, or the first characters of it
+     * @return its whole name
+     * @throws RefusedException if it is not under way, or decided already
+     */
+    public String cancel(String id) throws IOException, RefusedException {
+        ObjectNode node = protocol.object().put(ControlProtocol.REQUEST, ControlProtocol.CANCEL);
+        lines.writeLine(protocol.line(node.put(ControlProtocol.ID, id)), ANSWER_LIMIT);
+        JsonNode answer = receive(ANSWER_LIMIT);
+        if (answer.has(ControlProtocol.REFUSED)) {
+            throw new RefusedException(answer.path(ControlProtocol.REFUSED).asText());
+        }
+        requireNoError(answer);
+        return answer.path(ControlProtocol.CANCELLING).asText();
     }
 
     /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
@@ -89,12 +120,13 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private void send(String request, String job, boolean wait) throws IOException {
+        lines.writeLine(protocol.line(request(request, job, wait)), ANSWER_LIMIT);
+    }
+
+    private ObjectNode request(String request, String job, boolean wait) {
         ObjectNode node =
                 protocol.object().put(ControlProtocol.REQUEST, request).put(ControlProtocol.WAIT, wait);
-        if (job != null) {
-            node.put(ControlProtocol.JOB, job);
-        }
-        lines.writeLine(protocol.line(node), ANSWER_LIMIT);
+        return job == null ? node : node.put(ControlProtocol.JOB, job);
     }
 
     private JsonNode receive(Duration limit) throws IOException {
@@ -103,7 +135,7 @@ public final class ControlClient implements AutoCloseable {
 
     private void requireNoError(JsonNode line) throws IOException {
         if (line.has(ControlProtocol.ERROR)) {
-            throw new IOException("the source at " + socket + ": "
+            throw new IOException("the service at " + socket + ": "
                     + line.path(ControlProtocol.ERROR).asText());
         }
     }

@@ -14,11 +14,13 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "wait": true}   then progress lines and a report or an error; without wait,
- *   "started"
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}   "started", then progress lines and a report or an error;
+ *                                          without wait "started" alone
+ *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
- *   {"started": NAME}  {"watching": true}  {"progress": {...}}  {"report": {...}}  {"status": {...}}
+ *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
+ *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
  *   {"refused": TEXT}  {"error": TEXT}
  * </pre>
  *
@@ -28,9 +30,13 @@ import java.util.List;
 final class ControlProtocol {
     static final String REQUEST = "request";
     static final String MIGRATE = "migrate";
+    static final String CANCEL = "cancel";
+    static final String CANCELLING = "cancelling";
+    static final String ID = "id";
     static final String STATUS = "status";
     static final String WATCH = "watch";
     static final String JOB = "job";
+    static final String TO = "to";
     static final String WAIT = "wait";
     static final String STARTED = "started";
     static final String WATCHING = "watching";
@@ -44,7 +50,7 @@ final class ControlProtocol {
 
     ControlProtocol() {
         // The first use of a type costs a tenth of a second, which a migration should not pay.
-        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0));
+        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0));
         line(
                 REPORT,
                 new MigrationReport(
@@ -52,6 +58,7 @@ final class ControlProtocol {
                         "",
                         MigrationReport.Outcome.REFUSED,
                         "",
+                        0,
                         0,
                         0,
                         0,

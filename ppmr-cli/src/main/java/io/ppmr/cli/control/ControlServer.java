@@ -1,9 +1,6 @@
 package io.ppmr.cli.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.ppmr.cli.service.MigrationEvent;
-import io.ppmr.cli.service.Migrations;
-import io.ppmr.cli.service.RefusedException;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
@@ -14,33 +11,30 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.BlockingQueue;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 import jdk.net.ExtendedSocketOptions;
 import jdk.net.UnixDomainPrincipal;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's control socket. Who may use it: root and the service's own user, by the socket's mode 0600 and by
- * SO_PEERCRED of unix(7). One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
+ * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see
+ * {@link ControlAccess}. One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
  * once.
  */
 public final class ControlServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);
     static final int MOST = 16;
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
-    private static final Duration WRITE_LIMIT = Duration.ofSeconds(5);
-    private static final int MAX_WAITING_EVENTS = 256;
     private static final int CLOSE_LIMIT_MS = 2000;
-    private static final long LOOK_S = 1;
 
     private final Path socket;
-    private final Migrations migrations;
+    private final ControlAccess access;
+    private final Map<String, ControlRequests.Request> requests;
+    private final GroupLookup groups;
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
@@ -48,15 +42,24 @@ public final class ControlServer implements AutoCloseable {
     private final Set<Thread> serving = ConcurrentHashMap.newKeySet();
 
     /** Binds the socket; throws if another service answers there. */
-    public ControlServer(Path socket, Migrations migrations) throws IOException {
+    public ControlServer(Path socket, ControlAccess access, ControlRequests requests) throws IOException {
+        this(socket, access, requests, GroupLookup.system());
+    }
+
+    ControlServer(Path socket, ControlAccess access, ControlRequests requests, GroupLookup groups) throws IOException {
         this.socket = socket;
-        this.migrations = migrations;
+        this.access = access;
+        this.requests = Map.copyOf(requests.requests());
+        this.groups = groups;
         clearStale(socket);
         Files.createDirectories(socket.toAbsolutePath().getParent());
         server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         try {
             server.bind(UnixDomainSocketAddress.of(socket));
-            Files.setPosixFilePermissions(socket, PosixFilePermissions.fromString("rw-------"));
+            if (access.group().isPresent()) {
+                Files.setAttribute(socket, "unix:gid", access.group().get().gid());
+            }
+            Files.setPosixFilePermissions(socket, PosixFilePermissions.fromString(access.socketMode()));
             ownUser = Files.getOwner(socket).getName();
         } catch (IOException e) {
             server.close();
@@ -116,12 +119,14 @@ public final class ControlServer implements AutoCloseable {
                 LineChannel lines = new LineChannel(channel)) {
             UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
             String user = peer.user().getName();
-            if (!user.equals("root") && !user.equals("0") && !user.equals(ownUser)) {
+            ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
+            Conversation with = new Conversation(user, lines, protocol, server::isOpen);
+            if (right == ControlAccess.Right.NOTHING) {
                 LOG.warn("control socket: user {} is turned away", user);
-                say(lines, ControlProtocol.ERROR, "user " + user + " may not control this service: become root");
+                with.say(ControlProtocol.ERROR, turnedAway(user));
                 return;
             }
-            answer(lines, lines.readLine(REQUEST_LIMIT));
+            answer(with, right, lines.readLine(REQUEST_LIMIT));
         } catch (IOException e) {
             LOG.info("control connection: {}", e.getMessage());
         } catch (InterruptedException e) {
@@ -131,93 +136,33 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    private void answer(LineChannel lines, String line) throws IOException, InterruptedException {
-        JsonNode request;
+    private void answer(Conversation with, ControlAccess.Right right, String line)
+            throws IOException, InterruptedException {
+        JsonNode parsed;
         try {
-            request = protocol.parse(line);
+            parsed = protocol.parse(line);
         } catch (IOException e) {
-            say(lines, ControlProtocol.ERROR, e.getMessage());
+            with.say(ControlProtocol.ERROR, e.getMessage());
             return;
         }
-        switch (request.path(ControlProtocol.REQUEST).asText()) {
-            case ControlProtocol.MIGRATE -> migrate(lines, request);
-            case ControlProtocol.WATCH -> watch(lines);
-            case ControlProtocol.STATUS ->
-                say(
-                        lines,
-                        ControlProtocol.STATUS,
-                        new ControlStatus(
-                                migrations.running().isPresent(),
-                                migrations.running().orElse(null),
-                                migrations.progress().orElse(null)));
-            default ->
-                say(
-                        lines,
-                        ControlProtocol.ERROR,
-                        "unknown request: " + line.substring(0, Math.min(line.length(), 80))
-                                + " (known: migrate, status, watch)");
-        }
-    }
-
-    private void migrate(LineChannel lines, JsonNode request) throws IOException, InterruptedException {
-        String job = request.path(ControlProtocol.JOB).isTextual()
-                ? request.path(ControlProtocol.JOB).asText()
-                : null;
-        Events events = new Events();
-        try {
-            say(lines, ControlProtocol.STARTED, migrations.start(job, events));
-        } catch (RefusedException e) {
-            say(lines, ControlProtocol.REFUSED, e.getMessage());
-            return;
-        }
-        if (request.path(ControlProtocol.WAIT).asBoolean(true)) {
-            tell(lines, events);
+        ControlRequests.Request request =
+                requests.get(parsed.path(ControlProtocol.REQUEST).asText());
+        if (request == null) {
+            with.say(
+                    ControlProtocol.ERROR,
+                    "unknown request: " + line.substring(0, Math.min(line.length(), 80)) + " (known: "
+                            + String.join(", ", new TreeSet<>(requests.keySet())) + ")");
+        } else if (right == ControlAccess.Right.STATUS && !request.readsOnly()) {
+            LOG.warn("control socket: user {} may not do this: {}", with.user(), line);
+            with.say(ControlProtocol.ERROR, turnedAway(with.user()) + "; you may read its status");
         } else {
-            migrations.unwatch(events);
+            request.answerer().answer(parsed, with);
         }
     }
 
-    private void watch(LineChannel lines) throws IOException, InterruptedException {
-        Events events = new Events();
-        migrations.watch(events);
-        say(lines, ControlProtocol.WATCHING, true);
-        tell(lines, events);
-    }
-
-    /** A client that goes away does not stop the migration. */
-    private void tell(LineChannel lines, Events events) throws IOException, InterruptedException {
-        try {
-            while (server.isOpen()) {
-                MigrationEvent event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);
-                if (event instanceof MigrationEvent.Going going) {
-                    say(lines, ControlProtocol.PROGRESS, going.progress());
-                } else if (event instanceof MigrationEvent.Ended ended) {
-                    say(lines, ControlProtocol.REPORT, ended.report());
-                    return;
-                } else if (event instanceof MigrationEvent.Failed failed) {
-                    say(lines, ControlProtocol.ERROR, failed.reason());
-                    return;
-                }
-            }
-        } finally {
-            migrations.unwatch(events);
-        }
-    }
-
-    private void say(LineChannel lines, String key, Object value) throws IOException {
-        lines.writeLine(protocol.line(key, value), WRITE_LIMIT);
-    }
-
-    /** Events on their way to a client; where it is slow, it misses progress and never the end. */
-    private static final class Events implements Consumer<MigrationEvent> {
-        private final BlockingQueue<MigrationEvent> queue = new LinkedBlockingQueue<>();
-
-        @Override
-        public void accept(MigrationEvent event) {
-            if (!(event instanceof MigrationEvent.Going) || queue.size() < MAX_WAITING_EVENTS) {
-                queue.add(event);
-            }
-        }
+    private String turnedAway(String user) {
+        return "user " + user + " may not control this service: become root"
+                + access.group().map(group -> ", or join group " + group.name()).orElse("");
     }
 
     @Override

@@ -1,12 +1,26 @@
 package io.ppmr.cli.control;
 
 import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
 
 /**
- * What a source is doing.
+ * What a service is doing.
  *
+ * @param role source or target
  * @param busy whether a migration is under way
- * @param job whose; null if none is
+ * @param id which; null if none is
+ * @param job whose; null if none is, or at a target
  * @param progress how far; null if it has not said so yet
+ * @param last how the last one ended; null if none has since the service's start, or at a target
+ * @param health what the health command said last; null without one
+ * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
  */
-public record ControlStatus(boolean busy, String job, MigrationProgress progress) {}
+public record ControlStatus(
+        String role,
+        boolean busy,
+        String id,
+        String job,
+        MigrationProgress progress,
+        MigrationReport last,
+        String health,
+        String transport) {}

@@ -66,6 +66,11 @@ final class LineChannel implements AutoCloseable {
         return line;
     }
 
+    /** Whether the peer has closed, as far as can be told without waiting. */
+    boolean peerHasClosed() throws IOException {
+        return !channel.isOpen() || (in.hasRemaining() && channel.read(in) < 0);
+    }
+
     /** Sends a line, which must not contain a line end. */
     void writeLine(String line, Duration limit) throws IOException {
         long deadlineNs = System.nanoTime() + limit.toNanos();

@@ -47,6 +47,7 @@ final class DemoConfig {
                 listen = "%3$s:%4$d"
                 mount = "%1$s/mount-b"
                 work_directory = "%1$s/work-b"
+                control_socket = "%1$s/target.sock"
                 key_file = "%1$s/key"
                 allow_root_jobs = %6$b
                 [staging]

@@ -1,38 +1,65 @@
 package io.ppmr.cli.service;
 
 import io.ppmr.cli.config.ConfiguredJob;
-import io.ppmr.source.Job;
+import io.ppmr.source.Cancellation;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal and
- * from the control socket. Safe for any thread. Watchers are called on the migration's thread and must not block.
+ * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
+ * the health command and from the control socket. Safe for any thread. Watchers are called on the migration's thread
+ * and must not block.
  */
 public final class Migrations {
     private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
+    private static final int LEAST_OF_ID = 4;
 
     /** What moves a job: the service's own method, or a test's. */
     @FunctionalInterface
     public interface Mover {
-        MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException;
+        MigrationReport migrate(
+                String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+                throws InterruptedException;
     }
+
+    /**
+     * A migration that was started.
+     *
+     * @param id its name, by which it can be cancelled
+     * @param job whose
+     */
+    public record Started(String id, String job) {}
+
+    /**
+     * What is known at one moment.
+     *
+     * @param running the migration that is under way
+     * @param progress how far it is, if it has said so yet
+     * @param last how the last one ended that came to a report
+     */
+    public record State(
+            Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
+
+    private record Running(Started started, Cancellation cancellation, Thread thread) {}
 
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
     private final Mover mover;
     private final List<Consumer<MigrationEvent>> watchers = new CopyOnWriteArrayList<>();
-    private Thread running;
-    private String runningJob;
+    private Running running;
+    private MigrationReport lastReport;
     private boolean closed;
     private volatile MigrationProgress latest;
 
@@ -46,22 +73,63 @@ public final class Migrations {
      * Starts one and returns.
      *
      * @param name the job; null for the one that the trigger moves
+     * @param by who or what asks, for the log
      * @param watcher told of this migration's events until its last
      */
-    public synchronized String start(String name, Consumer<MigrationEvent> watcher) throws RefusedException {
+    public Started start(String name, String by, Consumer<MigrationEvent> watcher) throws RefusedException {
+        return start(name, List.of(), by, watcher);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to the ranks are spread over them; empty for the configured spare nodes
+     */
+    public synchronized Started start(
+            String name, List<InetSocketAddress> to, String by, Consumer<MigrationEvent> watcher)
+            throws RefusedException {
         ConfiguredJob job = job(name);
         if (closed) {
             throw new RefusedException("the service is ending: start it again first");
         }
         if (running != null) {
-            throw new RefusedException("job " + runningJob + " is being migrated: wait for its end");
+            throw new RefusedException("job " + running.started().job() + " is being migrated (migration "
+                    + running.started().id() + "): wait for its end");
         }
+        Started started = new Started(UUID.randomUUID().toString(), job.name());
+        Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
-        runningJob = job.name();
         latest = null;
-        running = new Thread(() -> run(job), "migration");
-        running.start();
-        return job.name();
+        Thread thread = new Thread(() -> run(started, job, to, by, cancellation), "migration");
+        running = new Running(started, cancellation, thread);
+        LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
+        thread.start();
+        return started;
+    }
+
+    /**
+     * Calls a migration off: it rolls back and the originals go on.
+     *
+     * @param id its name, or the first characters of it
+     * @param by who asks
+     * @return its whole name
+     * @throws RefusedException if it is not under way, or decided already
+     */
+    public synchronized String cancel(String id, String by) throws RefusedException {
+        if (running == null) {
+            throw new RefusedException("no migration is under way, so there is nothing to cancel");
+        }
+        Started started = running.started();
+        if (id.length() < LEAST_OF_ID || !started.id().startsWith(id)) {
+            throw new RefusedException("migration '" + id + "' is not under way; the one that is: " + started.id()
+                    + ", of job " + started.job());
+        }
+        if (!running.cancellation().cancel("cancelled by " + by)) {
+            throw new RefusedException("migration " + started.id() + " is decided: its originals are being ended, and"
+                    + " the restored ranks go on in their place. Wait for its end");
+        }
+        LOG.info("migration {} is cancelled by {}", started.id(), by);
+        return started.id();
     }
 
     /** Tells of the migration that runs, or of the next one, until its last event. */
@@ -74,14 +142,11 @@ public final class Migrations {
         watchers.remove(watcher);
     }
 
-    /** The job that is being migrated, if one is. */
-    public synchronized Optional<String> running() {
-        return running == null ? Optional.empty() : Optional.of(runningJob);
-    }
-
-    /** How far it is, if it has said so yet. */
-    public Optional<MigrationProgress> progress() {
-        return running().isEmpty() ? Optional.empty() : Optional.ofNullable(latest);
+    /** What is under way, and how the last one ended. */
+    public synchronized State state() {
+        Optional<Started> started = Optional.ofNullable(running).map(Running::started);
+        return new State(
+                started, started.flatMap(unused -> Optional.ofNullable(latest)), Optional.ofNullable(lastReport));
     }
 
     /**
@@ -93,7 +158,7 @@ public final class Migrations {
         Thread last;
         synchronized (this) {
             closed = true;
-            last = running;
+            last = running == null ? null : running.thread();
         }
         if (last != null) {
             last.join(Math.max(1, limit.toMillis()));
@@ -119,10 +184,12 @@ public final class Migrations {
                 : String.join(", ", jobs.keySet().stream().sorted().toList());
     }
 
-    private void run(ConfiguredJob job) {
+    private void run(
+            Started started, ConfiguredJob job, List<InetSocketAddress> to, String by, Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(mover.migrate(job.resolve(), progress -> {
+            MigrationOrder order = new MigrationOrder(job.resolve(), to, by);
+            last = new MigrationEvent.Ended(mover.migrate(started.id(), order, cancellation, progress -> {
                 latest = progress;
                 tell(new MigrationEvent.Going(progress));
             }));
@@ -137,13 +204,14 @@ public final class Migrations {
             last = new MigrationEvent.Failed("broke off: " + e);
         } finally {
             MigrationEvent event = last;
-            takeWatchers().forEach(watcher -> watcher.accept(event));
+            takeWatchers(event).forEach(watcher -> watcher.accept(event));
         }
     }
 
     /** Ends the migration for those who ask; whoever watches from now on means the next one. */
-    private synchronized List<Consumer<MigrationEvent>> takeWatchers() {
+    private synchronized List<Consumer<MigrationEvent>> takeWatchers(MigrationEvent last) {
         running = null;
+        lastReport = last instanceof MigrationEvent.Ended ended ? ended.report() : lastReport;
         List<Consumer<MigrationEvent>> all = List.copyOf(watchers);
         watchers.clear();
         return all;

@@ -40,7 +40,11 @@ class ExamplesTest {
                         .ranks()
                         .size());
         assertEquals(
-                3, TargetConfig.load(copy("target.toml", false)).checkpointers().size());
+                3,
+                TargetConfig.load(copy("target.toml", false))
+                        .settings()
+                        .checkpointers()
+                        .size());
     }
 
     /** Taking the comment signs away must change nothing but what stands there anyway. */
@@ -49,7 +53,7 @@ class ExamplesTest {
         KeyFile.create(folder.resolve("key"));
         SourceConfig written = SourceConfig.load(copy("source.toml", true));
         SourceConfig left = SourceConfig.load(copy("source.toml", false));
-        assertEquals(left.controlSocket(), written.controlSocket());
+        assertEquals(left.control(), written.control());
         assertEquals(left.settings().pool(), written.settings().pool());
         assertEquals(left.settings().workDirectory(), written.settings().workDirectory());
         assertEquals(left.settings().dataConnections(), written.settings().dataConnections());
@@ -65,8 +69,8 @@ class ExamplesTest {
                         written.settings().decisionDeadline(),
                         written.settings().silenceLimit()));
         assertEquals(
-                TargetConfig.load(copy("target.toml", false)).transfer(),
-                TargetConfig.load(copy("target.toml", true)).transfer());
+                TargetConfig.load(copy("target.toml", false)).settings().transfer(),
+                TargetConfig.load(copy("target.toml", true)).settings().transfer());
     }
 
     static Stream<ConfigSection> sections() {

@@ -76,7 +76,7 @@ class SourceConfigTest {
         assertEquals(Duration.ofMillis(1500), config.settings().silenceLimit());
         assertEquals(Duration.ofMinutes(10), config.settings().checkpointDeadline());
         assertEquals(Duration.ofSeconds(5), config.settings().connectDeadline());
-        assertEquals(7411, config.settings().target().getPort());
+        assertEquals(7411, config.settings().spares().candidates().get(0).getPort());
         assertEquals(2, config.settings().dataConnections());
         assertEquals(Optional.of("solver"), config.triggerJob());
         Job job = config.jobs().get("solver").resolve();
@@ -115,7 +115,7 @@ class SourceConfigTest {
         assertMistake(found, ":4: surprise: there is no such key; known here are mount, ");
         assertMistake(found, ":6: pool.size: 64 has no unit");
         assertMistake(found, ":7: pool.chunk: is 102400 bytes; it must be a power of two");
-        assertMistake(found, ": target.address: is missing");
+        assertMistake(found, ":8: target.address: is missing");
         assertMistake(found, ":9: target.connections: 0 will not do; it must be a whole number from 1 to 64");
         assertMistake(found, ":11: migration.checkpoint_deadline: true will not do");
         assertMistake(found, ":13: checkpointers.b.type: \"blrc\" will not do; it must be one of \"blcr\", \"criu\"");

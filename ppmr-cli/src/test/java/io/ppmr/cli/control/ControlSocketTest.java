@@ -12,7 +12,8 @@ import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
-import io.ppmr.source.Job;
+import io.ppmr.source.Cancellation;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
@@ -44,7 +45,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The control socket's server and client, with a migration that a test plays. */
 class ControlSocketTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
-    private static final MigrationProgress PROGRESS = new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5);
+    private static final MigrationProgress PROGRESS = new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5, 9);
     private static final MigrationReport REPORT = new MigrationReport(
             "id",
             "mine",
@@ -59,6 +60,7 @@ class ControlSocketTest {
             7,
             8,
             9,
+            10,
             List.of(new MovedRank(3, List.of(77))));
 
     @TempDir
@@ -66,6 +68,7 @@ class ControlSocketTest {
 
     private final CountDownLatch go = new CountDownLatch(1);
     private Path socket;
+    private volatile Cancellation running;
     private Migrations migrations;
     private ControlServer server;
 
@@ -73,7 +76,7 @@ class ControlSocketTest {
     void setUp() throws IOException {
         socket = folder.resolve("s");
         migrations = new Migrations(Map.of("a", job("a"), "b", job("b")), Optional.of("a"), this::migrate);
-        server = new ControlServer(socket, migrations);
+        server = serve(socket, migrations);
     }
 
     @AfterEach
@@ -92,7 +95,14 @@ class ControlSocketTest {
                 List.of(new ConfiguredJob.RankSource(0, 99, null)));
     }
 
-    private MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
+    private static ControlServer serve(Path socket, Migrations migrations) throws IOException {
+        return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null, () -> null));
+    }
+
+    private MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+            throws InterruptedException {
+        running = cancellation;
         watcher.accept(PROGRESS);
         if (!go.await(LIMIT.toSeconds(), TimeUnit.SECONDS)) {
             throw new IllegalStateException("the test never let the migration end");
@@ -104,7 +114,7 @@ class ControlSocketTest {
     void shouldShowProgressAndReportWhenAMigrationIsAskedFor() throws Exception {
         List<MigrationProgress> seen = new ArrayList<>();
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals("b", client.start("b", true));
+            assertEquals("b", client.start("b", true).job());
             MigrationReport report = client.awaitReport(LIMIT, progress -> {
                 seen.add(progress);
                 go.countDown();
@@ -121,13 +131,36 @@ class ControlSocketTest {
                 ControlClient first = new ControlClient(socket);
                 ControlClient second = new ControlClient(socket)) {
             watcher.watch();
-            assertEquals("a", first.start(null, true));
+            assertEquals("a", first.start(null, true).job());
             String message = assertThrows(RefusedException.class, () -> second.start("b", true))
                     .getMessage();
             assertTrue(message.contains("job a is being migrated"), message);
             go.countDown();
             assertEquals(REPORT, watcher.awaitReport(LIMIT, progress -> {}));
             assertEquals(REPORT, first.awaitReport(LIMIT, progress -> {}));
+        }
+    }
+
+    @Test
+    void shouldCancelOnlyTheMigrationThatRunsWhenAsked() throws Exception {
+        assertRefused("no migration is under way", "1234");
+        CountDownLatch begun = new CountDownLatch(1);
+        String id = migrations.start("a", "a test", event -> begun.countDown()).id();
+        assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
+        assertRefused("is not under way; the one that is: " + id, "nothing like it");
+        assertRefused("is not under way", "");
+        try (ControlClient client = new ControlClient(socket)) {
+            assertEquals(id, client.cancel(id.substring(0, 8)));
+        }
+        // Once called off it stays so, whoever asks again.
+        assertTrue(running.cancel("another"));
+    }
+
+    private void assertRefused(String message, String id) throws IOException {
+        try (ControlClient client = new ControlClient(socket)) {
+            String said = assertThrows(RefusedException.class, () -> client.cancel(id))
+                    .getMessage();
+            assertTrue(said.contains(message), said);
         }
     }
 
@@ -143,13 +176,13 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus(false, null, null), client.status());
+            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
-        migrations.start("b", event -> begun.countDown());
+        String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus(true, "b", PROGRESS), client.status());
+            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null), client.status());
         }
     }
 
@@ -161,7 +194,7 @@ class ControlSocketTest {
                 job("x").checkpointer(),
                 List.of(new ConfiguredJob.RankSource(4, 0, folder.resolve("no.pid"))));
         Migrations others = new Migrations(Map.of("x", broken), Optional.empty(), this::migrate);
-        try (ControlServer other = new ControlServer(folder.resolve("t"), others);
+        try (ControlServer other = serve(folder.resolve("t"), others);
                 ControlClient client = new ControlClient(other.path())) {
             client.start("x", true);
             String message = assertThrows(IOException.class, () -> client.awaitReport(LIMIT, progress -> {}))
@@ -219,21 +252,21 @@ class ControlSocketTest {
         try (ControlClient client = new ControlClient(socket)) {
             client.start("a", true);
         }
-        assertTrue(migrations.running().isPresent());
+        assertTrue(migrations.state().running().isPresent());
         go.countDown();
         assertTrue(ended.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
     }
 
     @Test
     void shouldTakeOverTheSocketOfADeadServiceAndNotOfALivingOne() throws Exception {
-        IOException failure = assertThrows(IOException.class, () -> new ControlServer(socket, migrations));
+        IOException failure = assertThrows(IOException.class, () -> serve(socket, migrations));
         assertTrue(failure.getMessage().contains("belongs to a service that runs"), failure.getMessage());
         Path stale = folder.resolve("stale");
         try (ServerSocketChannel dead = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
             dead.bind(UnixDomainSocketAddress.of(stale));
         }
         assertTrue(Files.exists(stale));
-        try (ControlServer taken = new ControlServer(stale, migrations);
+        try (ControlServer taken = serve(stale, migrations);
                 ControlClient client = new ControlClient(taken.path())) {
             assertFalse(client.status().busy());
         }

@@ -1,0 +1,138 @@
+package io.ppmr.cli.service;
+
+import io.ppmr.cli.service.HealthJudge.Answer;
+import io.ppmr.source.MigrationReport.Outcome;
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Asks the site's health command whether this node is going, and starts the configured migration if so. Has one thread,
+ * which sleeps between calls; a service without a health command has none of these. Closed by its owner, which ends a
+ * call that runs.
+ */
+public final class HealthTrigger implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(HealthTrigger.class);
+    private static final int LAST_ANSWER = 125;
+    private static final long CLOSE_MS = 5000;
+
+    private final HealthSettings settings;
+    private final Migrations migrations;
+    private final HealthJudge judge;
+    private final CountDownLatch end = new CountDownLatch(1);
+    private final AtomicBoolean hasMoved = new AtomicBoolean();
+    private final Thread thread;
+    private Answer lastAnswer = Answer.UNKNOWN;
+    private volatile String state = "not asked yet";
+
+    /** Starts asking. */
+    public HealthTrigger(HealthSettings settings, Migrations migrations) {
+        this.settings = settings;
+        this.migrations = migrations;
+        this.judge = new HealthJudge(settings);
+        thread = new Thread(this::run, "ppmr-health");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** How it stands, in words. */
+    public String state() {
+        return state + (settings.dryRun() ? " (dry run: moves nothing)" : "");
+    }
+
+    private void run() {
+        try {
+            do {
+                take(ask());
+            } while (!end.await(settings.interval().toMillis(), TimeUnit.MILLISECONDS));
+        } catch (InterruptedException e) {
+            LOG.debug("the health trigger ends", e);
+        }
+    }
+
+    private void take(Answer answer) {
+        if (hasMoved.getAndSet(false)) {
+            judge.moved();
+        }
+        boolean fires = judge.fires(answer, System.nanoTime());
+        state = judge.state();
+        if (answer != lastAnswer) {
+            LOG.info("health command: {}", state);
+            lastAnswer = answer;
+        }
+        if (fires) {
+            fire();
+        }
+    }
+
+    private void fire() {
+        if (settings.dryRun()) {
+            LOG.warn("health command: this node is going; dry run, so no migration starts");
+            judge.moved();
+            return;
+        }
+        try {
+            Migrations.Started started = migrations.start(null, "the health command", this::onEvent);
+            LOG.warn("health command: this node is going: migration {} of job {}", started.id(), started.job());
+        } catch (RefusedException e) {
+            LOG.error("health command: this node is going, and no migration starts: {}", e.getMessage());
+        }
+    }
+
+    private void onEvent(MigrationEvent event) {
+        if (event instanceof MigrationEvent.Ended ended) {
+            Outcome outcome = ended.report().outcome();
+            boolean stays = outcome == Outcome.ROLLED_BACK || outcome == Outcome.REFUSED;
+            hasMoved.set(!stays);
+            if (stays) {
+                LOG.warn(
+                        "health command: its migration has moved nothing; tried again after {} if the node is still"
+                                + " going",
+                        settings.rest());
+            }
+        }
+    }
+
+    private Answer ask() throws InterruptedException {
+        Process process = null;
+        try {
+            process = new ProcessBuilder(settings.command())
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+            process.getOutputStream().close();
+            if (!process.waitFor(settings.deadline().toMillis(), TimeUnit.MILLISECONDS)) {
+                LOG.warn("health command: no answer within {} (health_deadline): not counted", settings.deadline());
+                return Answer.UNKNOWN;
+            }
+            int status = process.exitValue();
+            if (status > LAST_ANSWER) {
+                LOG.warn("health command: it could not be run or was killed (status {}): not counted", status);
+                return Answer.UNKNOWN;
+            }
+            return status == 0 ? Answer.WELL : Answer.GOING;
+        } catch (IOException e) {
+            LOG.error("health command: it cannot be run: {}; correct triggers.health", e.getMessage());
+            return Answer.UNKNOWN;
+        } finally {
+            if (process != null && process.isAlive()) {
+                process.descendants().forEach(ProcessHandle::destroyForcibly);
+                process.destroyForcibly();
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        end.countDown();
+        thread.interrupt();
+        try {
+            thread.join(CLOSE_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}
