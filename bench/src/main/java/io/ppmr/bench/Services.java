@@ -57,8 +57,10 @@ final class Services implements Closeable {
                 listen = "%2$s:7411"
                 mount = "%1$s/mount-b"
                 work_directory = "%1$s/work-b"
+                control_socket = "%1$s/target.sock"
                 key_file = "%1$s/key"
                 allow_root_jobs = true
+                transport = "tcp"
                 """.formatted(folder, TwoNodes.ADDRESS_B) + tool);
         NativePrograms programs = new NativePrograms(nodes.bin());
         JavaCommand java = JavaCommand.from(System.getenv(), nodes.bin());
@@ -87,6 +89,7 @@ final class Services implements Closeable {
                 work_directory = "%1$s/work-a"
                 control_socket = "%1$s/source.sock"
                 key_file = "%1$s/key"
+                transport = "tcp"
                 [target]
                 address = "%2$s:7411"
                 connections = %3$d
