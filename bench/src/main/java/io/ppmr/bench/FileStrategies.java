@@ -227,9 +227,15 @@ final class FileStrategies {
     private void mount(List<String> prefix, Path served, Path at)
             throws BenchFailure, IOException, InterruptedException {
         List<String> words = new ArrayList<>(prefix);
-        words.addAll(List.of("sshfs", "-p", Integer.toString(PORT)));
-        words.addAll(sshOptions());
-        words.addAll(List.of("-o", "direct_io", "root@" + TwoNodes.ADDRESS_B + ":" + served, at.toString()));
+        words.addAll(List.of(
+                "sshfs",
+                "-p",
+                Integer.toString(PORT),
+                "-o",
+                "direct_io,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null,LogLevel=ERROR,IdentityFile="
+                        + folder.resolve("ssh-key"),
+                "root@" + TwoNodes.ADDRESS_B + ":" + served,
+                at.toString()));
         Process mounting = new ProcessBuilder(words)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(folder.resolve("sshfs.log").toFile())

@@ -66,7 +66,16 @@ class BenchIT {
     @Test
     void shouldTakeAMigrationApart() throws Exception {
         JsonNode result = run(
-                "migration", "--strategies", "pipeline", "--writers", "2", "--bytes", "8m", "--runs", "1", "--link",
+                "migration",
+                "--strategies",
+                "pipeline",
+                "--writers",
+                "2",
+                "--bytes",
+                "8m",
+                "--runs",
+                "1",
+                "--link",
                 "1gbit");
         JsonNode phases = result.path("runs").get(0).path("more").path("phases");
         for (String phase : List.of("suspend", "write", "transfer", "read", "reconnect")) {
