@@ -36,6 +36,7 @@ import picocli.CommandLine.Spec;
             CancelCommand.class,
             StatusCommand.class,
             ConfigCommand.class,
+            MetricsCommand.class,
             CheckpointersCommand.class,
             KeygenCommand.class,
             DemoCommand.class

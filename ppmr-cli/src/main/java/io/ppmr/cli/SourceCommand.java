@@ -5,6 +5,7 @@ import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
@@ -60,7 +61,8 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (SourceService service = new SourceService(configuration.settings())) {
+        try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
+                SourceService service = new SourceService(configuration.settings(), meters.registry())) {
             service.start();
             migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
             serve(configuration, migrations, armed, run);

@@ -6,9 +6,11 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
+import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
+import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,7 +46,8 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (TargetService service = new TargetService(settings)) {
+        try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
+                TargetService service = new TargetService(settings, TcpChunkPuller::new, meters.registry())) {
             service.start();
             serve(configuration.control(), service, run);
         }

@@ -6,6 +6,7 @@ import io.ppmr.protocol.TransferReport;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.MovedRank;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.metrics.StepTimes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
@@ -24,6 +25,7 @@ final class MigrationRecord {
     private final String id;
     private final String checkpointer;
     private final long poolBytes;
+    private final StepTimes times;
     private final Consumer<MigrationProgress> watcher;
     private final long startNs = System.nanoTime();
     private final List<MovedRank> ranks = new ArrayList<>();
@@ -34,11 +36,16 @@ final class MigrationRecord {
     private long expectedBytes;
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
+    private long stepSinceNs = System.nanoTime();
+    private long pausedSinceNs;
+    private boolean pauses;
 
-    MigrationRecord(String id, String checkpointer, long poolBytes, Consumer<MigrationProgress> watcher) {
+    MigrationRecord(
+            String id, String checkpointer, long poolBytes, StepTimes times, Consumer<MigrationProgress> watcher) {
         this.id = id;
         this.checkpointer = checkpointer;
         this.poolBytes = poolBytes;
+        this.times = times;
         this.watcher = watcher;
     }
 
@@ -47,6 +54,16 @@ final class MigrationRecord {
     }
 
     void step(Step next) {
+        long nowNs = System.nanoTime();
+        times.stepped(id, step, nowNs - stepSinceNs);
+        stepSinceNs = nowNs;
+        if (next == Step.CHECKPOINT) {
+            pauses = true;
+            pausedSinceNs = nowNs;
+        } else if (next == Step.DONE && pauses) {
+            pauses = false;
+            times.paused(nowNs - pausedSinceNs);
+        }
         step = next;
         tell();
     }

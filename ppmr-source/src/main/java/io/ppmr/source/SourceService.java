@@ -29,8 +29,8 @@ public final class SourceService implements AutoCloseable {
 
     private final SourceSettings settings;
     private final ProcessTable processes;
-    private final MeterRegistry meters = new SimpleMeterRegistry();
-    private final SourceMetrics metrics = new SourceMetrics(meters);
+    private final MeterRegistry meters;
+    private final SourceMetrics metrics;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
@@ -38,10 +38,21 @@ public final class SourceService implements AutoCloseable {
     private FuseMount mount;
 
     public SourceService(SourceSettings settings) {
+        this(settings, new SimpleMeterRegistry());
+    }
+
+    /**
+     * A service that counts where somebody looks.
+     *
+     * @param meters where its meters are registered
+     */
+    public SourceService(SourceSettings settings, MeterRegistry meters) {
         this.settings = settings;
+        this.meters = meters;
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
+        this.metrics = new SourceMetrics(meters, pool, claims);
     }
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
@@ -114,7 +125,7 @@ public final class SourceService implements AutoCloseable {
         for (int i = 0; ; i++) {
             InetSocketAddress target = candidates.get(i);
             LOG.info("migration {}: to {}", id, target);
-            SourceSession session = new SourceSession(settings, target, pool, claims, view, id, i + 1);
+            SourceSession session = new SourceSession(settings, target, pool, claims, view, metrics.hops(), id, i + 1);
             MigrationRecord journal = record(id, job, watcher);
             SourceMigration migration =
                     new SourceMigration(id, job, settings, session, processes, journal, cancellation);
@@ -135,7 +146,7 @@ public final class SourceService implements AutoCloseable {
 
     private MigrationRecord record(String id, Job job, Consumer<MigrationProgress> watcher) {
         return new MigrationRecord(
-                id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
+                id, job.checkpointer().name(), settings.pool().poolBytes(), metrics.steps(), watcher);
     }
 
     @Override

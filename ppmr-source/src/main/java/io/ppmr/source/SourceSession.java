@@ -6,6 +6,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
@@ -40,6 +41,7 @@ final class SourceSession {
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
+    private final SourceHops hops;
     private final Connector connector;
     private final String directory;
     private final int attempt;
@@ -58,6 +60,7 @@ final class SourceSession {
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
+            SourceHops hops,
             String migrationId,
             int attempt) {
         this.settings = settings;
@@ -65,6 +68,7 @@ final class SourceSession {
         this.pool = pool;
         this.claims = claims;
         this.view = view;
+        this.hops = hops;
         this.attempt = attempt;
         this.directory = migrationId + "." + attempt;
         this.connector = new Connector(target, settings.authenticator(), settings.connectDeadline());
@@ -98,7 +102,7 @@ final class SourceSession {
                 control.channel(), attempt, settings.silenceLimit().toNanos());
         List<SocketChannel> data = connector.data(control.session(), settings.dataConnections());
         exporter = new TcpRegionExporter(pool, data, reason -> events.add(new SessionEvent.Lost(reason)));
-        outlet = new LinkOutlet(link, exporter);
+        outlet = new LinkOutlet(link, exporter, hops);
         journal.sends(outlet::sentBytes);
         List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
         agent = new SessionAgent(link, claims, events::add);

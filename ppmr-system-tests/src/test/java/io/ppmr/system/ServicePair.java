@@ -1,5 +1,6 @@
 package io.ppmr.system;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.source.SourceService;
@@ -75,6 +76,12 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+        this(directory, options, List.of());
+    }
+
+    /** A pair whose source asks these spare nodes before its own target. */
+    ServicePair(Path directory, Options options, List<InetSocketAddress> before)
+            throws IOException, InterruptedException {
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
@@ -87,14 +94,16 @@ final class ServicePair implements AutoCloseable {
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
                         false),
-                options.pullers);
+                options.pullers,
+                new SimpleMeterRegistry());
         target.start();
         source = new SourceService(new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),
                 Files.createDirectory(directory.resolve("source-work")),
                 options.sourcePool,
                 options.sourceKey,
-                SpareNodes.of(target.address()),
+                new SpareNodes.Listed(Stream.concat(before.stream(), Stream.of(target.address()))
+                        .toList()),
                 2,
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),

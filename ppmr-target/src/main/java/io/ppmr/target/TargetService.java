@@ -56,8 +56,8 @@ public final class TargetService implements AutoCloseable {
     private final int laneChunks;
     private final ArrivingImageView view = new ArrivingImageView();
     private final HeadStore heads;
-    private final MeterRegistry meters = new SimpleMeterRegistry();
-    private final TargetMetrics metrics = new TargetMetrics(meters);
+    private final MeterRegistry meters;
+    private final TargetMetrics metrics;
     private final AtomicReference<String> busyWith = new AtomicReference<>();
     private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
     private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
@@ -67,15 +67,21 @@ public final class TargetService implements AutoCloseable {
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
-        this(settings, TcpChunkPuller::new);
+        this(settings, TcpChunkPuller::new, new SimpleMeterRegistry());
     }
 
-    /** A service whose transport is made by somebody else: one that injects faults, say. */
-    public TargetService(TargetSettings settings, PullerFactory pullers) {
+    /**
+     * A service whose transport is made by somebody else: one that injects faults, say.
+     *
+     * @param meters where its meters are registered
+     */
+    public TargetService(TargetSettings settings, PullerFactory pullers, MeterRegistry meters) {
         this.settings = settings;
         this.pullers = pullers;
         this.laneChunks = laneChunks(settings.pool());
         this.pool = new BufferPool(settings.pool().plus(laneChunks));
+        this.meters = meters;
+        this.metrics = new TargetMetrics(meters, pool);
         this.heads = new HeadStore(settings.transfer().headsLimitBytes());
     }
 
@@ -235,7 +241,8 @@ public final class TargetService implements AutoCloseable {
                             begin.gid(),
                             begin.ranks()),
                     pullListener -> pullers.create(pool, data, pullListener),
-                    reason -> events.add(new SessionEvent.TransferFailed(reason)));
+                    reason -> events.add(new SessionEvent.TransferFailed(reason)),
+                    metrics.hops());
         } catch (ErrnoException | RuntimeException e) {
             for (SocketChannel channel : data) {
                 channel.close();
@@ -253,11 +260,7 @@ public final class TargetService implements AutoCloseable {
         try {
             Outcome outcome = migration.run();
             outcomes.put(begin.migrationId(), outcome);
-            metrics.ended(
-                    outcome,
-                    transfer.report(0),
-                    transfer.refusedSeeks(),
-                    Duration.ofNanos(System.nanoTime() - startNs));
+            metrics.ended(outcome, transfer.refusedSeeks(), Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
             inDoubt.remove(begin.migrationId());
             migration.close();

@@ -29,13 +29,15 @@ import java.util.stream.Stream;
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
+ * @param metrics where its meters are shown, if they are
  */
 public record SourceConfig(
         SourceSettings settings,
         ControlSettings control,
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
-        Optional<HealthSettings> health) {
+        Optional<HealthSettings> health,
+        Optional<InetSocketAddress> metrics) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -91,6 +93,7 @@ public record SourceConfig(
                 file.section(SourceKeys.TRIGGERS)
                         .bad(SourceKeys.HEALTH, "has no job to move: set trigger_job, or take health out");
             }
+            Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
             List<Mistake> mistakes = file.mistakes();
             if (!mistakes.isEmpty()) {
                 throw new ConfigException(mistakes);
@@ -104,7 +107,7 @@ public record SourceConfig(
                     name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
             SourceSettings settings = new SourceSettings(
                     mount, work, pool, key, spares, connections, connect, checkpoint, decision, silence);
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health);
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, metrics);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {

@@ -133,7 +133,7 @@ public final class SourceKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, TRIGGERS, CheckpointerKeys.SECTION, JOBS);
+            List.of(CommonKeys.POOL, TARGET, MIGRATION, TRIGGERS, CommonKeys.METRICS, CheckpointerKeys.SECTION, JOBS);
 
     private SourceKeys() {}
 }

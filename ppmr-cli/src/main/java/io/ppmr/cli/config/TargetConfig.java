@@ -11,14 +11,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * What a target's configuration file says, resolved. Immutable.
  *
  * @param settings the service's
  * @param control where {@code ppmr status} reaches it
+ * @param metrics where its meters are shown, if they are
  */
-public record TargetConfig(TargetSettings settings, ControlSettings control) {
+public record TargetConfig(TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics) {
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -64,6 +66,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
+        Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
         List<Mistake> mistakes = file.mistakes();
         if (!mistakes.isEmpty()) {
             throw new ConfigException(mistakes);
@@ -82,6 +85,6 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
                 restart,
                 silence,
                 allowRoot);
-        return new TargetConfig(settings, control);
+        return new TargetConfig(settings, control, metrics);
     }
 }

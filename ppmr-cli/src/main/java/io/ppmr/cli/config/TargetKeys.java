@@ -57,7 +57,7 @@ public final class TargetKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, STAGING, HEADS, CheckpointerKeys.SECTION);
+            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.METRICS, CheckpointerKeys.SECTION);
 
     private TargetKeys() {}
 }

@@ -34,4 +34,13 @@ public interface Outlet {
 
     /** A writer waits for a chunk of the pool. */
     void starving();
+
+    /** A writer has waited for one. */
+    void waitedForChunk(long tookNs);
+
+    /** A writer has waited for a slot. */
+    void waitedForSlot(OutgoingFile file, long tookNs);
+
+    /** A chunk is about to be advertised, so long after it was claimed. */
+    void filled(long tookNs);
 }
