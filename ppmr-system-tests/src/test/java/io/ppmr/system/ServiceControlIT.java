@@ -87,13 +87,13 @@ class ServiceControlIT {
                         scrape(sourcePort).matches("(?s).*ppmr_source_data_bytes_total\\{stage=\"written\"} [1-9].*"));
                 assertEquals(id, looking.status().id());
                 send(source, "USR1");
+                await(() -> services.log("source").contains("state: migration "));
                 assertEquals(id, cancelling.cancel(id.substring(0, 8)));
                 MigrationReport report = migrating.awaitReport(PATIENCE, progress -> {});
                 assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.toString());
                 assertTrue(report.reason().contains("cancelled by user root"), report.reason());
             }
             assertTrue(job.originalsRun());
-            await(() -> services.log("source").contains("state: migration "));
             try (ControlClient target = new ControlClient(directory.resolve("target.sock"))) {
                 assertEquals("target", target.status().role());
             }
