@@ -1,7 +1,7 @@
 # What ppmr needs around it, fetched where it is missing. Sourced by the launcher, which gives say, fail,
 # leave_out, PPMR_HOME and cache. Sets jdk17, jdk25, PPMR_CRIU and PPMR_PROMTOOL. Quick when nothing is missing.
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # the launcher gives cache and reads jdk17 and jdk25
+# shellcheck disable=SC2034,SC2154 # the launcher gives cache and guest_packages and reads jdk17 and jdk25
 
 jdk17=
 jdk25=
@@ -9,6 +9,9 @@ jdk25=
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
 build_packages=(ca-certificates gcc make libc6-dev)
+# For RDMA. Without the first group the build leaves it out; the second is for its tests, as are guest_packages.
+rdma_build_packages=(libibverbs-dev librdmacm-dev)
+rdma_test_packages=(ibverbs-providers ibverbs-utils perftest)
 run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
@@ -173,6 +176,7 @@ bind_to_own_libraries() {
 # What a run on this machine needs: set_up_run.
 set_up_run() {
     require_build_tools
+    install_packages "${rdma_build_packages[@]}" || true
     install_packages "${run_packages[@]}" || true
     set_up_criu
     [ "$(id -u)" -eq 0 ] || leave_out "what only root may do here: namespaces for two nodes, mounts for other users, CRIU"
@@ -183,5 +187,6 @@ set_up_run() {
 set_up_tests() {
     set_up_run
     set_up_promtool
+    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
     if $1; then set_up_jdk25; fi
 }

@@ -1,26 +1,33 @@
 /*
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
- *   ppmr-launch [--uid UID --gid GID] -- COMMAND [ARGUMENT...]
+ *   ppmr-launch [--uid UID --gid GID] [--report FILE] -- COMMAND [ARGUMENT...]
  *
  * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
  * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
  * there; numbers without a name are common on compute nodes). The process is the same before and after: its PID is the
  * command's PID. credentials(7), close_range(2).
  *
+ * With --report it is the main process of a transient service instead: the command is its child, whose PID it prints;
+ * from then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties either to whoever
+ * asked for it. It ends as the command ends: systemd takes a main process that SIGTERM has killed for one that ended
+ * well, and its caller must not.
+ *
  * Exit status: the command's; 125 if it could not be started.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_NOT_STARTED = 125 };
+enum { EXIT_NOT_STARTED = 125, EXIT_BY_SIGNAL = 128 };
 
 static void die(const char *what)
 {
@@ -51,24 +58,56 @@ static void become(uid_t uid, gid_t gid)
         die("cannot set the user");
 }
 
+/* Lets the command's half return; the other half stays until that has ended, and ends as it did. */
+static void report(const char *path)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* The folder may belong to the job's user: a link of theirs must not be followed. */
+    int output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (null < 0 || output < 0)
+        die(path);
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child > 0) {
+        printf("%d\n", (int)child);
+        fflush(stdout);
+    }
+    if (dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0)
+        die("dup2");
+    if (child == 0)
+        return;
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR)
+            die("waitpid");
+    }
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status));
+}
+
 int main(int argc, char **argv)
 {
     long uid = -1;
     long gid = -1;
+    const char *report_file = NULL;
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--uid") == 0) {
             uid = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--gid") == 0) {
             gid = number(argv[i + 1]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--report") == 0) {
+            report_file = argv[i + 1];
         } else {
             break;
         }
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)) {
-        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] -- COMMAND [ARGUMENT...]\n");
+        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] [--report FILE] -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
+    if (report_file != NULL)
+        report(report_file);
     if (setsid() < 0 && errno != EPERM)
         die("setsid");
     if (syscall(SYS_close_range, 3U, ~0U, 0U) != 0)

@@ -79,6 +79,11 @@ final class BlcrCheckpointer implements Checkpointer {
         return Optional.empty();
     }
 
+    @Override
+    public RestartNeeds restartNeeds() {
+        return new RestartNeeds(true, false);
+    }
+
     /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
     @Override
     public boolean checkpointsHeldRanks() {
@@ -100,22 +105,22 @@ final class BlcrCheckpointer implements Checkpointer {
                 Long.toString(Math.max(1, task.deadline().toSeconds())),
                 Integer.toString(kit.pidFor(task))));
         String name = "blcr-checkpoint-" + task.rank();
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         Path noLog = task.workDirectory().resolve(name + ".log");
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(),
                 tool,
+                Optional.empty(),
                 new CheckpointSteps(task, kit, originals, noLog),
                 task.deadline(),
-                kit.timing(),
-                kit.signals());
+                kit);
     }
 
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String nonce = UUID.randomUUID().toString();
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
-                ? Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()))
+                ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
                 : Optional.empty();
         List<String> command =
                 new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));

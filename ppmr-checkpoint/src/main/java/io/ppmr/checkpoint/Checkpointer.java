@@ -14,6 +14,11 @@ public interface Checkpointer extends ImageHabits {
     /** Whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each start. */
     Availability probe();
 
+    /** What its restart takes from the node, besides the image. */
+    default RestartNeeds restartNeeds() {
+        return RestartNeeds.UNKNOWN;
+    }
+
     /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();
 

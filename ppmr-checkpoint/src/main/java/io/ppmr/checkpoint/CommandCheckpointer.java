@@ -83,14 +83,14 @@ final class CommandCheckpointer implements Checkpointer {
         List<String> command = new ArrayList<>(kit.launchFor(task, user(task.user())));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         String name = "checkpoint-" + task.rank();
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(),
                 tool,
+                Optional.empty(),
                 new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log")),
                 task.deadline(),
-                kit.timing(),
-                kit.signals());
+                kit);
     }
 
     @Override
@@ -98,7 +98,7 @@ final class CommandCheckpointer implements Checkpointer {
         String name = "restart-" + task.rank();
         Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
-                ? Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()))
+                ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
                 : Optional.empty();
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, task.workDirectory());

@@ -69,7 +69,7 @@ final class CriuCheckpointer implements Checkpointer {
                     "CRIU " + version.get() + " does not restore on kernel " + kernel,
                     "use CRIU 4 or later: run install-criu.sh and put the words it prints into the configuration");
         }
-        if (!ToolKit.hasCapability(CAP_SYS_ADMIN)) {
+        if (!kit.starter().givesCapability(CAP_SYS_ADMIN)) {
             return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
         }
         Optional<String> defect = selfCheck();
@@ -79,7 +79,7 @@ final class CriuCheckpointer implements Checkpointer {
                     "criu check fails: " + defect.get(),
                     "set what it names right (in a network namespace: lo up)");
         }
-        String limit = ToolKit.hasCapability(CAP_SYS_RESOURCE)
+        String limit = kit.starter().givesCapability(CAP_SYS_RESOURCE)
                 ? ""
                 : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
         return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
@@ -90,7 +90,7 @@ final class CriuCheckpointer implements Checkpointer {
         List<String> command = new ArrayList<>(settings.program());
         command.add("check");
         try {
-            HelperCall.Result result = HelperCall.run(command, CHECK_LIMIT);
+            HelperCall.Result result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
                     ? Optional.empty()
                     : Optional.of(result.output().replaceAll("\\R", " | "));
@@ -130,6 +130,11 @@ final class CriuCheckpointer implements Checkpointer {
     }
 
     @Override
+    public RestartNeeds restartNeeds() {
+        return new RestartNeeds(true, settings.namespaces() == NamespacePolicy.NEVER);
+    }
+
+    @Override
     public boolean checkpointsHeldRanks() {
         return true;
     }
@@ -137,7 +142,7 @@ final class CriuCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
-        if (task.user().uid() != 0 && !ToolKit.hasCapability(CAP_SYS_RESOURCE)) {
+        if (task.user().uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
             throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
@@ -162,14 +167,14 @@ final class CriuCheckpointer implements Checkpointer {
             command.add("--shell-job");
         }
         command.addAll(settings.extraDumpArguments());
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(),
                 tool,
+                Optional.empty(),
                 new CheckpointSteps(task, kit, originals, log),
                 task.deadline(),
-                kit.timing(),
-                kit.signals());
+                kit);
     }
 
     @Override
@@ -179,7 +184,7 @@ final class CriuCheckpointer implements Checkpointer {
         Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.NEVER
                 ? Optional.empty()
-                : Optional.of(RankNamespace.create(kit.programs(), kit.table(), task.imageDirectory()));
+                : Optional.of(RankNamespace.create(kit, task.imageDirectory()));
         List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));

@@ -3,7 +3,9 @@ package io.ppmr.checkpoint;
 import io.ppmr.checkpoint.SignalSender.Signal;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 
 /**
  * The processes of a rank that are stopped, with those that exist only for their sake. Immutable; for any thread. It
@@ -29,6 +31,24 @@ public final class HeldProcesses implements HeldRank {
         this.companions = List.copyOf(companions);
         this.table = new ProcessTable();
         this.signals = new SignalSender(programs, table);
+    }
+
+    /**
+     * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that descend
+     * from them by now, and the init of the namespace that they live in. What is gone is left out of neither.
+     */
+    public static HeldProcesses recorded(int rank, List<ProcessIdentity> recorded, NativePrograms programs)
+            throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        Set<ProcessIdentity> processes = new LinkedHashSet<>(recorded);
+        Set<ProcessIdentity> companions = new LinkedHashSet<>();
+        for (ProcessIdentity process : recorded) {
+            if (table.isAlive(process)) {
+                processes.addAll(table.tree(process));
+                RankNamespace.around(table, process).ifPresent(namespace -> companions.add(namespace.init()));
+            }
+        }
+        return new HeldProcesses(rank, List.copyOf(processes), List.copyOf(companions), programs);
     }
 
     @Override

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch} and {@code ppmr-rank-init}. Each one's
+ * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify} and {@code ppmr-rank-init}. Each one's
  * source says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
@@ -39,14 +39,19 @@ public record NativePrograms(Path directory) {
         return directory.resolve("ppmr-launch");
     }
 
+    /** Starts a command that can talk to systemd. */
+    public Path notifier() {
+        return directory.resolve("ppmr-notify");
+    }
+
     /** Makes a PID and mount namespace for one restored rank. */
     public Path rankInit() {
         return directory.resolve("ppmr-rank-init");
     }
 
     /** Says which helper is missing, if one is. */
-    Optional<String> missing() {
-        return List.of(signal(), launch(), rankInit()).stream()
+    public Optional<String> missing() {
+        return List.of(signal(), launch(), rankInit(), notifier()).stream()
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")
                 .findFirst();

@@ -54,6 +54,11 @@ public final class ProcessTable {
                         + " is no living process of this node. Remedy: correct the job's list of processes"));
     }
 
+    /** The name of this boot of the node, by which identities of an earlier one are told. */
+    String bootId() {
+        return bootId;
+    }
+
     /** The identity of a living process, if there is one with that PID. */
     public Optional<ProcessIdentity> find(int pid) {
         Optional<ProcStat> stat = stat(pid);

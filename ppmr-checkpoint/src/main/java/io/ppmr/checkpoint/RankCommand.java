@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import java.time.Duration;
+import java.util.List;
 
 /**
  * One checkpoint or restart that is under way. Owned by the thread that started it; {@link #cancel} may come from any.
@@ -22,4 +23,10 @@ public interface RankCommand {
      * given time to end by itself: a checkpointer killed in the middle could leave its process broken.
      */
     void cancel();
+
+    /**
+     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the rank.
+     * A service that is started after this one has died ends them by {@link AbandonedCommand}.
+     */
+    List<ProcessIdentity> started();
 }

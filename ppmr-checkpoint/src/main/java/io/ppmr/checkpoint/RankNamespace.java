@@ -29,23 +29,22 @@ record RankNamespace(ProcessIdentity init) {
      * @param imageDirectory a directory of the image filesystem, whose mount is taken out of the new namespace: it is
      *     entered through a descriptor, and a copy of the mount would keep the filesystem alive after its end
      */
-    static RankNamespace create(NativePrograms programs, ProcessTable table, Path imageDirectory)
-            throws CheckpointException {
+    static RankNamespace create(ToolKit kit, Path imageDirectory) throws CheckpointException {
         List<String> command = new ArrayList<>();
-        command.add(programs.launch().toString());
+        command.add(kit.programs().launch().toString());
         command.add("--");
-        command.add(programs.rankInit().toString());
+        command.add(kit.programs().rankInit().toString());
         Optional<Path> mount = fuseMountOf(imageDirectory);
         if (mount.isPresent()) {
             command.add("--detach");
             command.add(mount.get().toString());
         }
-        HelperCall.Result result = HelperCall.run(command, START_LIMIT);
+        HelperCall.Result result = kit.starter().run(command, START_LIMIT);
         if (result.exitCode() != 0) {
             throw new CheckpointException("no namespace could be made for the rank (" + result.describe()
                     + "). Remedy: run the service as root, or set its namespace policy to never");
         }
-        return new RankNamespace(table.of(Integer.parseInt(result.output())));
+        return new RankNamespace(kit.table().of(Integer.parseInt(result.output())));
     }
 
     /** The namespace that an earlier restart made for a process, if it lives in one. */

@@ -17,7 +17,7 @@ final class Restarts {
             throws CheckpointException {
         ToolProcess tool;
         try {
-            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table());
+            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         } catch (CheckpointException e) {
             if (namespace.isPresent()) {
                 namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());
@@ -25,6 +25,11 @@ final class Restarts {
             throw e;
         }
         return RunningCommand.watch(
-                "restart of rank " + task.rank(), tool, steps, task.deadline(), kit.timing(), kit.signals());
+                "restart of rank " + task.rank(),
+                tool,
+                namespace.map(RankNamespace::init),
+                steps,
+                task.deadline(),
+                kit);
     }
 }

@@ -1,6 +1,9 @@
 package io.ppmr.checkpoint;
 
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
@@ -45,13 +48,21 @@ final class RunningCommand implements RankCommand {
     private final long deadlineNs;
     private final CommandTiming timing;
     private final SignalSender signals;
+    private final List<ProcessIdentity> started;
     private final CompletableFuture<HeldRank> outcome = new CompletableFuture<>();
     private final Semaphore wake = new Semaphore(0);
     private volatile boolean cancelled;
 
     private RunningCommand(
-            String name, ToolProcess tool, Steps steps, Duration limit, CommandTiming timing, SignalSender signals) {
+            String name,
+            ToolProcess tool,
+            List<ProcessIdentity> started,
+            Steps steps,
+            Duration limit,
+            CommandTiming timing,
+            SignalSender signals) {
         this.name = name;
+        this.started = started;
         this.tool = tool;
         this.steps = steps;
         this.limit = limit;
@@ -60,10 +71,23 @@ final class RunningCommand implements RankCommand {
         this.signals = signals;
     }
 
-    /** Begins to watch a started tool. */
+    /**
+     * Begins to watch a started tool.
+     *
+     * @param namespace the init of a namespace that was made for it
+     */
     static RunningCommand watch(
-            String name, ToolProcess tool, Steps steps, Duration limit, CommandTiming timing, SignalSender signals) {
-        RunningCommand command = new RunningCommand(name, tool, steps, limit, timing, signals);
+            String name,
+            ToolProcess tool,
+            Optional<ProcessIdentity> namespace,
+            Steps steps,
+            Duration limit,
+            ToolKit kit) {
+        List<ProcessIdentity> started = new ArrayList<>();
+        tool.identity().ifPresent(started::add);
+        namespace.ifPresent(started::add);
+        RunningCommand command =
+                new RunningCommand(name, tool, List.copyOf(started), steps, limit, kit.timing(), kit.signals());
         var unused = tool.process().onExit().thenRun(command.wake::release);
         Thread thread = new Thread(command::run, "ppmr-" + name.replace(' ', '-'));
         thread.setDaemon(true);
@@ -80,6 +104,11 @@ final class RunningCommand implements RankCommand {
         } catch (ExecutionException e) {
             throw new CheckpointException(e.getCause().getMessage(), e.getCause());
         }
+    }
+
+    @Override
+    public List<ProcessIdentity> started() {
+        return started;
     }
 
     @Override

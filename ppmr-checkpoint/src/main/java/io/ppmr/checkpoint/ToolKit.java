@@ -16,13 +16,20 @@ import java.util.Optional;
  * @param table the process table
  * @param signals sends signals by identity
  * @param timing the waits
+ * @param starter by whom commands are started
  */
-record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals, CommandTiming timing) {
+record ToolKit(
+        NativePrograms programs,
+        ProcessTable table,
+        SignalSender signals,
+        CommandTiming timing,
+        CommandStarter starter) {
     private static final Duration PROBE_LIMIT = Duration.ofSeconds(10);
 
     static ToolKit of(NativePrograms programs, CommandTiming timing) {
         ProcessTable table = new ProcessTable();
-        return new ToolKit(programs, table, new SignalSender(programs, table), timing);
+        return new ToolKit(
+                programs, table, new SignalSender(programs, table), timing, CommandStarter.of(System.getenv()));
     }
 
     /** Whether this service may become another user. */
@@ -128,10 +135,10 @@ record ToolKit(NativePrograms programs, ProcessTable table, SignalSender signals
         }
     }
 
-    /** Whether this service has a capability in effect, by its number in capabilities(7). */
-    static boolean hasCapability(int number) {
+    /** Whether a process, by PID or "self", has a capability in effect, by its number in capabilities(7). */
+    static boolean hasCapability(String process, int number) {
         try {
-            for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {
+            for (String line : Files.readAllLines(Path.of("/proc", process, "status"), StandardCharsets.ISO_8859_1)) {
                 if (line.startsWith("CapEff:")) {
                     return (Long.parseUnsignedLong(
                                                     line.substring("CapEff:".length())

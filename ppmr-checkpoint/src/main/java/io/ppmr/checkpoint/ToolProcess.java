@@ -28,14 +28,17 @@ final class ToolProcess {
 
     private final String name;
     private final Process process;
+    private final int pid;
     private final Path output;
     private final long startedNotBeforeTicks;
     private final ProcessTable table;
     private long lastLook = ProcessTable.NO_LOOK;
 
-    private ToolProcess(String name, Process process, Path output, long startedNotBeforeTicks, ProcessTable table) {
+    private ToolProcess(
+            String name, CommandStarter.Started started, Path output, long startedNotBeforeTicks, ProcessTable table) {
         this.name = name;
-        this.process = process;
+        this.process = started.client();
+        this.pid = started.pid();
         this.output = output;
         this.startedNotBeforeTicks = startedNotBeforeTicks;
         this.table = table;
@@ -47,29 +50,28 @@ final class ToolProcess {
      * @param name for messages and for the name of its output file
      * @param command the whole command, with whatever enters namespaces and changes the user
      * @param workDirectory where its output goes; made if missing
+     * @param starter by whom it is started
      */
-    static ToolProcess start(String name, List<String> command, Path workDirectory, ProcessTable table)
+    static ToolProcess start(
+            String name, List<String> command, Path workDirectory, ProcessTable table, CommandStarter starter)
             throws CheckpointException {
         Path output = workDirectory.resolve(name + ".out");
+        long nowTicks;
         try {
             Files.createDirectories(workDirectory);
-            long nowTicks = ProcessTable.nowTicks();
-            Process process = new ProcessBuilder(command)
-                    .directory(workDirectory.toFile())
-                    .redirectInput(NULL)
-                    .redirectErrorStream(true)
-                    .redirectOutput(output.toFile())
-                    .start();
-            LOG.debug("{} started as PID {}: {}", name, process.pid(), command);
-            return new ToolProcess(name, process, output, nowTicks, table);
+            nowTicks = ProcessTable.nowTicks();
         } catch (IOException e) {
             throw new CheckpointException(
-                    name + " cannot be started: " + e.getMessage()
-                            + ". Remedy: check the program's path and the work directory " + workDirectory,
+                    name + " cannot be started: " + e.getMessage() + ". Remedy: check the work directory "
+                            + workDirectory,
                     e);
         }
+        CommandStarter.Started started = starter.start(name, command, workDirectory, output);
+        LOG.debug("{} started as PID {}: {}", name, started.pid(), command);
+        return new ToolProcess(name, started, output, nowTicks, table);
     }
 
+    /** Ends when the tool ends, with its exit status. */
     Process process() {
         return process;
     }
@@ -80,7 +82,7 @@ final class ToolProcess {
     }
 
     int pid() {
-        return (int) process.pid();
+        return pid;
     }
 
     Optional<ProcessIdentity> identity() {

@@ -42,7 +42,7 @@ final class JobFixture implements AutoCloseable {
 
     /** CRIU reads other users' resource limits; where root may not do that, its jobs are root's. */
     static JobFixture forCriu() throws IOException {
-        return new JobFixture(ToolKit.hasCapability(CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
+        return new JobFixture(ToolKit.hasCapability("self", CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
     }
 
     private JobFixture(JobUser user) throws IOException {

@@ -3,6 +3,11 @@ package io.ppmr.cli;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
 import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.cli.doctor.DoctorCommand;
+import io.ppmr.cli.history.HistoryCommand;
+import io.ppmr.cli.history.ShowCommand;
+import io.ppmr.cli.install.InstallCommand;
+import io.ppmr.cli.install.UninstallCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -35,9 +40,14 @@ import picocli.CommandLine.Spec;
             MigrateCommand.class,
             CancelCommand.class,
             StatusCommand.class,
+            HistoryCommand.class,
+            ShowCommand.class,
             ConfigCommand.class,
             MetricsCommand.class,
             CheckpointersCommand.class,
+            DoctorCommand.class,
+            InstallCommand.class,
+            UninstallCommand.class,
             KeygenCommand.class,
             DemoCommand.class
         })

@@ -8,6 +8,7 @@ import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
@@ -28,6 +29,14 @@ final class MigrateCommand implements Callable<Integer> {
 
     @Parameters(arity = "0..1", paramLabel = "JOB", description = "the job; without it the configuration's trigger_job")
     private String job;
+
+    @Option(
+            names = "--to",
+            paramLabel = "HOST:PORT",
+            arity = "1..*",
+            description = "to this node; several share the ranks, neighbours together (default: the spare nodes of the"
+                    + " configuration, in their order)")
+    private List<String> to = List.of();
 
     @ArgGroup(multiplicity = "1")
     private SocketOption socket;
@@ -54,7 +63,7 @@ final class MigrateCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
         try (ControlClient client = new ControlClient(socket.path())) {
-            Migrations.Started started = client.start(job, wait);
+            Migrations.Started started = client.start(job, to, wait);
             if (!wait) {
                 view.line("migration " + started.id() + " of job " + started.job() + " has started");
                 return ExitCode.OK.number();

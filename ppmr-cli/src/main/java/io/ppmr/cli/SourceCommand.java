@@ -7,15 +7,19 @@ import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.HealthTrigger;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.cli.service.Supervisor;
+import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
@@ -62,10 +66,29 @@ final class SourceCommand implements Callable<Integer> {
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
-                SourceService service = new SourceService(configuration.settings(), meters.registry())) {
+                LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                SourceService service = new SourceService(
+                        configuration.settings(),
+                        Transports.of(configuration.transport()),
+                        configuration::notes,
+                        meters.registry())) {
             service.start();
-            migrations = new Migrations(configuration.jobs(), configuration.triggerJob(), service::migrate);
-            serve(configuration, migrations, armed, run);
+            migrations = new Migrations(
+                    configuration.jobs(), configuration.triggerJob(), (id, order, cancellation, watcher) -> {
+                        signs.changed();
+                        MigrationReport report = service.migrate(id, order, cancellation, watcher);
+                        signs.ended("job " + order.job().name() + " "
+                                + report.outcome().name().toLowerCase(Locale.ROOT));
+                        return report;
+                    });
+            serve(
+                    configuration,
+                    service,
+                    migrations,
+                    armed,
+                    run,
+                    () -> signs.ready(service::complaint, () -> doing(migrations)));
+            signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
             }
@@ -75,7 +98,13 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private void serve(SourceConfig configuration, Migrations migrations, boolean armed, ServiceRun run)
+    private void serve(
+            SourceConfig configuration,
+            SourceService service,
+            Migrations migrations,
+            boolean armed,
+            ServiceRun run,
+            Runnable ready)
             throws IOException, InterruptedException {
         ControlSettings settings = configuration.control();
         Optional<HealthTrigger> health = configuration
@@ -83,7 +112,7 @@ final class SourceCommand implements Callable<Integer> {
                 .filter(unused -> !noTrigger)
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
-        ControlRequests requests = new SourceRequests(migrations, healthState);
+        ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
@@ -93,6 +122,7 @@ final class SourceCommand implements Callable<Integer> {
                     "commands at {}; {}",
                     control.path(),
                     armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+            ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
@@ -118,14 +148,17 @@ final class SourceCommand implements Callable<Integer> {
     }
 
     private static void logState(Migrations migrations, String health) {
-        Migrations.State state = migrations.state();
         LOG.info(
                 "state: {}; the last migration: {}; health command: {}",
-                state.running()
-                        .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
-                                + state.progress().map(Object::toString).orElse("it has just begun"))
-                        .orElse("idle"),
-                state.last().map(ProgressView::summary).orElse("none"),
+                doing(migrations).orElse("idle"),
+                migrations.state().last().map(ProgressView::summary).orElse("none"),
                 health == null ? "none" : health);
+    }
+
+    private static Optional<String> doing(Migrations migrations) {
+        Migrations.State state = migrations.state();
+        return state.running()
+                .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                        + state.progress().map(Object::toString).orElse("it has just begun"));
     }
 }

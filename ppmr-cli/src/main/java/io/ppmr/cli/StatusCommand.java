@@ -91,6 +91,9 @@ final class StatusCommand implements Callable<Integer> {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
             view.line(what + ", " + (status.progress() == null ? "starting" : ProgressView.text(status.progress())));
         }
+        if (status.transport() != null) {
+            view.line("transport: " + status.transport());
+        }
         if (status.health() != null) {
             view.line("health: " + status.health());
         }

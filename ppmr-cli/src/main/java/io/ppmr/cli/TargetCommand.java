@@ -7,13 +7,16 @@ import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
+import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
+import io.ppmr.cli.service.Supervisor;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -47,33 +50,37 @@ final class TargetCommand implements Callable<Integer> {
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
-                TargetService service = new TargetService(settings, TcpChunkPuller::new, meters.registry())) {
+                LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                TargetService service =
+                        new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
             service.start();
-            serve(configuration.control(), service, run);
+            serve(configuration.control(), service, signs, run);
         }
         return ExitCode.OK.number();
     }
 
-    private void serve(ControlSettings settings, TargetService service, ServiceRun run)
+    private void serve(ControlSettings settings, TargetService service, LifeSigns signs, ServiceRun run)
             throws IOException, InterruptedException {
         ControlRequests requests = new TargetRequests(() -> status(service));
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
-            ProcessSignals.on(
-                    "USR1",
-                    () -> LOG.info(
-                            "state: {}",
-                            service.migration()
-                                    .map(id -> "migration " + id + " is under way")
-                                    .orElse("idle")));
+            ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
+            service.onChange(signs::changed);
+            signs.ready(service::complaint, () -> doing(service));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
+            signs.stopping();
         }
     }
 
+    private static Optional<String> doing(TargetService service) {
+        Set<String> migrations = service.migrations();
+        return migrations.isEmpty() ? Optional.empty() : Optional.of("under way: " + String.join(", ", migrations));
+    }
+
     private static ControlStatus status(TargetService service) {
-        String id = service.migration().orElse(null);
-        return new ControlStatus("target", id != null, id, null, null, null, null);
+        String id = service.migrations().isEmpty() ? null : String.join(", ", service.migrations());
+        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport());
     }
 }

@@ -84,6 +84,23 @@ public final class FuseMount implements AutoCloseable {
         return proved && !closing && !loopEnd.isDone();
     }
 
+    /**
+     * Whether the mount answers a child process that asks for its root's attributes. Blocks the caller, at most as long
+     * as it is told.
+     */
+    public boolean answers(long timeoutNs) throws InterruptedException {
+        try {
+            ChildProcess.Result result = ChildProcess.run(List.of("stat", "--", mountPoint.toString()), timeoutNs);
+            if (!result.succeeded()) {
+                LOG.warn("{} does not answer: {}", mountPoint, result.describe());
+            }
+            return result.succeeded();
+        } catch (IOException e) {
+            LOG.warn("{} cannot be asked: {}", mountPoint, e.getMessage());
+            return false;
+        }
+    }
+
     /** Why the mount ended without {@link #close}; empty while it is served and after an ordinary close. */
     public Optional<MountException> failure() {
         if (!ended.isCompletedExceptionally()) {

@@ -63,8 +63,15 @@ public final class ControlMessageCodec {
                     .writeInt(m.uid())
                     .writeInt(m.gid());
             writeInts(out, m.ranks());
+            writeCount(out, m.participants().size());
+            writeTexts(out, m.participants().toArray(String[]::new));
+            out.writeInt(m.place());
+            out.writeInt(m.transports());
         } else if (message instanceof ControlMessage.Accept m) {
-            out.writeByte((byte) 2).writeLong(m.clockNs());
+            out.writeByte((byte) 2)
+                    .writeLong(m.clockNs())
+                    .writeLong(m.fenceWindowMs())
+                    .writeLong(m.silenceLimitMs());
         } else if (message instanceof ControlMessage.Refuse m) {
             out.writeByte((byte) 3);
             writeText(out, m.reason());
@@ -100,13 +107,51 @@ public final class ControlMessageCodec {
             writeTexts(out, m.migrationId(), m.reason());
         } else if (message instanceof ControlMessage.RolledBack m) {
             out.writeByte((byte) 13);
-            writeText(out, m.migrationId());
+            writeTexts(out, m.migrationId(), m.reason());
         } else if (message instanceof ControlMessage.Failed m) {
             out.writeByte((byte) 14);
             writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Progress m) {
             out.writeByte((byte) 15).writeLong(m.arrivedBytes()).writeLong(m.readBytes());
             out.writeLong(m.stagedBytes());
+        } else if (message instanceof ControlMessage.Confirm m) {
+            out.writeByte((byte) 16);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.StillHeld m) {
+            out.writeByte((byte) 17);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.NotHeld m) {
+            out.writeByte((byte) 18);
+            writeTexts(out, m.migrationId(), m.reason());
+        } else if (message instanceof ControlMessage.TakeOver m) {
+            out.writeByte((byte) 19);
+            writeText(out, m.migrationId());
+        } else if (message instanceof ControlMessage.Standing m) {
+            out.writeByte((byte) 20);
+            writeText(out, m.migrationId());
+            out.writeByte((byte) m.state().code()).writeLong(m.round());
+        } else if (message instanceof ControlMessage.Peer m) {
+            out.writeByte((byte) 22);
+            writeTexts(out, m.migrationId(), m.participant());
+        } else if (message instanceof ControlMessage.Ask m) {
+            out.writeByte((byte) 21);
+            writeText(out, m.migrationId());
+            out.writeLong(m.round()).writeLong(m.promiseMs());
+        } else if (message instanceof ControlMessage.Offer m) {
+            out.writeByte((byte) 23).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
+            writeText(out, m.reason());
+        } else if (message instanceof ControlMessage.Attached m) {
+            out.writeByte((byte) 24).writeByte((byte) (m.direct() ? 1 : 0));
+            out.writeLong(m.address()).writeLong(m.key());
+            writeTexts(out, m.digest(), m.reason());
+        } else if (message instanceof ControlMessage.Introduce m) {
+            out.writeByte((byte) 32);
+            FactsCodec.write(out, m.node());
+            FactsCodec.write(out, m.job());
+        } else if (message instanceof ControlMessage.Introduced m) {
+            out.writeByte((byte) 33);
+            FactsCodec.write(out, m.node());
+            FactsCodec.write(out, m.findings());
         } else {
             throw new IllegalArgumentException("no code for " + message);
         }
@@ -124,8 +169,11 @@ public final class ControlMessageCodec {
                         in.readInt(),
                         in.readInt(),
                         in.readInt(),
-                        readInts(in));
-            case 2 -> new ControlMessage.Accept(in.readLong());
+                        readInts(in),
+                        readTexts(in),
+                        in.readInt(),
+                        in.readInt());
+            case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong(), in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->
                 new ControlMessage.Created(
@@ -144,14 +192,26 @@ public final class ControlMessageCodec {
             case 10 -> new ControlMessage.Commit(text(in));
             case 11 -> new ControlMessage.Committed(text(in));
             case 12 -> new ControlMessage.RollBack(text(in), text(in));
-            case 13 -> new ControlMessage.RolledBack(text(in));
+            case 13 -> new ControlMessage.RolledBack(text(in), text(in));
             case 14 -> new ControlMessage.Failed(text(in));
             case 15 -> new ControlMessage.Progress(in.readLong(), in.readLong(), in.readLong());
+            case 16 -> new ControlMessage.Confirm(text(in));
+            case 17 -> new ControlMessage.StillHeld(text(in));
+            case 18 -> new ControlMessage.NotHeld(text(in), text(in));
+            case 19 -> new ControlMessage.TakeOver(text(in));
+            case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
+            case 22 -> new ControlMessage.Peer(text(in), text(in));
+            case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
+            case 23 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
+            case 24 ->
+                new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
+            case 32 -> new ControlMessage.Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
+            case 33 -> new ControlMessage.Introduced(FactsCodec.readNode(in), FactsCodec.readFindings(in));
             default -> throw new ProtocolException("message of unknown code " + code + ": the peer is broken");
         };
     }
 
-    private static String text(Bytes<?> in) throws ProtocolException {
+    static String text(Bytes<?> in) throws ProtocolException {
         long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
         if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
             throw new ProtocolException("a message without a text that it must have: the peer is broken");
@@ -169,23 +229,32 @@ public final class ControlMessageCodec {
     }
 
     /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
-    private static void writeText(Bytes<?> out, String text) {
+    static void writeText(Bytes<?> out, String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
         out.writeStopBit(utf8.length).write(utf8);
     }
 
-    private static void writeTexts(Bytes<?> out, String... texts) {
+    static void writeTexts(Bytes<?> out, String... texts) {
         for (String text : texts) {
             writeText(out, text);
         }
     }
 
-    private static void writeInts(Bytes<?> out, List<Integer> values) {
+    private static List<String> readTexts(Bytes<?> in) throws ProtocolException {
+        int count = readCount(in, Byte.BYTES);
+        List<String> texts = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            texts.add(text(in));
+        }
+        return texts;
+    }
+
+    static void writeInts(Bytes<?> out, List<Integer> values) {
         writeCount(out, values.size());
         values.forEach(out::writeInt);
     }
 
-    private static List<Integer> readInts(Bytes<?> in) throws ProtocolException {
+    static List<Integer> readInts(Bytes<?> in) throws ProtocolException {
         int count = readCount(in, Integer.BYTES);
         List<Integer> values = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
@@ -194,7 +263,7 @@ public final class ControlMessageCodec {
         return values;
     }
 
-    private static void writeCount(Bytes<?> out, int count) {
+    static void writeCount(Bytes<?> out, int count) {
         if (count > MAX_LIST_ENTRIES) {
             throw new IllegalArgumentException(
                     "a list of " + count + " entries in a message: it can have at most " + MAX_LIST_ENTRIES);
@@ -202,7 +271,7 @@ public final class ControlMessageCodec {
         out.writeInt(count);
     }
 
-    private static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
+    static int readCount(Bytes<?> in, int entryBytes) throws ProtocolException {
         int count = in.readInt();
         if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {
             throw new ProtocolException("a list of " + count + " entries in a message: the peer is broken");

@@ -24,13 +24,39 @@ import org.junit.jupiter.params.provider.MethodSource;
 class ControlMessageCodecTest {
     private static final int ATTEMPT = 7;
 
+    private static final NodeFacts NODE = new NodeFacts(
+            "n1",
+            "amd64",
+            "6.1",
+            "glibc 2",
+            "17",
+            1,
+            2,
+            3,
+            131072,
+            List.of("avx", "aes"),
+            List.of("mlx5_0/1"),
+            List.of(new NodeFacts.Tool("criu", true, "4")));
+
+    private static final String NODE_BYTES = " 02 6e31 05 616d643634 03 362e31 07 676c6962632032 02 3137"
+            + " 0100000000000000 0200000000000000 0300000000000000 00000200"
+            + " 02000000 03 617678 03 616573 01000000 08 6d6c78355f302f31"
+            + " 01000000 04 63726975 01 01 34";
+
     static Stream<Arguments> golden() {
         return Stream.of(
                 Arguments.of(
-                        new ControlMessage.Begin("m-1", "job", "criu", 131072, 2, 1000, 100, List.of(0, 1)),
+                        new ControlMessage.Begin(
+                                "m-1", "job", "criu", 131072, 2, 1000, 100, List.of(0, 1), List.of("t:1", "u:2"), 1, 3),
                         "01 03 6d2d31 03 6a6f62 04 63726975 00000200 02000000 e8030000 64000000"
-                                + " 02000000 00000000 01000000"),
-                Arguments.of(new ControlMessage.Accept(0x1122334455667788L), "02 8877665544332211"),
+                                + " 02000000 00000000 01000000 02000000 03 743a31 03 753a32 01000000 03000000"),
+                Arguments.of(
+                        new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
+                        "02 8877665544332211 3075000000000000 0100000000000000"),
+                Arguments.of(new ControlMessage.Offer(true, 4660, "ok"), "17 01 34120000 02 6f6b"),
+                Arguments.of(
+                        new ControlMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
+                        "18 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(new ControlMessage.Refuse("busy"), "03 04 62757379"),
                 Arguments.of(
                         new ControlMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),
@@ -49,11 +75,27 @@ class ControlMessageCodecTest {
                 Arguments.of(new ControlMessage.Commit("m-1"), "0a 03 6d2d31"),
                 Arguments.of(new ControlMessage.Committed("m-1"), "0b 03 6d2d31"),
                 Arguments.of(new ControlMessage.RollBack("m-1", "no"), "0c 03 6d2d31 02 6e6f"),
-                Arguments.of(new ControlMessage.RolledBack("m-1"), "0d 03 6d2d31"),
+                Arguments.of(new ControlMessage.RolledBack("m-1", "no"), "0d 03 6d2d31 02 6e6f"),
                 Arguments.of(new ControlMessage.Failed("no"), "0e 02 6e6f"),
                 Arguments.of(
-                        new ControlMessage.Progress(1, 2, -1),
-                        "0f 0100000000000000 0200000000000000 ffffffffffffffff"));
+                        new ControlMessage.Progress(1, 2, -1), "0f 0100000000000000 0200000000000000 ffffffffffffffff"),
+                Arguments.of(new ControlMessage.Confirm("m-1"), "10 03 6d2d31"),
+                Arguments.of(new ControlMessage.StillHeld("m-1"), "11 03 6d2d31"),
+                Arguments.of(new ControlMessage.NotHeld("m-1", "no"), "12 03 6d2d31 02 6e6f"),
+                Arguments.of(new ControlMessage.TakeOver("m-1"), "13 03 6d2d31"),
+                Arguments.of(
+                        new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
+                        "14 03 6d2d31 04 0500000000000000"),
+                Arguments.of(new ControlMessage.Peer("m-1", "t:1"), "16 03 6d2d31 03 743a31"),
+                Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
+                Arguments.of(
+                        new ControlMessage.Introduce(
+                                NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 01000000 08000000"
+                                + " 01000000 02 2f62 0900000000000000"),
+                Arguments.of(
+                        new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))),
+                        "21" + NODE_BYTES + " 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 
     @ParameterizedTest
@@ -91,7 +133,7 @@ class ControlMessageCodecTest {
 
     @Test
     void shouldRefuseAMessageOfUnknownCode() {
-        for (int code : new int[] {0, 16, 255}) {
+        for (int code : new int[] {0, 31, 34, 255}) {
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
             assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
         }

@@ -41,9 +41,13 @@ class MessagePropertyTest {
                                 .ofMaxSize(50))
                 .as(TransferReport::new);
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
-                Combinators.combine(text, text, text, number, number, number, number, numbers)
-                        .as(ControlMessage.Begin::new),
-                wide.map(ControlMessage.Accept::new),
+                Combinators.combine(text, number, numbers, text.list().ofMaxSize(8))
+                        .as((t, n, ranks, peers) -> new ControlMessage.Begin(
+                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4, n + 5)),
+                Combinators.combine(wide, wide, wide).as(ControlMessage.Accept::new),
+                Combinators.combine(Arbitraries.of(true, false), number, text).as(ControlMessage.Offer::new),
+                Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
+                        .as(ControlMessage.Attached::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
                         .as(ControlMessage.Created::new),
@@ -55,9 +59,51 @@ class MessagePropertyTest {
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),
                 Combinators.combine(text, text).as(ControlMessage.RollBack::new),
-                text.map(ControlMessage.RolledBack::new),
+                Combinators.combine(text, text).as(ControlMessage.RolledBack::new),
                 text.map(ControlMessage.Failed::new),
-                Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new)));
+                Combinators.combine(wide, wide, wide).as(ControlMessage.Progress::new),
+                text.map(ControlMessage.Confirm::new),
+                text.map(ControlMessage.StillHeld::new),
+                Combinators.combine(text, text).as(ControlMessage.NotHeld::new),
+                text.map(ControlMessage.TakeOver::new),
+                Combinators.combine(text, Arbitraries.of(VoterState.class), wide)
+                        .as(ControlMessage.Standing::new),
+                Combinators.combine(text, text).as(ControlMessage.Peer::new),
+                Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new),
+                Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
+                Combinators.combine(
+                                nodes(),
+                                Combinators.combine(Arbitraries.of(Finding.Level.class), text, text, text)
+                                        .as(Finding::new)
+                                        .list()
+                                        .ofMaxSize(10))
+                        .as(ControlMessage.Introduced::new)));
+    }
+
+    private static Arbitrary<NodeFacts> nodes() {
+        Arbitrary<String> text = Arbitraries.strings().alpha().ofMaxLength(20);
+        Arbitrary<List<String>> texts = text.list().ofMaxSize(20);
+        Arbitrary<Long> wide = Arbitraries.longs();
+        Arbitrary<List<NodeFacts.Tool>> tools = Combinators.combine(text, Arbitraries.of(true, false), text)
+                .as(NodeFacts.Tool::new)
+                .list()
+                .ofMaxSize(5);
+        return Combinators.combine(text, texts, wide, wide, wide, Arbitraries.integers(), texts, tools)
+                .as((name, features, clock, available, staging, chunk, ports, some) -> new NodeFacts(
+                        name, "amd64", "6.1", "glibc", "17", clock, available, staging, chunk, features, ports, some));
+    }
+
+    private static Arbitrary<JobFacts> jobs() {
+        Arbitrary<String> text = Arbitraries.strings().alpha().ofMaxLength(20);
+        return Combinators.combine(
+                        text,
+                        Arbitraries.longs(),
+                        Arbitraries.integers().list().ofMaxSize(20),
+                        Combinators.combine(text, Arbitraries.longs())
+                                .as(JobFacts.MappedFile::new)
+                                .list()
+                                .ofMaxSize(10))
+                .as(JobFacts::new);
     }
 
     @Property
@@ -73,7 +119,7 @@ class MessagePropertyTest {
 
     @Property(tries = 10_000)
     void shouldRefuseGarbageByNameAndNothingElse(
-            @ForAll @IntRange(min = 0, max = 17) int code, @ForAll @Size(max = 120) byte[] rest) {
+            @ForAll @IntRange(min = 0, max = 34) int code, @ForAll @Size(max = 120) byte[] rest) {
         byte[] body = new byte[rest.length + 1];
         body[0] = (byte) code;
         System.arraycopy(rest, 0, body, 1, rest.length);

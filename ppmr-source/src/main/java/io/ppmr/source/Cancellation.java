@@ -1,6 +1,7 @@
 package io.ppmr.source;
 
 import java.io.IOException;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
@@ -31,6 +32,11 @@ public final class Cancellation {
     void decide() throws IOException {
         fate.compareAndSet(null, new Decided());
         check();
+    }
+
+    /** Why it was called off; empty if it was not. */
+    Optional<String> reason() {
+        return fate.get() instanceof CalledOff calledOff ? Optional.of(calledOff.reason()) : Optional.empty();
     }
 
     /** Throws if the migration was called off. */

@@ -23,9 +23,11 @@ public record MigrationProgress(
     /** The steps of a migration, in their order (paper 1, section III). */
     public enum Step {
         CONNECT,
+        SUSPEND,
         CHECKPOINT,
         RESTART,
         COMMIT,
+        RECONNECT,
         ROLL_BACK,
         DONE
     }

@@ -9,8 +9,11 @@ import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.metrics.StepTimes;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.ToLongFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,6 +25,14 @@ final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
     private static final double NANOS = 1e9;
 
+    /** What is known of the transfer to one target. */
+    private static final class Leg {
+        private LongSupplier sentBytes = () -> 0;
+        private ControlMessage.Progress atTarget = new ControlMessage.Progress(0, 0, 0);
+        private TransferReport transfer;
+        private long clockOffsetNs;
+    }
+
     private final String id;
     private final String checkpointer;
     private final long poolBytes;
@@ -29,16 +40,13 @@ final class MigrationRecord {
     private final Consumer<MigrationProgress> watcher;
     private final long startNs = System.nanoTime();
     private final List<MovedRank> ranks = new ArrayList<>();
-    private LongSupplier sentBytes = () -> 0;
-    private ControlMessage.Progress atTarget = new ControlMessage.Progress(0, 0, 0);
-    private TransferReport transfer;
-    private long clockOffsetNs;
+    private final Map<Integer, Leg> legs = new TreeMap<>();
     private long expectedBytes;
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
     private long stepSinceNs = System.nanoTime();
-    private long pausedSinceNs;
-    private boolean pauses;
+    private long heldNs;
+    private double pauseSeconds;
 
     MigrationRecord(
             String id, String checkpointer, long poolBytes, StepTimes times, Consumer<MigrationProgress> watcher) {
@@ -57,19 +65,41 @@ final class MigrationRecord {
         long nowNs = System.nanoTime();
         times.stepped(id, step, nowNs - stepSinceNs);
         stepSinceNs = nowNs;
-        if (next == Step.CHECKPOINT) {
-            pauses = true;
-            pausedSinceNs = nowNs;
-        } else if (next == Step.DONE && pauses) {
-            pauses = false;
-            times.paused(nowNs - pausedSinceNs);
-        }
         step = next;
         tell();
     }
 
-    void sends(LongSupplier bytes) {
-        sentBytes = bytes;
+    /** Another attempt: what the one before has sent counts no more. */
+    void newAttempt() {
+        legs.clear();
+        ranks.clear();
+        lastWrittenNs = 0;
+    }
+
+    /** The job stands still from now on. */
+    void paused() {
+        if (heldNs == 0) {
+            heldNs = System.nanoTime();
+        }
+    }
+
+    /** How long the job stands still already. */
+    long pausedNs() {
+        return heldNs == 0 ? 0 : System.nanoTime() - heldNs;
+    }
+
+    /** The job computes again, here or there. */
+    void resumed() {
+        if (heldNs != 0) {
+            long pausedNs = System.nanoTime() - heldNs;
+            times.paused(pausedNs);
+            pauseSeconds = pausedNs / NANOS;
+            heldNs = 0;
+        }
+    }
+
+    void sends(int place, LongSupplier bytes) {
+        leg(place).sentBytes = bytes;
     }
 
     /** About how many bytes the images will have. */
@@ -81,12 +111,12 @@ final class MigrationRecord {
      * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as
      * it can be: what had been read by a moment of ours is then never overstated.
      */
-    void clock(long targetNs, long afterNs) {
-        clockOffsetNs = targetNs - afterNs;
+    void clock(int place, long targetNs, long afterNs) {
+        leg(place).clockOffsetNs = targetNs - afterNs;
     }
 
-    void progress(ControlMessage.Progress progress) {
-        atTarget = progress;
+    void progress(int place, ControlMessage.Progress progress) {
+        leg(place).atTarget = progress;
         tell();
     }
 
@@ -95,42 +125,63 @@ final class MigrationRecord {
     }
 
     void written(long lastBytesNs) {
-        lastWrittenNs = lastBytesNs;
+        lastWrittenNs = Math.max(lastWrittenNs, lastBytesNs);
     }
 
-    void prepared(TransferReport report) {
-        transfer = report;
-        atTarget = new ControlMessage.Progress(report.arrivedBytes(), report.readBytes(), report.stagedBytes());
+    void prepared(int place, TransferReport report) {
+        Leg leg = leg(place);
+        leg.transfer = report;
+        leg.atTarget = new ControlMessage.Progress(report.arrivedBytes(), report.readBytes(), report.stagedBytes());
         tell();
     }
 
     MigrationReport report(Outcome outcome, String reason) {
-        boolean measured = transfer != null && lastWrittenNs != 0;
-        boolean wasRead = measured && transfer.firstReadNs() != 0;
+        boolean measured =
+                lastWrittenNs != 0 && !legs.isEmpty() && legs.values().stream().allMatch(leg -> leg.transfer != null);
         return new MigrationReport(
                 id,
                 checkpointer,
                 outcome,
                 reason,
-                measured ? transfer.arrivedBytes() : sentBytes.getAsLong(),
-                atTarget.stagedBytes(),
+                measured ? sum(leg -> leg.transfer.arrivedBytes()) : sum(leg -> leg.sentBytes.getAsLong()),
+                sum(leg -> leg.atTarget.stagedBytes()),
                 seconds(System.nanoTime()),
-                wasRead ? seconds(transfer.firstReadNs() - clockOffsetNs) : 0,
+                measured ? firstReadSeconds() : 0,
                 measured ? seconds(lastWrittenNs) : 0,
-                measured ? transfer.readBytesAt(lastWrittenNs + clockOffsetNs) : 0,
+                measured ? sum(leg -> leg.transfer.readBytesAt(lastWrittenNs + leg.clockOffsetNs)) : 0,
                 poolBytes,
                 ResidentMemory.peakBytes(),
-                transfer == null ? 0 : transfer.peakResidentBytes(),
+                legs.values().stream()
+                        .mapToLong(leg -> leg.transfer == null ? 0 : leg.transfer.peakResidentBytes())
+                        .max()
+                        .orElse(0),
+                pauseSeconds,
                 ranks);
+    }
+
+    private double firstReadSeconds() {
+        return legs.values().stream()
+                .filter(leg -> leg.transfer.firstReadNs() != 0)
+                .mapToDouble(leg -> seconds(leg.transfer.firstReadNs() - leg.clockOffsetNs))
+                .min()
+                .orElse(0);
+    }
+
+    private Leg leg(int place) {
+        return legs.computeIfAbsent(place, anew -> new Leg());
+    }
+
+    private long sum(ToLongFunction<Leg> of) {
+        return legs.values().stream().mapToLong(of).sum();
     }
 
     private void tell() {
         MigrationProgress progress = new MigrationProgress(
                 step,
-                sentBytes.getAsLong(),
-                atTarget.arrivedBytes(),
-                atTarget.readBytes(),
-                atTarget.stagedBytes(),
+                sum(leg -> leg.sentBytes.getAsLong()),
+                sum(leg -> leg.atTarget.arrivedBytes()),
+                sum(leg -> leg.atTarget.readBytes()),
+                sum(leg -> leg.atTarget.stagedBytes()),
                 seconds(System.nanoTime()),
                 expectedBytes);
         try {

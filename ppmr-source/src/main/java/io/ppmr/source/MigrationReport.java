@@ -18,6 +18,7 @@ import java.util.List;
  * @param poolBytes size of this node's pool
  * @param sourcePeakRssBytes this service's peak resident memory
  * @param targetPeakRssBytes the target service's
+ * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
  * @param ranks what became of each rank
  */
 public record MigrationReport(
@@ -34,6 +35,7 @@ public record MigrationReport(
         long poolBytes,
         long sourcePeakRssBytes,
         long targetPeakRssBytes,
+        double pauseSeconds,
         List<MovedRank> ranks) {
 
     /** How a migration ends. */
@@ -57,24 +59,5 @@ public record MigrationReport(
 
     public MigrationReport {
         ranks = List.copyOf(ranks);
-    }
-
-    /** The same with another outcome and reason. */
-    MigrationReport with(Outcome otherOutcome, String otherReason) {
-        return new MigrationReport(
-                migrationId,
-                checkpointer,
-                otherOutcome,
-                otherReason,
-                bytes,
-                stagedBytes,
-                seconds,
-                firstByteReadSeconds,
-                lastByteWrittenSeconds,
-                bytesReadWhenLastWritten,
-                poolBytes,
-                sourcePeakRssBytes,
-                targetPeakRssBytes,
-                ranks);
     }
 }

@@ -1,317 +1,233 @@
 package io.ppmr.source;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.CheckpointTask;
-import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.ProcessIdentity;
-import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.session.SessionEvent;
+import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.CoordinatorEvent;
+import io.ppmr.transaction.CoordinatorState;
+import io.ppmr.transaction.TransactionMessage;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the source: every rank is checkpointed at once into the mount while the target restarts them out of
- * its own (paper 1, section IV). The originals are ended only when the target holds every restored rank; on any failure
- * before that they go on.
- *
- * <p>Runs on the thread that calls {@link #run}, which owns everything here but the session.
+ * One migration at the source, new or taken up again from the journal: feeds what happens to the {@link Coordinator},
+ * whose decisions {@link SourceDuties} carries out. Runs on a thread of its own until the transaction is over, however
+ * long a voter cannot be reached; the report may come earlier, then as "in doubt".
  */
 final class SourceMigration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
-    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
-    private static final long RELEASE_WAIT_S = 20;
-    private static final Duration TELL_DEADLINE = Duration.ofSeconds(60);
+    private static final Duration QUIET_POLL = Duration.ofMillis(100);
 
     private final String id;
-    private final Job job;
     private final SourceSettings settings;
-    private final SourceSession session;
-    private final ProcessTable processes;
-    private final MigrationRecord journal;
+    private final MigrationRecord record;
+    private final SourceDuties duties;
+    private final Coordinator coordinator;
+    private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
     private final Cancellation cancellation;
-    private final Path workRoot;
-    private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
-    private final List<HeldRank> originals = new ArrayList<>();
-    private boolean notBegun;
+    private boolean calledOff;
+    private long openSinceNs;
+    private boolean paused;
 
     SourceMigration(
             String id,
-            Job job,
             SourceSettings settings,
-            SourceSession session,
-            ProcessTable processes,
-            MigrationRecord journal,
+            MigrationRecord record,
+            SourceDuties duties,
+            Coordinator coordinator,
             Cancellation cancellation) {
         this.id = id;
-        this.job = job;
         this.settings = settings;
-        this.session = session;
-        this.processes = processes;
-        this.journal = journal;
+        this.record = record;
+        this.duties = duties;
+        this.coordinator = coordinator;
         this.cancellation = cancellation;
-        this.workRoot = settings.workDirectory().resolve(session.directory());
     }
 
-    /** Runs the migration to its end; whatever goes wrong before the commit, the originals go on. */
-    MigrationReport run() {
+    String id() {
+        return id;
+    }
+
+    /**
+     * Calls it off: the originals go on. Any thread.
+     *
+     * @return whether it was not too late
+     */
+    boolean cancel(String reason) {
+        return cancellation.cancel(reason);
+    }
+
+    /** Waits for the report. */
+    MigrationReport await() throws InterruptedException {
         try {
-            String refusal = prepare();
-            if (refusal != null) {
-                return journal.report(Outcome.REFUSED, refusal);
+            return report.get();
+        } catch (ExecutionException e) {
+            throw new IllegalStateException("migration " + id + " broke off: " + e.getCause(), e.getCause());
+        }
+    }
+
+    /** Whether its thread may end within this time. */
+    boolean awaitEnd(Duration atMost) throws InterruptedException {
+        try {
+            report.get(atMost.toMillis(), TimeUnit.MILLISECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
+        } catch (ExecutionException e) {
+            LOG.debug("migration {} broke off", id, e);
+            return true;
+        }
+    }
+
+    /** Whether the agents of its sessions do their work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        return duties.goesRound(limitNs);
+    }
+
+    /**
+     * Runs it to the end of the transaction.
+     *
+     * @param over told when nothing of it is left, before the report is given
+     */
+    void run(Runnable begin, Runnable over) {
+        Throwable defect = null;
+        try {
+            begin.run();
+            while (!coordinator.state().isOver() || !coordinator.isSettled()) {
+                step();
+            }
+        } catch (RuntimeException | Error e) {
+            LOG.error("migration {}: a defect of this service; the journal says how far it came", id, e);
+            defect = e;
+        }
+        duties.close();
+        over.run();
+        if (defect == null) {
+            report.complete(duties.report());
+        } else {
+            report.completeExceptionally(defect);
+        }
+    }
+
+    private void step() {
+        try {
+            Attempt.Heard heard = duties.poll(duties.isMoving() ? POLL : QUIET_POLL);
+            if (heard != null) {
+                hear(duties.participant(heard.place()), heard.event());
+            }
+            if (duties.isMoving()) {
+                duties.work(this::imageComplete);
             }
         } catch (IOException | CheckpointException e) {
-            return rollBack(String.valueOf(e.getMessage()));
-        } catch (RuntimeException e) {
-            LOG.error("migration {}: a defect of this service", id, e);
-            return rollBack("the source's service has failed: " + e);
+            fail(String.valueOf(e.getMessage()), "");
         } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            return rollBack("the source's service ends");
+            // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
+            cancellation.cancel("the source's service ends");
         }
-        return commit();
+        duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.participant()));
+        duties.takeFenced()
+                .ifPresent(fenced -> coordinator.fenceEnded(fenced.participant(), fenced.off(), System.nanoTime()));
+        if (!calledOff && cancellation.reason().isPresent()) {
+            calledOff = true;
+            coordinator.callOff(cancellation.reason().get(), System.nanoTime());
+        }
+        if (!paused && record.pausedNs() > 0) {
+            paused = true;
+            coordinator.suspended(System.nanoTime() - record.pausedNs());
+        }
+        coordinator.tick(System.nanoTime());
+        follow();
     }
 
-    /** Everything up to the point where every copy is held; gives why the target refuses, or null. */
-    private String prepare() throws IOException, CheckpointException, InterruptedException {
-        List<ProcessIdentity> roots = roots();
-        cancellation.check();
-        String refusal = begin();
-        if (refusal == null) {
-            journal.expects(imageBytes(roots));
-            journal.step(Step.CHECKPOINT);
-            startCheckpoints(roots);
-            awaitPrepared();
-        }
-        return refusal;
+    private void imageComplete(int place) {
+        coordinator.on(
+                new CoordinatorEvent.ImageComplete(duties.participant(place), duties.heldFor(place)),
+                System.nanoTime());
     }
 
-    private String begin() throws IOException, InterruptedException {
-        try {
-            return session.begin(job, id, journal, cancellation);
-        } catch (IOException e) {
-            notBegun = true;
-            throw e;
-        }
-    }
-
-    /** Whether the target was never reached, so that nothing was done to the originals: another may be asked. */
-    boolean notBegun() {
-        return notBegun;
-    }
-
-    /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
-    private List<ProcessIdentity> roots() throws CheckpointException {
-        List<ProcessIdentity> roots = new ArrayList<>();
-        for (Job.RankProcess rank : job.ranks()) {
-            ProcessIdentity root = processes.of(rank.pid());
-            processes.requireOwner(root, job.user());
-            roots.add(root);
-        }
-        return roots;
-    }
-
-    private void startCheckpoints(List<ProcessIdentity> roots) throws IOException, CheckpointException {
-        for (int i = 0; i < roots.size(); i++) {
-            int rank = job.ranks().get(i).rank();
-            Path work = WorkDirectories.create(workRoot, rank, job.user());
-            Path images = session.imageDirectory(rank);
-            checkpoints.put(
-                    rank,
-                    job.checkpointer()
-                            .checkpoint(new CheckpointTask(
-                                    rank, roots.get(i), job.user(), images, work, settings.checkpointDeadline())));
-        }
-    }
-
-    /** Waits until every original is held and every copy is restored and held. */
-    private void awaitPrepared() throws IOException, CheckpointException, InterruptedException {
-        boolean prepared = false;
-        while (!prepared) {
-            cancellation.check();
-            for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
-                HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
-                if (held != null) {
-                    checkpoints.remove(checkpoint.getKey());
-                    originals.add(held);
-                    session.files().endRank(held.rank(), System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
-                    LOG.info("migration {}: rank {} is written and held", id, held.rank());
-                }
-            }
-            if (checkpoints.isEmpty() && journal.step() == Step.CHECKPOINT) {
-                journal.written(session.outlet().lastBytesNs());
-                journal.step(Step.RESTART);
-            }
-            SessionEvent event = session.poll(POLL);
-            prepared = event != null && isPrepared(event);
-        }
-        if (!checkpoints.isEmpty()) {
-            throw new IOException("the target reports prepared before every rank is written: it is broken");
-        }
-    }
-
-    private boolean isPrepared(SessionEvent event) throws IOException {
+    private void hear(String participant, SessionEvent event) {
         if (event instanceof SessionEvent.Lost lost) {
-            throw new IOException(lost.reason());
+            duties.lost(participant);
+            coordinator.linkDown(participant, System.nanoTime());
+            fail(participant + ": " + lost.reason(), participant);
+            return;
         }
+        coordinator.linkUp(participant, System.nanoTime());
         ControlMessage message = ((SessionEvent.Said) event).message();
         if (message instanceof ControlMessage.Failed failed) {
-            throw new IOException("the target fails: " + failed.reason());
-        }
-        if (message instanceof ControlMessage.RolledBack) {
-            throw new IOException("the target has rolled back");
-        }
-        if (message instanceof ControlMessage.Progress progress) {
-            journal.progress(progress);
-        } else if (message instanceof ControlMessage.Restored restored) {
-            LOG.info("migration {}: rank {} is restored and held on the target", id, restored.rank());
-            journal.restored(restored);
-        } else if (message instanceof ControlMessage.Prepared ready) {
-            journal.prepared(ready.report());
-            return true;
+            fail("the target fails: " + failed.reason(), participant);
         } else {
-            throw new IOException("the target says " + message.getClass().getSimpleName() + " at a wrong time");
+            Optional<TransactionMessage> said = duties.toTransaction(participant, message);
+            if (said.isPresent() && (!isLastVote(participant, said.get()) || decides())) {
+                coordinator.heard(participant, said.get(), System.nanoTime());
+            }
         }
-        return false;
     }
 
-    /** About how large the images will be. */
-    private long imageBytes(List<ProcessIdentity> roots) {
-        return roots.stream()
-                .flatMap(root -> processes.tree(root).stream())
-                .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
-                .sum();
+    /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
+    private boolean isLastVote(String participant, TransactionMessage said) {
+        return said instanceof TransactionMessage.Prepared
+                && coordinator.state().members().stream()
+                        .allMatch(member -> member.voted() || member.name().equals(participant));
     }
 
-    /** The point of no return: from the first original that is ended on, the only way is forward. */
-    private MigrationReport commit() {
+    private boolean decides() {
         try {
             cancellation.decide();
+            return true;
         } catch (IOException e) {
-            return rollBack(e.getMessage());
-        }
-        journal.step(Step.COMMIT);
-        for (HeldRank original : originals) {
-            try {
-                original.requireHeld();
-            } catch (CheckpointException | RuntimeException e) {
-                return rollBack("an original is not held any more: " + e.getMessage());
-            }
-        }
-        boolean interrupted = Thread.interrupted();
-        try {
-            boolean anyLeft = false;
-            for (HeldRank original : originals) {
-                try {
-                    original.end(END_DEADLINE);
-                } catch (CheckpointException | RuntimeException e) {
-                    anyLeft = true;
-                    LOG.error("migration {}: the original of rank {} is left: {}", id, original.rank(), e.getMessage());
-                } catch (InterruptedException e) {
-                    interrupted = true;
-                }
-            }
-            // A copy must not run beside an original: then the ranks stay held on the target until somebody has looked.
-            String failure = anyLeft
-                    ? "an original could not be ended; the restored ranks stay held on the target"
-                    : session.tellCommit(id, settings.decisionDeadline());
-            journal.step(Step.DONE);
-            return failure == null ? journal.report(Outcome.COMMITTED, "") : journal.report(Outcome.IN_DOUBT, failure);
-        } finally {
-            close();
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
+            LOG.info("migration {}: {}", id, e.getMessage());
+            return false;
         }
     }
 
-    private MigrationReport rollBack(String reason) {
-        LOG.warn("migration {}: rolling back: {}", id, reason);
-        boolean interrupted = Thread.interrupted();
-        journal.step(Step.ROLL_BACK);
-        try {
-            session.fail(reason);
-            interrupted |= endCheckpoints();
-        } finally {
-            // Whatever else fails. The target sets no copy going without a commit, so nobody has to be waited for.
-            releaseOriginals();
-        }
-        try {
-            String unsure = session.tellRollBack(id, reason, TELL_DEADLINE);
-            if (unsure != null) {
-                LOG.warn("migration {}: the target has not confirmed the rollback: {}", id, unsure);
-            }
-        } finally {
-            close();
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
-        journal.step(Step.DONE);
-        return journal.report(Outcome.ROLLED_BACK, reason);
+    /** Something went wrong; what follows from it is the coordinator's. */
+    private void fail(String reason, String participant) {
+        LOG.warn("migration {}: {}", id, reason);
+        coordinator.fail(reason, participant, System.nanoTime());
     }
 
-    /** Cancels every checkpoint that is under way, then waits for all of them; whether it was interrupted. */
-    private boolean endCheckpoints() {
-        boolean interrupted = false;
-        checkpoints.values().forEach(RankCommand::cancel);
-        long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
-        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
-            try {
-                Duration left = Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime()));
-                HeldRank late = checkpoint.getValue().await(left);
-                if (late != null) {
-                    originals.add(late);
-                } else {
-                    LOG.error(
-                            "migration {}: the checkpoint of rank {} has not ended within {}; look after its process",
-                            id,
-                            checkpoint.getKey(),
-                            END_DEADLINE);
-                }
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.info("migration {}: rank {}: {}", id, checkpoint.getKey(), e.getMessage());
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
+    /** Shows where it stands, and gives an early report where somebody has waited for long. */
+    private void follow() {
+        CoordinatorState.Phase phase = coordinator.state().phase();
+        Step step = stepOf(phase);
+        if (step != null && record.step() != step) {
+            record.step(step);
         }
-        return interrupted;
-    }
-
-    private void releaseOriginals() {
-        for (HeldRank original : originals) {
-            try {
-                original.release();
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.error(
-                        "migration {}: the original of rank {} cannot be set going: {}",
-                        id,
-                        original.rank(),
-                        e.getMessage());
-            }
+        boolean open = phase == CoordinatorState.Phase.COMMITTING
+                || phase == CoordinatorState.Phase.ROLLING_BACK
+                || phase == CoordinatorState.Phase.CONFIRMING
+                || phase == CoordinatorState.Phase.BROKEN;
+        if (!open) {
+            openSinceNs = 0;
+        } else if (openSinceNs == 0) {
+            openSinceNs = System.nanoTime();
+        }
+        boolean longOpen = open
+                && System.nanoTime() - openSinceNs > settings.decisionDeadline().toNanos();
+        if ((longOpen || phase == CoordinatorState.Phase.BROKEN) && !report.isDone()) {
+            String why = duties.lastWords();
+            LOG.error("migration {} is IN DOUBT: {}", id, why);
+            report.complete(record.report(Outcome.IN_DOUBT, why));
         }
     }
 
-    private void close() {
-        session.close();
-        try {
-            WorkDirectories.remove(workRoot);
-        } catch (IOException e) {
-            LOG.warn("work directory {} stays behind: {}", workRoot, e.getMessage());
-        }
+    private static Step stepOf(CoordinatorState.Phase phase) {
+        return switch (phase) {
+            case CONFIRMING, COMMITTING -> Step.COMMIT;
+            case ROLLING_BACK -> Step.ROLL_BACK;
+            default -> null;
+        };
     }
 }

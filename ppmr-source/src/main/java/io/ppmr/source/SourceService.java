@@ -4,18 +4,38 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.doctor.JobProbe;
+import io.ppmr.doctor.NodeFactsSource;
+import io.ppmr.doctor.NodeProbe;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
+import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.TransactionTimes;
+import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
-import java.util.concurrent.locks.ReentrantLock;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,18 +47,35 @@ import org.slf4j.LoggerFactory;
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
+
     private final SourceSettings settings;
+    private final NodeFactsSource node;
     private final ProcessTable processes;
     private final MeterRegistry meters;
     private final SourceMetrics metrics;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
-    private final ReentrantLock oneAtATime = new ReentrantLock();
+    private final TransportChoice transports;
+    private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final NativePrograms programs = NativePrograms.fromSystemProperty();
+    private final BiFunction<String, List<Integer>, JobNotes> jobs;
+    private TransactionJournal journal;
     private FuseMount mount;
 
+    /** A service whose bytes travel over TCP. */
     public SourceService(SourceSettings settings) {
-        this(settings, new SimpleMeterRegistry());
+        this(settings, TransportChoice.tcp(), (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+    }
+
+    /**
+     * @param transports how the bytes may travel
+     * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
+     */
+    public SourceService(
+            SourceSettings settings, TransportChoice transports, BiFunction<String, List<Integer>, JobNotes> jobs) {
+        this(settings, transports, jobs, new SimpleMeterRegistry());
     }
 
     /**
@@ -46,12 +83,19 @@ public final class SourceService implements AutoCloseable {
      *
      * @param meters where its meters are registered
      */
-    public SourceService(SourceSettings settings, MeterRegistry meters) {
+    public SourceService(
+            SourceSettings settings,
+            TransportChoice transports,
+            BiFunction<String, List<Integer>, JobNotes> jobs,
+            MeterRegistry meters) {
+        this.transports = transports;
+        this.jobs = jobs;
         this.settings = settings;
-        this.meters = meters;
+        this.node = new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of());
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
+        this.meters = meters;
         this.metrics = new SourceMetrics(meters, pool, claims);
     }
 
@@ -60,6 +104,8 @@ public final class SourceService implements AutoCloseable {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
+        journal = MappedJournal.in(settings.transaction().journal());
+        recover();
         LOG.info(
                 "source is ready: images are written to {}, spare nodes: {}", settings.mountPoint(), settings.spares());
     }
@@ -69,90 +115,223 @@ public final class SourceService implements AutoCloseable {
         return meters;
     }
 
-    /** Whether a migration is under way. */
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
+    }
+
+    /** Whether a migration is under way, or waits for a participant. */
     public boolean busy() {
-        return oneAtATime.isLocked();
+        return running.get() != null;
     }
 
-    /**
-     * Moves a job's processes to the target, on the caller's thread.
-     *
-     * @param watcher told of each step and of progress, on this thread
-     * @throws IllegalStateException if a migration is under way already
-     */
+    /** Moves a job to the first spare node that takes it. */
     public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
-        return migrate(UUID.randomUUID().toString(), job, new Cancellation(), watcher);
+        return migrate(
+                UUID.randomUUID().toString(),
+                new MigrationOrder(job, List.of(), "unknown"),
+                new Cancellation(),
+                watcher);
     }
 
     /**
-     * The same under a name that the caller gives, with a way to call it off.
+     * Moves a job's processes as ordered, and waits for the report.
      *
      * @param id letters, digits, '-' and '_', at most 64
      * @param cancellation calls it off, from any thread
+     * @param watcher told of each step and of progress, on another thread
+     * @throws IllegalStateException if a migration is under way already
      */
-    public MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+    public MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
-        if (!oneAtATime.tryLock()) {
+        Job job = order.job();
+        MigrationRecord record = new MigrationRecord(
+                id, job.checkpointer().name(), settings.pool().poolBytes(), metrics.steps(), watcher);
+        OriginalRanks originals;
+        JobFacts facts;
+        List<InetSocketAddress> targets;
+        List<InetSocketAddress> spares = List.of();
+        try {
+            originals = originals(id, job);
+            facts = new JobProbe(processes)
+                    .facts(
+                            job.checkpointer().name(),
+                            List.copyOf(originals.roots().values()));
+            targets = order.targets();
+            if (targets.isEmpty()) {
+                List<InetSocketAddress> candidates = settings.spares().candidates();
+                targets = candidates.subList(0, 1);
+                spares = candidates.subList(1, candidates.size());
+            }
+        } catch (IOException | CheckpointException e) {
+            return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
+        }
+        MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
+        SourceDuties duties = new SourceDuties(
+                id,
+                job.notes(),
+                plan,
+                settings,
+                record,
+                originals,
+                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
+                attempts(id, job, facts, record, originals),
+                cancellation,
+                programs);
+        Coordinator coordinator = new Coordinator(id, times(), journal, duties);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation);
+        if (!running.compareAndSet(null, migration)) {
             throw new IllegalStateException("a migration is under way on this node already: wait for its end");
         }
-        try {
-            LOG.info(
-                    "migration {}: job {}, {} ranks",
-                    id,
-                    job.name(),
-                    job.ranks().size());
-            MigrationReport report = migrateToFirst(id, job, cancellation, watcher);
-            metrics.ended(report);
-            LOG.info("migration {}: {} after {} s {}", id, report.outcome(), report.seconds(), report.reason());
-            return report;
-        } finally {
-            oneAtATime.unlock();
-        }
+        LOG.info(
+                "migration {}: job {}, {} ranks, to {}",
+                id,
+                job.name(),
+                job.ranks().size(),
+                plan.addresses());
+        note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), String.join(" ", plan.addresses())));
+        List<PlannedRank> planned = plan.legs().stream()
+                .flatMap(leg -> originals.planned(leg).stream())
+                .toList();
+        start(migration, () -> coordinator.start(plan.addresses(), planned, System.nanoTime()));
+        return ended(migration.await());
     }
 
-    /** Asks the spare nodes in their order until one takes it; those that do not have done nothing to the originals. */
-    private MigrationReport migrateToFirst(
-            String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
-            throws InterruptedException {
-        List<InetSocketAddress> candidates;
+    private MigrationReport ended(MigrationReport report) {
+        metrics.ended(report);
+        LOG.info(
+                "migration {}: {} after {} s {}",
+                report.migrationId(),
+                report.outcome(),
+                report.seconds(),
+                report.reason());
+        return report;
+    }
+
+    private void start(SourceMigration migration, Runnable begin) {
+        Thread thread =
+                new Thread(() -> migration.run(begin, () -> running.compareAndSet(migration, null)), "ppmr-migration");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
+    private OriginalRanks originals(String id, Job job) throws CheckpointException {
+        Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
+        for (Job.RankProcess rank : job.ranks()) {
+            ProcessIdentity root = processes.of(rank.pid());
+            processes.requireOwner(root, job.user());
+            roots.put(rank.rank(), root);
+        }
+        return new OriginalRanks(id, processes, roots);
+    }
+
+    private SourceDuties.AttemptMaker attempts(
+            String id, Job job, JobFacts facts, MigrationRecord record, OriginalRanks originals) {
+        return (number, plan) -> {
+            ControlMessage.Introduce introduction = new ControlMessage.Introduce(node.facts(), facts);
+            List<SourceSession> sessions = new ArrayList<>();
+            for (int place = 0; place < plan.legs().size(); place++) {
+                sessions.add(new SourceSession(
+                        settings, pool, claims, view, metrics.hops(), plan, place, transports, introduction, id, number));
+            }
+            return new Attempt(
+                    number,
+                    job,
+                    plan,
+                    sessions,
+                    settings,
+                    record,
+                    originals,
+                    settings.workDirectory().resolve(id + "." + number));
+        };
+    }
+
+    private TransactionTimes times() {
+        return TransactionTimes.usual(
+                settings.silenceLimit().toNanos(),
+                settings.transaction().pauseBudget().toNanos());
+    }
+
+    private void note(TransactionRecord record) {
         try {
-            candidates = settings.spares().candidates();
+            journal.append(record);
         } catch (IOException e) {
-            return record(id, job, watcher).report(Outcome.ROLLED_BACK, e.getMessage());
-        }
-        List<String> passedOver = new ArrayList<>();
-        boolean allRefuse = true;
-        for (int i = 0; ; i++) {
-            InetSocketAddress target = candidates.get(i);
-            LOG.info("migration {}: to {}", id, target);
-            SourceSession session = new SourceSession(settings, target, pool, claims, view, metrics.hops(), id, i + 1);
-            MigrationRecord journal = record(id, job, watcher);
-            SourceMigration migration =
-                    new SourceMigration(id, job, settings, session, processes, journal, cancellation);
-            MigrationReport report = migration.run();
-            boolean refused = report.outcome() == Outcome.REFUSED;
-            if (!refused && !migration.notBegun()) {
-                return report;
-            }
-            allRefuse &= refused;
-            passedOver.add(report.reason());
-            if (i + 1 == candidates.size()) {
-                String reason = i == 0 ? report.reason() : "no spare node takes it: " + String.join("; ", passedOver);
-                return report.with(allRefuse ? Outcome.REFUSED : Outcome.ROLLED_BACK, reason);
-            }
-            LOG.warn("migration {}: spare node {} is passed over: {}", id, target, report.reason());
+            LOG.warn("the history will not have it: {}", e.getMessage());
         }
     }
 
-    private MigrationRecord record(String id, Job job, Consumer<MigrationProgress> watcher) {
-        return new MigrationRecord(
-                id, job.checkpointer().name(), settings.pool().poolBytes(), metrics.steps(), watcher);
+    /** Takes up again what an earlier run of the service has left open; at most one, as there is one at a time. */
+    private void recover() throws IOException {
+        for (String id : journal.open()) {
+            List<TransactionRecord> records = journal.records(id);
+            try {
+                recover(id, records);
+            } catch (CheckpointException e) {
+                throw new IOException(
+                        "migration " + id + ", which the journal knows as open, cannot be taken up: " + e.getMessage(),
+                        e);
+            }
+        }
+    }
+
+    private void recover(String id, List<TransactionRecord> records) throws CheckpointException {
+        Recorded recorded = Recorded.of(records);
+        LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
+        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
+        OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
+        SourceDuties duties = new SourceDuties(
+                id,
+                jobs.apply(recorded.job(), recorded.ranks()),
+                recorded.plan(),
+                settings,
+                record,
+                originals,
+                new NextAttempts(settings.transaction(), false, List.of()),
+                (number, plan) -> {
+                    throw new IllegalStateException("a migration that was taken up again tries no further attempt");
+                },
+                new Cancellation(),
+                programs);
+        duties.takenUpAt(recorded.attempt());
+        Coordinator coordinator = new Coordinator(id, times(), journal, duties);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, new Cancellation());
+        running.set(migration);
+        start(migration, () -> coordinator.recover(records, System.nanoTime()));
+    }
+
+    private static void logProgress(MigrationProgress progress) {
+        LOG.debug("{}", progress);
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        SourceMigration migration = running.get();
+        return migration == null || migration.goesRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("the session's agent has not gone round for " + limit);
     }
 
     @Override
     public void close() throws IOException {
+        SourceMigration last = running.get();
+        if (last != null && last.cancel("the source's service ends")) {
+            try {
+                last.awaitEnd(CLOSE_LIMIT);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
         if (mount != null) {
             mount.close();
+        }
+        if (journal != null && running.get() == null) {
+            journal.close();
+            journal = null;
         }
     }
 }

@@ -4,6 +4,8 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.Finding;
+import io.ppmr.source.MigrationPlan.Leg;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.metrics.SourceHops;
@@ -12,17 +14,15 @@ import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.TcpRegionExporter;
 import java.io.IOException;
-import java.net.InetSocketAddress;
-import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -34,21 +34,23 @@ final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
-    private static final Duration RECONNECT_PAUSE = Duration.ofSeconds(1);
 
     private final SourceSettings settings;
-    private final InetSocketAddress target;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
     private final SourceHops hops;
+    private final MigrationPlan plan;
+    private final int place;
     private final Connector connector;
+    private final TransportChoice transports;
+    private final ControlMessage.Introduce introduction;
     private final String directory;
     private final int attempt;
-    private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
-    private final BlockingQueue<SessionEvent> pauses = new LinkedBlockingQueue<>();
+    private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
+    private volatile Consumer<SessionEvent> listener = answers::add;
     private ControlLink link;
-    private SessionAgent agent;
+    private volatile SessionAgent agent;
     private RegionExporter exporter;
     private LinkOutlet outlet;
     private OutgoingFiles files;
@@ -56,26 +58,32 @@ final class SourceSession {
 
     SourceSession(
             SourceSettings settings,
-            InetSocketAddress target,
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
             SourceHops hops,
+            MigrationPlan plan,
+            int place,
+            TransportChoice transports,
+            ControlMessage.Introduce introduction,
             String migrationId,
             int attempt) {
         this.settings = settings;
-        this.target = target;
         this.pool = pool;
         this.claims = claims;
         this.view = view;
         this.hops = hops;
+        this.plan = plan;
+        this.place = place;
+        this.transports = transports;
+        this.introduction = introduction;
         this.attempt = attempt;
-        this.directory = migrationId + "." + attempt;
-        this.connector = new Connector(target, settings.authenticator(), settings.connectDeadline());
+        this.directory = migrationId + "." + attempt + (place == 0 ? "" : "." + place);
+        this.connector = new Connector(leg().target(), settings.authenticator(), settings.connectDeadline());
     }
 
-    String directory() {
-        return directory;
+    Leg leg() {
+        return plan.legs().get(place);
     }
 
     OutgoingFiles files() {
@@ -91,22 +99,29 @@ final class SourceSession {
     }
 
     /**
-     * Connects and asks the target to take the migration.
+     * Connects and asks the target to take its ranks.
      *
-     * @return why the target refuses, or null if it takes it
+     * @param after told what the target says after its answer, and that it is lost, on the agent's threads
+     * @return why the target refuses, or null if it takes them
      */
-    String begin(Job job, String migrationId, MigrationRecord journal, Cancellation cancellation)
+    String begin(
+            Job job,
+            String migrationId,
+            MigrationRecord journal,
+            Cancellation cancellation,
+            Consumer<SessionEvent> after)
             throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
-        List<SocketChannel> data = connector.data(control.session(), settings.dataConnections());
-        exporter = new TcpRegionExporter(pool, data, reason -> events.add(new SessionEvent.Lost(reason)));
-        outlet = new LinkOutlet(link, exporter, hops);
-        journal.sends(outlet::sentBytes);
-        List<Integer> ranks = job.ranks().stream().map(Job.RankProcess::rank).toList();
-        agent = new SessionAgent(link, claims, events::add);
+        SourceTransport transport =
+                new SourceTransport(transports, connector, leg().target(), settings.connectDeadline());
+        if (!transport.offersRdma()) {
+            exporter = transport.tcp(pool, control.session(), settings.dataConnections(), this::lost);
+        }
+        agent = new SessionAgent(link, claims, this::hear);
         agent.start();
+        link.send(introduction);
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
@@ -115,37 +130,80 @@ final class SourceSession {
                 settings.dataConnections(),
                 job.user().uid(),
                 job.user().gid(),
-                ranks));
-        SessionEvent answer = awaitAnswer(cancellation);
-        if (!(answer instanceof SessionEvent.Said said)) {
-            throw new IOException("target " + target + " does not answer: "
-                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+                leg().ranks(),
+                plan.addresses(),
+                place,
+                transport.transports()));
+        ControlMessage answer = awaitAnswer(cancellation);
+        if (transport.offersRdma() && answer instanceof ControlMessage.Offer offer) {
+            SourceTransport.Attachment attachment =
+                    transport.attach(offer, pool, control.session(), settings.dataConnections(), this::lost);
+            exporter = attachment.exporter();
+            link.send(attachment.message());
+            answer = awaitAnswer(cancellation);
         }
-        if (said.message() instanceof ControlMessage.Refuse refuse) {
+        if (answer instanceof ControlMessage.Refuse refuse) {
             close();
-            return "target " + target + " refuses: " + refuse.reason();
+            return "target " + leg().target() + " refuses: " + refuse.reason();
         }
-        if (!(said.message() instanceof ControlMessage.Accept accept)) {
-            throw new IOException("target " + target + " answers with " + said.message());
+        if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
+            throw new IOException("target " + leg().target() + " answers with " + answer);
         }
-        journal.clock(accept.clockNs(), System.nanoTime());
-        show(job, ranks);
+        outlet = new LinkOutlet(link, exporter, hops);
+        journal.sends(place, outlet::sentBytes);
+        journal.clock(place, accept.clockNs(), System.nanoTime());
+        show(job);
+        listener = after;
+        for (SessionEvent early = answers.poll(); early != null; early = answers.poll()) {
+            after.accept(early);
+        }
+        after.accept(new SessionEvent.Said(answer));
         return null;
     }
 
-    /** The answer to Begin; progress may come before it. */
-    private SessionEvent awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
+    private void hear(SessionEvent event) {
+        listener.accept(event);
+    }
+
+    private void lost(String reason) {
+        hear(new SessionEvent.Lost(reason));
+    }
+
+    /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
+    private ControlMessage awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
             cancellation.check();
-            answer = events.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+            answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
-                || (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Progress));
-        return answer;
+                || (answer instanceof SessionEvent.Said said && comesBefore(said.message())));
+        if (!(answer instanceof SessionEvent.Said said)) {
+            throw new IOException("target " + leg().target() + " does not answer: "
+                    + (answer instanceof SessionEvent.Lost lost ? lost.reason() : "nothing for " + ACCEPT_DEADLINE));
+        }
+        return said.message();
     }
 
-    private void show(Job job, List<Integer> ranks) throws IOException {
+    private static boolean comesBefore(ControlMessage message) {
+        if (message instanceof ControlMessage.Introduced introduced) {
+            for (Finding finding : introduced.findings()) {
+                if (finding.level() == Finding.Level.WARN) {
+                    LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
+                }
+            }
+            return true;
+        }
+        return message instanceof ControlMessage.Progress;
+    }
+
+    /** Whether the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        SessionAgent current = agent;
+        return current == null || current.goesRound(limitNs);
+    }
+
+    private void show(Job job) throws IOException {
         try {
             files = new OutgoingFiles(
                     directory,
@@ -153,7 +211,7 @@ final class SourceSession {
                     pool,
                     claims,
                     outlet,
-                    ranks,
+                    leg().ranks(),
                     job.user().uid(),
                     job.user().gid());
         } catch (ErrnoException e) {
@@ -163,8 +221,12 @@ final class SourceSession {
         view.add(directory, files);
     }
 
-    SessionEvent poll(Duration atMost) throws InterruptedException {
-        return events.poll(atMost.toMillis(), TimeUnit.MILLISECONDS);
+    /** Says it over the session's link; throws if that is gone. */
+    void send(ControlMessage message) throws IOException {
+        if (link == null || closed) {
+            throw new IOException("target " + leg().target() + " has not been connected");
+        }
+        link.send(message);
     }
 
     /** Fails every write that waits, and every later one. */
@@ -177,102 +239,8 @@ final class SourceSession {
         }
     }
 
-    /**
-     * Tells the target that the originals are gone; connects again if it must, and does not let itself be interrupted.
-     * Null, or why it could not be told.
-     */
-    String tellCommit(String migrationId, Duration deadline) {
-        ControlMessage commit = new ControlMessage.Commit(migrationId);
-        return tellUntil(commit, ControlMessage.Committed.class, deadline, settings.silenceLimit());
-    }
-
-    /** Tells the target to give up. Null, or why it has not confirmed. */
-    String tellRollBack(String migrationId, String reason, Duration atMost) {
-        if (link == null || agent == null) {
-            return null;
-        }
-        ControlMessage rollBack = new ControlMessage.RollBack(migrationId, reason);
-        return tellUntil(rollBack, ControlMessage.RolledBack.class, atMost, atMost);
-    }
-
-    private String tellUntil(
-            ControlMessage message, Class<? extends ControlMessage> answer, Duration deadline, Duration first) {
-        long deadlineNs = System.nanoTime() + deadline.toNanos();
-        boolean interrupted = false;
-        String failure = "not tried";
-        boolean again = false;
-        while (failure != null && System.nanoTime() - deadlineNs < 0) {
-            try {
-                if (again) {
-                    LOG.warn("{} has not reached the target ({}); trying again", message, failure);
-                    pauses.poll(RECONNECT_PAUSE.toMillis(), TimeUnit.MILLISECONDS);
-                }
-                failure = again ? tellAgain(message, answer) : tell(link, message, answer, events, first);
-                again = true;
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-        return failure;
-    }
-
-    private String tellAgain(ControlMessage message, Class<? extends ControlMessage> answer)
-            throws InterruptedException {
-        BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
-        try (ControlLink again = new ControlLink(
-                connector.control().channel(), attempt, settings.silenceLimit().toNanos())) {
-            SessionAgent talker = new SessionAgent(again, claims, answers::add);
-            talker.start();
-            try {
-                return tell(again, message, answer, answers, settings.silenceLimit());
-            } finally {
-                talker.stop();
-            }
-        } catch (IOException e) {
-            return e.getMessage();
-        }
-    }
-
-    private static String tell(
-            ControlLink to,
-            ControlMessage message,
-            Class<? extends ControlMessage> answer,
-            BlockingQueue<SessionEvent> answers,
-            Duration atMost)
-            throws InterruptedException {
-        try {
-            to.send(message);
-        } catch (IOException e) {
-            return e.getMessage();
-        }
-        long deadlineNs = System.nanoTime() + atMost.toNanos();
-        while (true) {
-            SessionEvent event = answers.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-            if (event == null) {
-                return "no answer within " + atMost;
-            }
-            if (event instanceof SessionEvent.Lost lost) {
-                return lost.reason();
-            }
-            ControlMessage said = ((SessionEvent.Said) event).message();
-            if (answer.isInstance(said)) {
-                return null;
-            }
-            if (said instanceof ControlMessage.Refuse refuse) {
-                // A target that knows nothing of the migration any more has nothing to give up.
-                return message instanceof ControlMessage.RollBack ? null : refuse.reason();
-            }
-            if (said instanceof ControlMessage.Failed failed && message instanceof ControlMessage.Commit) {
-                return "the target fails: " + failed.reason();
-            }
-        }
-    }
-
-    /** Takes everything down; may be called twice. */
-    void close() {
+    /** Ends the transport, so that nobody reads the pool any more; may be called twice. */
+    void stop() {
         if (closed) {
             return;
         }
@@ -286,6 +254,11 @@ final class SourceSession {
         if (exporter != null) {
             exporter.close();
         }
+    }
+
+    /** Takes everything down; may be called twice. */
+    void close() {
+        stop();
         if (files != null) {
             view.remove(directory);
             try {
@@ -293,6 +266,7 @@ final class SourceSession {
             } catch (ErrnoException e) {
                 LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
             }
+            files = null;
         }
     }
 }

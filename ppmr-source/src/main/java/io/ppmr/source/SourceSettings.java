@@ -18,6 +18,7 @@ import java.time.Duration;
  * @param checkpointDeadline how long a checkpoint may take in all
  * @param decisionDeadline how long a lost target is sought after all were prepared
  * @param silenceLimit how long the connected target may say nothing
+ * @param transaction what bounds migrations as transactions
  */
 public record SourceSettings(
         Path mountPoint,
@@ -29,4 +30,5 @@ public record SourceSettings(
         Duration connectDeadline,
         Duration checkpointDeadline,
         Duration decisionDeadline,
-        Duration silenceLimit) {}
+        Duration silenceLimit,
+        TransactionSettings transaction) {}

@@ -15,16 +15,45 @@ import java.util.Map;
  */
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */
-    static final Map<String, List<String>> MAY_USE = Map.of(
-            "protocol", List.of(),
-            "bufferpool", List.of(),
-            "fuse", List.of(),
-            "checkpoint", List.of(),
-            "transport", List.of("protocol", "bufferpool"),
-            "source", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "target", List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "cli", List.of("source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"),
-            "bench", List.of("cli", "source", "target", "transport", "protocol", "bufferpool", "fuse", "checkpoint"));
+    static final Map<String, List<String>> MAY_USE = Map.ofEntries(
+            Map.entry("protocol", List.of()),
+            Map.entry("bufferpool", List.of()),
+            Map.entry("fuse", List.of()),
+            Map.entry("checkpoint", List.of()),
+            Map.entry("doctor", List.of("protocol", "checkpoint")),
+            Map.entry("transaction", List.of("protocol")),
+            Map.entry("transport", List.of("protocol", "bufferpool")),
+            Map.entry(
+                    "source",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "target",
+                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+            Map.entry(
+                    "cli",
+                    List.of(
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction")),
+            Map.entry(
+                    "bench",
+                    List.of(
+                            "cli",
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction")));
 
     private ArchitectureRules() {}
 

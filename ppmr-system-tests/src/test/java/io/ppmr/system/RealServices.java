@@ -98,6 +98,23 @@ final class RealServices implements AutoCloseable {
         return process.exitValue();
     }
 
+    /** Runs {@code ppmr doctor} with a service's configuration against the target; its exit code, then its output. */
+    String doctor(String role, String... more) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(List.of(
+                "doctor", "--config", directory.resolve(role + ".toml").toString(), "--peer", "127.0.0.1:" + port));
+        words.addAll(List.of(more));
+        ProcessBuilder builder = new ProcessBuilder(java().with(words));
+        builder.environment().put("_JAVA_SR_SIGNUM", "40");
+        Process process = builder.redirectErrorStream(true)
+                .redirectOutput(directory.resolve("doctor.log").toFile())
+                .start();
+        if (!process.waitFor(60, TimeUnit.SECONDS)) {
+            process.destroyForcibly();
+            throw new IOException("ppmr doctor has not ended: " + log("doctor"));
+        }
+        return process.exitValue() + "\n" + log("doctor");
+    }
+
     Path mount(String role) {
         return directory.resolve(role);
     }

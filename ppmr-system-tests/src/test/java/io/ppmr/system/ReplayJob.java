@@ -228,6 +228,19 @@ final class ReplayJob implements AutoCloseable {
                 .orElse(false));
     }
 
+    /** How often the originals were switched to: one that only sleeps is not, unless it was stopped or set going. */
+    long contextSwitches() throws IOException {
+        long switches = 0;
+        for (Process original : originals) {
+            for (String line : Files.readAllLines(Path.of("/proc", Long.toString(original.pid()), "status"))) {
+                if (line.contains("ctxt_switches")) {
+                    switches += Long.parseLong(line.replaceAll("[^0-9]", ""));
+                }
+            }
+        }
+        return switches;
+    }
+
     boolean originalsAreGone() throws InterruptedException {
         for (Process original : originals) {
             if (!original.waitFor(10, TimeUnit.SECONDS)) {

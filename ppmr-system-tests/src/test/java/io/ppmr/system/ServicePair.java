@@ -1,15 +1,18 @@
 package io.ppmr.system;
 
-import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.doctor.NodeProbe;
+import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -20,6 +23,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
@@ -76,12 +82,29 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
-        this(directory, options, List.of());
+        this(directory, options, UnaryOperator.identity());
     }
 
     /** A pair whose source asks these spare nodes before its own target. */
     ServicePair(Path directory, Options options, List<InetSocketAddress> before)
             throws IOException, InterruptedException {
+        this(directory, options, UnaryOperator.identity(), before);
+    }
+
+    /** A pair whose target takes itself for another node than it is. */
+    ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
+            throws IOException, InterruptedException {
+        this(directory, options, targetIs, List.of());
+    }
+
+    private ServicePair(
+            Path directory, Options options, UnaryOperator<NodeFacts> targetIs, List<InetSocketAddress> before)
+            throws IOException, InterruptedException {
+        NodeProbe probe = new NodeProbe(
+                Path.of("/"),
+                options.pool.poolBytes() + options.stagingBytes,
+                options.pool.chunkBytes(),
+                options.restores);
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
@@ -93,9 +116,14 @@ final class ServicePair implements AutoCloseable {
                         options.restores,
                         Duration.ofMinutes(5),
                         Duration.ofSeconds(10),
-                        false),
+                        2,
+                        directory.resolve("target-journal"),
+                        Optional.empty(),
+                        false,
+                        TransportWish.TCP,
+                        Set.of()),
                 options.pullers,
-                new SimpleMeterRegistry());
+                () -> targetIs.apply(probe.facts()));
         target.start();
         source = new SourceService(new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),
@@ -108,7 +136,9 @@ final class ServicePair implements AutoCloseable {
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),
                 Duration.ofSeconds(20),
-                Duration.ofSeconds(10)));
+                Duration.ofSeconds(10),
+                new TransactionSettings(
+                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())));
         try {
             source.start();
         } catch (IOException e) {

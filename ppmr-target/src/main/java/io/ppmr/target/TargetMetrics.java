@@ -7,8 +7,10 @@ import io.micrometer.core.instrument.Timer;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.ChunkState;
 import io.ppmr.target.metrics.TargetHops;
+import io.ppmr.transaction.Outcome;
 import java.time.Duration;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
@@ -41,8 +43,16 @@ public final class TargetMetrics {
     private final Map<Meter, Counter> counters = new EnumMap<>(Meter.class);
     private final Timer duration;
     private final TargetHops hops;
+    /** A gauge holds what it looks at by a weak reference. */
+    private final List<BufferPool> pools;
 
-    public TargetMetrics(MeterRegistry registry, BufferPool pool) {
+    /**
+     * Registers the meters.
+     *
+     * @param pools those of the service, one for each migration that it takes at once
+     */
+    public TargetMetrics(MeterRegistry registry, List<BufferPool> pools) {
+        this.pools = pools;
         for (Meter meter : Meter.values()) {
             counters.put(
                     meter,
@@ -55,9 +65,11 @@ public final class TargetMetrics {
                 .description("time from accepting a migration to its end")
                 .register(registry);
         for (ChunkState state : ChunkState.values()) {
-            Gauge.builder("ppmr.target.pool.chunks", pool, all -> all.chunks(state))
+            Gauge.builder("ppmr.target.pool.chunks", pools, all -> all.stream()
+                            .mapToInt(pool -> pool.chunks(state))
+                            .sum())
                     .tag("state", state.name().toLowerCase(Locale.ROOT))
-                    .description("chunks of the pool and its lane by what they are used for now")
+                    .description("chunks of the pools and their lanes by what they are used for now")
                     .register(registry);
         }
         hops = new TargetHops(registry);
@@ -68,6 +80,11 @@ public final class TargetMetrics {
         return counters.get(meter).count();
     }
 
+    /** How many chunks of the pools are free. */
+    public int freeChunks() {
+        return pools.stream().mapToInt(BufferPool::freeChunks).sum();
+    }
+
     TargetHops hops() {
         return hops;
     }
@@ -76,8 +93,8 @@ public final class TargetMetrics {
         counters.get(Meter.REFUSED).increment();
     }
 
-    void ended(TargetMigration.Outcome outcome, long refusedSeeks, Duration took) {
-        Meter result = outcome == TargetMigration.Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
+    void ended(Outcome outcome, long refusedSeeks, Duration took) {
+        Meter result = outcome == Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
         counters.get(result).increment();
         counters.get(Meter.REFUSED_SEEKS).increment((double) refusedSeeks);
         duration.record(took);

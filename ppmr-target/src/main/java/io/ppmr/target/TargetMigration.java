@@ -2,275 +2,381 @@ package io.ppmr.target;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
-import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
-import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.checkpoint.RestartTask;
-import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessage.Begin;
-import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.session.SessionAgent;
-import io.ppmr.target.session.SessionEvent;
+import io.ppmr.protocol.TransferReport;
 import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Participant;
+import io.ppmr.transaction.ParticipantEvent;
+import io.ppmr.transaction.ParticipantPorts;
+import io.ppmr.transaction.ParticipantState.Phase;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionMessage;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.TransactionTimes;
+import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.tcp.Connector;
+import io.ppmr.transport.tcp.Courier;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the target, from accepted to committed or rolled back. Restored ranks are held until the source says
- * that the originals are gone; before the target has reported that all are prepared, a lost source means rollback;
- * after it, a lost source means waiting, since only the source knows what it decided.
+ * One migration at the target, new or taken up again from the journal: feeds what happens to the {@link Participant} and
+ * carries out what follows. Restored ranks are held until it is decided.
  *
- * <p>Run by the thread of its control connection, which owns everything here.
+ * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
  */
-final class TargetMigration {
+final class TargetMigration implements ParticipantPorts {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
-    private static final Duration POLL = Duration.ofMillis(20);
-    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
-    private static final long DOUBT_LOG_S = 30;
+    private static final long POLL_MS = 20;
+    private static final long QUIET_POLL_MS = 200;
+    private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
+    private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(2);
 
-    private final Begin begin;
-    private final Checkpointer checkpointer;
-    private final Transfer transfer;
-    private final ControlLink link;
-    private final SessionAgent agent;
-    private final BlockingQueue<SessionEvent> events;
+    private final String id;
     private final TargetSettings settings;
-    private final Path imageRoot;
-    private final Path workRoot;
-    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
-    private final List<HeldRank> restored = new ArrayList<>();
-    private volatile boolean prepared;
+    private final NativePrograms programs;
+    private final BlockingQueue<Heard> inbox = new LinkedBlockingQueue<>();
+    private final Map<String, Courier> couriers = new HashMap<>();
+    private final Participant participant;
+    private final List<TransactionRecord> records;
+    private Runnable conversationOver = () -> LOG.debug("all is said");
+    private CopiedRanks copies;
+    private Restoration restoration;
+    private ControlLink link;
+    private String source = "";
+    private String self = "";
+    private int attempt;
+    private boolean restoring;
+    private volatile boolean voted;
+    private volatile boolean gone;
+    private volatile Outcome outcome;
 
+    /**
+     * A migration as the journal knows it.
+     *
+     * @param copies the ranks that were voted for
+     * @param records what the journal has of it
+     */
     TargetMigration(
-            Begin begin,
-            Checkpointer checkpointer,
-            Transfer transfer,
-            ControlLink link,
-            SessionAgent agent,
-            BlockingQueue<SessionEvent> events,
+            String id,
             TargetSettings settings,
-            String directory) {
-        this.begin = begin;
-        this.checkpointer = checkpointer;
-        this.transfer = transfer;
-        this.link = link;
-        this.agent = agent;
-        this.events = events;
+            NativePrograms programs,
+            CopiedRanks copies,
+            List<TransactionRecord> records,
+            TransactionJournal journal) {
+        this.id = id;
         this.settings = settings;
-        this.imageRoot = settings.mountPoint().resolve(directory);
-        this.workRoot = settings.workDirectory().resolve(directory);
+        this.programs = programs;
+        this.copies = copies;
+        this.records = List.copyOf(records);
+        this.voted = !records.isEmpty();
+        long silenceNs = settings.silenceLimit().toNanos();
+        TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
+        this.participant = new Participant(
+                id,
+                settings.fence()
+                        .map(fence -> times.withFence(
+                                fence.delay().toNanos(), fence.deadline().toNanos()))
+                        .orElse(times),
+                journal,
+                this);
     }
 
-    /** Whether only the source's word ends it now. Any thread. */
+    /** What restores the ranks of an attempt that begins. */
+    Restoration restoration(
+            ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
+        copies = new CopiedRanks(id);
+        return new Restoration(begin, checkpointer, transfer, settings, directory, copies);
+    }
+
+    String id() {
+        return id;
+    }
+
+    /** Whether only a decision ends it now. Any thread. */
     boolean isPrepared() {
-        return prepared;
+        return voted;
+    }
+
+    /** How it ended; empty while it has not. Any thread. */
+    Optional<Outcome> outcome() {
+        return Optional.ofNullable(outcome);
+    }
+
+    /** Tells its thread something. Any thread. */
+    void hear(Heard heard) {
+        inbox.add(heard);
     }
 
     /** Fails it, unless it is prepared. Any thread. */
     void giveUp(String reason) {
-        if (!prepared) {
-            transfer.fail(reason);
+        if (!voted) {
+            hear(new Heard.Failed(reason));
         }
     }
 
-    /** How a migration ended here. */
-    enum Outcome {
-        COMMITTED,
-        ROLLED_BACK
+    /** Takes part in an attempt, from the source's question to the end. */
+    void begin(ControlMessage.Begin begin, Restoration toRestore, ControlLink from, Runnable over)
+            throws InterruptedException {
+        participant.recover(records, System.nanoTime());
+        conversationOver = over;
+        voted = false;
+        restoration = toRestore;
+        link = from;
+        attempt = from.attempt();
+        source = hostOf(from.peer());
+        self = begin.participants().get(begin.place());
+        participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
+        goOn();
     }
 
-    /** Runs the migration to its end. Once prepared is said, only the source's word rolls it back. */
-    Outcome run() throws InterruptedException {
-        String failure = prepare();
-        if (failure == null) {
-            return decide();
-        }
-        rollBack(failure);
-        return Outcome.ROLLED_BACK;
+    /** Takes up again what the journal knows of it. */
+    void run() throws InterruptedException {
+        participant.recover(records, System.nanoTime());
+        attempt = participant.state().attempt();
+        self = participant.state().self();
+        goOn();
     }
 
-    /** Everything up to the vote; gives why there cannot be one, or null. */
-    private String prepare() throws InterruptedException {
+    /** Whether its thread has ended. Any thread. */
+    boolean isGone() {
+        return gone;
+    }
+
+    /** Goes on until nothing is left to do and the last word has been heard. */
+    private void goOn() throws InterruptedException {
         try {
-            link.send(new ControlMessage.Accept(System.nanoTime()));
-            startRestarts();
-            String failure = awaitPrepared();
-            if (failure == null) {
-                failure = failureIn(events.poll());
+            do {
+                step();
+            } while (!isOver());
+            conversationOver.run();
+            long deadlineNs = System.nanoTime() + LAST_WORDS_NS;
+            while (link != null && System.nanoTime() - deadlineNs < 0) {
+                step();
             }
-            if (failure == null) {
-                prepared = true;
-                link.send(new ControlMessage.Prepared(transfer.report(ResidentMemory.peakBytes())));
-                LOG.info("migration {}: all ranks are restored and held", begin.migrationId());
-            }
-            return failure;
-        } catch (IOException | CheckpointException e) {
-            return String.valueOf(e.getMessage());
-        } catch (RuntimeException e) {
-            LOG.error("migration {}: a defect of this service", begin.migrationId(), e);
-            return "the target's service has failed: " + e;
+        } finally {
+            gone = true;
+            couriers.values().forEach(Courier::close);
         }
     }
 
-    private void startRestarts() throws IOException, CheckpointException {
-        JobUser user = new JobUser(begin.uid(), begin.gid());
-        for (int rank : begin.ranks()) {
-            Path work = WorkDirectories.create(workRoot, rank, user);
-            Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
-            restarts.put(
-                    rank, checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline())));
-        }
+    private boolean isOver() {
+        Phase phase = participant.state().phase();
+        return participant.isSettled()
+                && participant.state().done()
+                && (phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK || phase == Phase.NOTHING);
     }
 
-    /** Waits until every rank is restored and every byte is accounted for; gives why that cannot be, or null. */
-    private String awaitPrepared() throws IOException, CheckpointException, InterruptedException {
-        while (!restarts.isEmpty() || !transfer.complete()) {
-            for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
-                HeldRank rank = restart.getValue().await(Duration.ofMillis(1));
-                if (rank != null) {
-                    restarts.remove(restart.getKey());
-                    restored.add(rank);
-                    link.send(new ControlMessage.Restored(rank.rank(), pids(rank)));
+    private void step() throws InterruptedException {
+        Heard heard = inbox.poll(restoring ? POLL_MS : QUIET_POLL_MS, TimeUnit.MILLISECONDS);
+        if (heard != null) {
+            hearNow(heard);
+        }
+        if (restoring) {
+            restore();
+        }
+        participant.tick(System.nanoTime());
+        outcome = switch (participant.state().phase()) {
+            case COMMITTED -> Outcome.COMMITTED;
+            case ROLLED_BACK -> Outcome.ROLLED_BACK;
+            default -> null;
+        };
+    }
+
+    private void hearNow(Heard heard) {
+        if (heard instanceof Heard.FromSource said) {
+            link = said.link();
+            if (said.message() instanceof ControlMessage.Failed failed) {
+                fail("the source fails: " + failed.reason());
+            } else {
+                WireMessages.fromWire(said.link().attempt(), said.message())
+                        .ifPresent(message -> participant.heard(message, System.nanoTime()));
+            }
+        } else if (heard instanceof Heard.FromPeer said) {
+            WireMessages.fromWire(said.attempt(), said.message())
+                    .ifPresent(message -> participant.heardPeer(said.participant(), message, System.nanoTime()));
+        } else if (heard instanceof Heard.SourceLost lost) {
+            if (lost.link() == link) {
+                if (!isOver()) {
+                    LOG.warn("migration {}: the source was lost: {}", id, lost.reason());
                 }
+                link = null;
+                participant.linkDown(System.nanoTime());
             }
-            String failure = failureIn(events.poll(POLL.toMillis(), TimeUnit.MILLISECONDS));
-            if (failure != null) {
-                return failure;
-            }
+        } else if (heard instanceof Heard.Failed failed) {
+            fail(failed.reason());
+        } else if (heard instanceof Heard.FenceEnded ended) {
+            participant.fenceEnded(ended.off(), System.nanoTime());
         }
-        for (HeldRank rank : restored) {
-            rank.requireHeld();
-        }
-        return null;
     }
 
-    private static List<Integer> pids(HeldRank rank) {
-        return rank.processes().stream().map(ProcessIdentity::pid).toList();
-    }
-
-    private static String failureIn(SessionEvent event) {
-        if (event == null) {
-            return null;
-        }
-        if (event instanceof SessionEvent.TransferFailed failed) {
-            return failed.reason();
-        }
-        if (event instanceof SessionEvent.LinkLost lost) {
-            return "the source was lost: " + lost.reason();
-        }
-        ControlMessage message = ((SessionEvent.Said) event).message();
-        if (message instanceof ControlMessage.RollBack rollBack) {
-            return "the source rolls back: " + rollBack.reason();
-        }
-        if (message instanceof ControlMessage.Failed failed) {
-            return "the source fails: " + failed.reason();
-        }
-        return "the source says " + message.getClass().getSimpleName() + " at a wrong time";
-    }
-
-    /** All ranks are prepared: only the source's word ends them or sets them going. */
-    private Outcome decide() throws InterruptedException {
-        while (true) {
-            SessionEvent event = events.poll(DOUBT_LOG_S, TimeUnit.SECONDS);
-            if (event instanceof SessionEvent.Said said) {
-                if (said.message() instanceof ControlMessage.Commit) {
-                    commit();
-                    return Outcome.COMMITTED;
+    private void restore() throws InterruptedException {
+        try {
+            if (restoration.work(this::say)) {
+                String notHeld = copies.whyNotHeld();
+                if (!notHeld.isEmpty()) {
+                    fail(notHeld);
+                    return;
                 }
-                if (said.message() instanceof ControlMessage.RollBack rollBack) {
-                    rollBack("the source rolls back: " + rollBack.reason());
-                    return Outcome.ROLLED_BACK;
-                }
+                restoring = false;
+                participant.copiesHeld(source, copies.planned(self), System.nanoTime());
             }
-            LOG.error(
-                    "migration {}: IN DOUBT: {} ranks are restored and held here, and the source has not said whether "
-                            + "the originals are gone ({}); they stay held until the source connects again and says so",
-                    begin.migrationId(),
-                    restored.size(),
-                    event == null ? "it is silent" : failureIn(event));
+        } catch (CheckpointException | RuntimeException e) {
+            fail(String.valueOf(e.getMessage()));
         }
     }
 
-    private void commit() {
-        List<String> notGoing = new ArrayList<>();
-        for (HeldRank rank : restored) {
-            try {
-                rank.release();
-            } catch (CheckpointException | RuntimeException e) {
-                notGoing.add("rank " + rank.rank() + " could not be set going: " + e.getMessage());
-                LOG.error("migration {}: {}", begin.migrationId(), notGoing.get(notGoing.size() - 1));
-            }
+    private void fail(String reason) {
+        if (restoring) {
+            // Said here too, so that the source knows the reason before it hears the end.
+            say(new ControlMessage.Failed(reason));
         }
-        agent.conversationOver();
-        say(
-                notGoing.isEmpty()
-                        ? new ControlMessage.Committed(begin.migrationId())
-                        : new ControlMessage.Failed(String.join("; ", notGoing)));
-        LOG.info("migration {}: committed, {} ranks run here", begin.migrationId(), restored.size() - notGoing.size());
-    }
-
-    private void rollBack(String reason) throws InterruptedException {
-        LOG.warn("migration {}: rolled back: {}", begin.migrationId(), reason);
-        transfer.fail(reason);
-        // Said here as well as by the transfer's agent, so that it is certain to come before the last word.
-        say(new ControlMessage.Failed(reason));
-        restarts.values().forEach(RankCommand::cancel);
-        for (RankCommand restart : restarts.values()) {
-            try {
-                HeldRank late = restart.await(END_DEADLINE);
-                if (late != null) {
-                    restored.add(late);
-                }
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.info("a restart ended: {}", e.getMessage());
-            }
-        }
-        for (HeldRank rank : restored) {
-            try {
-                rank.end(END_DEADLINE);
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.error("rank {} could not be ended, end it by hand: {}", rank.rank(), e.getMessage());
-            }
-        }
-        agent.conversationOver();
-        say(new ControlMessage.RolledBack(begin.migrationId()));
+        participant.on(new ParticipantEvent.Failed(reason), System.nanoTime());
     }
 
     private void say(ControlMessage message) {
+        if (link == null) {
+            return;
+        }
         try {
             link.send(message);
         } catch (IOException e) {
-            LOG.warn("the source could not be told {}: {}", message.getClass().getSimpleName(), e.getMessage());
+            LOG.debug("the source is not reached: {}", e.toString());
         }
     }
 
-    /** Frees everything that the migration held, but for the ranks. */
-    void close() throws InterruptedException {
-        LastWords.awaitHeard(events);
-        agent.stop();
-        transfer.close();
+    // ---- what follows ------------------------------------------------------------------------------------------
+
+    @Override
+    public void reply(TransactionMessage message) {
+        if (message instanceof TransactionMessage.Prepared) {
+            voted = true;
+            if (restoration != null) {
+                restoration.voted();
+            }
+            say(new ControlMessage.Prepared(report()));
+        } else if (message instanceof TransactionMessage.Accepted accepted) {
+            say(new ControlMessage.Accept(
+                    System.nanoTime(),
+                    TimeUnit.NANOSECONDS.toMillis(accepted.fenceWindowNs()),
+                    TimeUnit.NANOSECONDS.toMillis(accepted.silenceLimitNs())));
+        } else {
+            WireMessages.toWire(message).ifPresent(this::say);
+        }
+    }
+
+    private TransferReport report() {
+        return restoration == null ? new TransferReport(0, 0, 0, 0, 0, List.of()) : restoration.report();
+    }
+
+    @Override
+    public void send(String to, TransactionMessage message) {
+        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
+                .say(control));
+    }
+
+    private Courier courier(String to) {
+        int colon = to.lastIndexOf(':');
+        InetSocketAddress address =
+                new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));
+        return new Courier(
+                new Connector(address, settings.authenticator(), CONNECT_DEADLINE),
+                to,
+                attempt,
+                settings.silenceLimit(),
+                List.of(new ControlMessage.Peer(id, self)),
+                answer -> hear(new Heard.FromPeer(to, attempt, answer)));
+    }
+
+    @Override
+    public void startRestore(int number) {
+        restoring = true;
         try {
-            WorkDirectories.remove(workRoot);
-        } catch (IOException e) {
-            LOG.warn("work directory {} stays behind: {}", workRoot, e.getMessage());
+            restoration.start();
+        } catch (IOException | CheckpointException e) {
+            hear(new Heard.Failed(String.valueOf(e.getMessage())));
         }
     }
 
-    /** The name of a migration's directory. */
-    static String directory(Begin begin, int attempt) {
-        return begin.migrationId() + "." + attempt;
+    @Override
+    public String copiesHeld() {
+        return copies.whyNotHeld();
+    }
+
+    @Override
+    public boolean releaseCopies() {
+        copies.release();
+        LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
+        return true;
+    }
+
+    @Override
+    public boolean endCopies() {
+        restoring = false;
+        if (restoration != null) {
+            restoration.giveUp("the migration is rolled back");
+        }
+        return copies.end();
+    }
+
+    @Override
+    public boolean fenceSource(String node, long untilNs) {
+        settings.fence()
+                .ifPresent(fence -> fence.start(
+                        node,
+                        work(),
+                        programs,
+                        () -> System.nanoTime() - untilNs < 0,
+                        off -> hear(new Heard.FenceEnded(off))));
+        return settings.fence().isPresent();
+    }
+
+    @Override
+    public void dropSourceLink() {
+        ControlLink dropped = link;
+        if (dropped != null) {
+            link = null;
+            inbox.removeIf(heard -> heard instanceof Heard.FromSource said && said.link() == dropped);
+            dropped.close();
+        }
+    }
+
+    @Override
+    public void reconnect(List<String> participants) {
+        LOG.info("migration {}: {} took part", id, participants);
+    }
+
+    @Override
+    public void say(String text) {
+        LOG.error("migration {}: {}", id, text);
+    }
+
+    @Override
+    public void finished(Outcome how, String reason) {
+        LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
+    }
+
+    private Path work() {
+        return settings.workDirectory().resolve("fence-" + id);
+    }
+
+    /** The node of a peer's address as the socket shows it. */
+    private static String hostOf(String peer) {
+        String address = peer.substring(peer.indexOf('/') + 1);
+        return address.substring(0, address.lastIndexOf(':'));
     }
 }

@@ -2,40 +2,27 @@ package io.ppmr.target;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.Availability;
-import io.ppmr.checkpoint.Checkpointer;
-import io.ppmr.fuse.ErrnoException;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessage.Begin;
-import io.ppmr.target.TargetMigration.Outcome;
 import io.ppmr.target.image.ArrivingImageView;
-import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
 import io.ppmr.target.rehearsal.Rehearsal;
-import io.ppmr.target.session.SessionAgent;
-import io.ppmr.target.session.SessionEvent;
-import io.ppmr.target.session.Transfer;
-import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -45,52 +32,91 @@ import org.slf4j.LoggerFactory;
  */
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
-    private static final long FIRST_MESSAGE_S = 10;
     private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
-    private final PullerFactory pullers;
-    private final BufferPool pool;
-    private final int laneChunks;
+    private final Introduction introduction;
+    private final TargetTransport transports;
+    private final List<Berth> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
-    private final HeadStore heads;
     private final MeterRegistry meters;
     private final TargetMetrics metrics;
-    private final AtomicReference<String> busyWith = new AtomicReference<>();
-    private final Map<String, Integer> attempts = new ConcurrentHashMap<>();
-    private final Map<String, Outcome> outcomes = new ConcurrentHashMap<>();
-    private final Map<String, BlockingQueue<SessionEvent>> inDoubt = new ConcurrentHashMap<>();
-    private volatile TargetMigration running;
     private FuseMount mount;
+    private TransactionJournal journal;
+    private Conversations conversations;
     private PeerListener listener;
 
     public TargetService(TargetSettings settings) {
-        this(settings, TcpChunkPuller::new, new SimpleMeterRegistry());
+        this(settings, TransportChoice.tcp());
+    }
+
+    public TargetService(TargetSettings settings, TransportChoice transports) {
+        this(settings, transports, new SimpleMeterRegistry());
     }
 
     /**
-     * A service whose transport is made by somebody else: one that injects faults, say.
+     * A service that counts where somebody looks.
      *
      * @param meters where its meters are registered
      */
-    public TargetService(TargetSettings settings, PullerFactory pullers, MeterRegistry meters) {
+    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
+        this(settings, TcpChunkPuller::new, transports, Introduction.probe(settings), meters);
+    }
+
+    /** A service whose transport is made by somebody else: one that injects faults, say. */
+    public TargetService(TargetSettings settings, PullerFactory pullers) {
+        this(settings, pullers, Introduction.probe(settings));
+    }
+
+    /** A service that takes the node for what somebody else says of it. */
+    public TargetService(TargetSettings settings, PullerFactory pullers, NodeFactsSource node) {
+        this(settings, pullers, TransportChoice.tcp(), node, new SimpleMeterRegistry());
+    }
+
+    private TargetService(
+            TargetSettings settings,
+            PullerFactory pullers,
+            TransportChoice choice,
+            NodeFactsSource node,
+            MeterRegistry meters) {
         this.settings = settings;
-        this.pullers = pullers;
-        this.laneChunks = laneChunks(settings.pool());
-        this.pool = new BufferPool(settings.pool().plus(laneChunks));
+        this.introduction = new Introduction(settings, node);
+        this.transports = new TargetTransport(choice, pullers);
+        for (int i = 0; i < settings.migrations(); i++) {
+            berths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
+        }
         this.meters = meters;
-        this.metrics = new TargetMetrics(meters, pool);
-        this.heads = new HeadStore(settings.transfer().headsLimitBytes());
+        this.metrics =
+                new TargetMetrics(meters, berths.stream().map(Berth::pool).toList());
     }
 
     /** Mounts, warms up and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
-        Rehearsal.run(settings.mountPoint(), view, pool, laneChunks, settings.pool(), heads, settings.transfer());
-        listener = new PeerListener(settings.listen(), settings.authenticator(), this::serve);
+        Berth any = berths.get(0);
+        Rehearsal.run(
+                settings.mountPoint(),
+                view,
+                any.pool(),
+                any.laneChunks(),
+                settings.pool(),
+                any.heads(),
+                settings.transfer());
+        journal = MappedJournal.in(settings.journal());
+        conversations = new Conversations(
+                settings,
+                transports,
+                introduction,
+                NativePrograms.fromSystemProperty(),
+                journal,
+                view,
+                metrics,
+                berths);
+        conversations.recover();
+        listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
+        conversations.listener(listener);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
 
@@ -112,14 +138,29 @@ public final class TargetService implements AutoCloseable {
         return metrics;
     }
 
-    /** The migration that is under way here, if one is. */
-    public Optional<String> migration() {
-        return Optional.ofNullable(busyWith.get());
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
     }
 
-    /** How many chunks beside the pool are the lane: an eighth of it, at most eight. */
-    static int laneChunks(PoolGeometry geometry) {
-        return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
+    /** The migrations that are under way here. */
+    public Set<String> migrations() {
+        return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
+    }
+
+    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        return conversations.goRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("a session's agent has not gone round for " + limit);
+    }
+
+    /** Has somebody told whenever a migration begins or ends here; by the migration's thread. */
+    public void onChange(Runnable listener) {
+        conversations.onChange(listener);
     }
 
     /** Ends the service; a migration that is not prepared is rolled back first. */
@@ -128,180 +169,26 @@ public final class TargetService implements AutoCloseable {
         if (listener != null) {
             listener.close();
         }
-        TargetMigration migration = running;
-        if (migration != null) {
-            migration.giveUp("the target's service ends");
-        }
+        Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
+        running.forEach(migration -> migration.giveUp("the target's service ends"));
         long deadlineNs = System.nanoTime() + CLOSE_NS;
-        while (running != null && !running.isPrepared() && System.nanoTime() - deadlineNs < 0) {
+        while (!running.stream().allMatch(migration -> migration.isPrepared() || migration.isGone())
+                && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(CLOSE_POLL_NS);
         }
-        if (running != null) {
-            LOG.error("migration {} is not over: its restored ranks stay held on this node", busyWith.get());
+        List<String> held = running.stream()
+                .filter(migration -> migration.outcome().isEmpty())
+                .map(TargetMigration::id)
+                .toList();
+        if (!held.isEmpty()) {
+            LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
         }
         if (mount != null) {
             mount.close();
         }
-    }
-
-    /** Serves one control connection to its end, on the connection's thread. */
-    private void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
-        BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
-        ControlLink link = new ControlLink(
-                channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
-        SessionAgent agent = new SessionAgent(link, events::add);
-        agent.start();
-        try {
-            SessionEvent first = events.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            if (first instanceof SessionEvent.Said said && said.message() instanceof Begin begin) {
-                begin(begin, session, link, agent, events);
-            } else if (first instanceof SessionEvent.Said said) {
-                passOn(said, link);
-                LastWords.awaitHeard(events);
-            } else {
-                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-            }
-        } finally {
-            agent.stop();
+        if (journal != null) {
+            journal.close();
+            journal = null;
         }
-    }
-
-    /** A source that came back says what it decided about a migration that is in doubt here. */
-    private void passOn(SessionEvent.Said said, ControlLink link) throws IOException {
-        String id = said.message() instanceof ControlMessage.Commit commit
-                ? commit.migrationId()
-                : said.message() instanceof ControlMessage.RollBack rollBack ? rollBack.migrationId() : "";
-        BlockingQueue<SessionEvent> waiting = inDoubt.get(id);
-        if (outcomes.get(id) == Outcome.COMMITTED && said.message() instanceof ControlMessage.Commit) {
-            link.send(new ControlMessage.Committed(id));
-        } else if (waiting == null) {
-            link.send(new ControlMessage.Refuse("migration " + id + " is not in doubt on this node"));
-        } else {
-            waiting.add(said);
-            link.send(awaitOutcome(id));
-        }
-    }
-
-    /** What became of a migration that was in doubt until now. */
-    private ControlMessage awaitOutcome(String id) {
-        long deadlineNs = System.nanoTime() + settings.silenceLimit().toNanos();
-        while (!outcomes.containsKey(id) && System.nanoTime() - deadlineNs < 0) {
-            LockSupport.parkNanos(CLOSE_POLL_NS);
-        }
-        Outcome outcome = outcomes.get(id);
-        if (outcome == null) {
-            return new ControlMessage.Failed("migration " + id + " has not ended within " + settings.silenceLimit());
-        }
-        return outcome == Outcome.COMMITTED ? new ControlMessage.Committed(id) : new ControlMessage.RolledBack(id);
-    }
-
-    private void begin(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
-            throws IOException, InterruptedException {
-        String refusal = refusal(begin, link.attempt());
-        if (refusal == null && !busyWith.compareAndSet(null, begin.migrationId())) {
-            refusal = "migration " + busyWith.get() + " is under way on this node: try again later or elsewhere";
-        }
-        if (refusal != null) {
-            LOG.warn("migration {} from {} is refused: {}", begin.migrationId(), link.peer(), refusal);
-            metrics.refused();
-            link.send(new ControlMessage.Refuse(refusal));
-            LastWords.awaitHeard(events);
-            return;
-        }
-        try {
-            attempts.put(begin.migrationId(), link.attempt());
-            run(begin, session, link, agent, events);
-        } finally {
-            busyWith.set(null);
-        }
-    }
-
-    private void run(
-            Begin begin, SessionId session, ControlLink link, SessionAgent agent, BlockingQueue<SessionEvent> events)
-            throws IOException, InterruptedException {
-        List<SocketChannel> data = listener.awaitData(session, begin.dataConnections(), Duration.ofSeconds(10));
-        String directory = TargetMigration.directory(begin, link.attempt());
-        Checkpointer checkpointer = checkpointer(begin).orElseThrow();
-        heads.reset();
-        Transfer transfer;
-        try {
-            transfer = new Transfer(
-                    settings.transfer(),
-                    pool,
-                    laneChunks,
-                    link,
-                    new ArrivingImages.Setting(
-                            directory,
-                            checkpointer,
-                            view.tree(),
-                            settings.pool(),
-                            heads,
-                            begin.uid(),
-                            begin.gid(),
-                            begin.ranks()),
-                    pullListener -> pullers.create(pool, data, pullListener),
-                    reason -> events.add(new SessionEvent.TransferFailed(reason)),
-                    metrics.hops());
-        } catch (ErrnoException | RuntimeException e) {
-            for (SocketChannel channel : data) {
-                channel.close();
-            }
-            view.removeTree(directory);
-            throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
-        }
-        agent.begin(transfer);
-        view.add(directory, transfer.images());
-        inDoubt.put(begin.migrationId(), events);
-        TargetMigration migration =
-                new TargetMigration(begin, checkpointer, transfer, link, agent, events, settings, directory);
-        long startNs = System.nanoTime();
-        running = migration;
-        try {
-            Outcome outcome = migration.run();
-            outcomes.put(begin.migrationId(), outcome);
-            metrics.ended(outcome, transfer.refusedSeeks(), Duration.ofNanos(System.nanoTime() - startNs));
-        } finally {
-            inDoubt.remove(begin.migrationId());
-            migration.close();
-            view.remove(directory);
-            running = null;
-        }
-    }
-
-    private String refusal(Begin begin, int attempt) {
-        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
-            return "its chunks have " + begin.chunkBytes() + " bytes, this node's "
-                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes";
-        }
-        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
-            return "it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
-                    + " are served";
-        }
-        if (begin.ranks().isEmpty()
-                || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
-            return "its plan names no rank, or one twice";
-        }
-        if (begin.uid() == 0 && !settings.allowRootJobs()) {
-            return "its processes belong to root, and this node restores none of root's (allow_root_jobs)";
-        }
-        if (attempts.getOrDefault(begin.migrationId(), 0) >= attempt) {
-            return "attempt " + attempt + " is not newer than the last one that came here";
-        }
-        if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
-            return "its name is not made of letters, digits, '-' and '_'";
-        }
-        Optional<Checkpointer> checkpointer = checkpointer(begin);
-        if (checkpointer.isEmpty()) {
-            return "this node is not configured to restore images of checkpointer " + begin.checkpointer();
-        }
-        Availability availability = checkpointer.get().probe();
-        return availability.available() ? null : availability.detail() + " (" + availability.remedy() + ")";
-    }
-
-    private Optional<Checkpointer> checkpointer(Begin begin) {
-        return settings.checkpointers().stream()
-                .filter(candidate -> candidate.name().equals(begin.checkpointer()))
-                .findFirst();
     }
 }

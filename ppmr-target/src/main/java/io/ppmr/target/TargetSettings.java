@@ -2,12 +2,16 @@ package io.ppmr.target;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * Everything that a target's service is told, resolved once.
@@ -21,7 +25,12 @@ import java.util.List;
  * @param checkpointers those whose images this node restores
  * @param restartDeadline how long a restart may take in all
  * @param silenceLimit how long a connected source may say nothing
+ * @param migrations how many migrations it takes part in at once, each with a pool of its own
+ * @param journal the directory of the journal
+ * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
+ * @param transport how the bytes may travel
+ * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -33,9 +42,15 @@ public record TargetSettings(
         List<Checkpointer> checkpointers,
         Duration restartDeadline,
         Duration silenceLimit,
-        boolean allowRootJobs) {
+        int migrations,
+        Path journal,
+        Optional<Fence> fence,
+        boolean allowRootJobs,
+        TransportWish transport,
+        Set<String> ignoredChecks) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
+        ignoredChecks = Set.copyOf(ignoredChecks);
     }
 }

@@ -15,6 +15,9 @@ public interface RegionExporter extends AutoCloseable {
     /** The key that goes with every address: an rkey, or what stands for one. */
     long key();
 
+    /** Steps that this process has taken to serve pulls: with one-sided reads none, whatever is pulled. Any thread. */
+    long work();
+
     /** Ends every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
     @Override
     void close();

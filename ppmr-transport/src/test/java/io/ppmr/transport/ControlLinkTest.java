@@ -169,7 +169,7 @@ class ControlLinkTest {
     @Test
     void shouldRefuseAMessageThatCannotBeRead() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
-        DirectBuffer frame = ControlMessageCodec.encode(ATTEMPT, new ControlMessage.Accept(1));
+        DirectBuffer frame = ControlMessageCodec.encode(ATTEMPT, new ControlMessage.Accept(1, 0, 0));
         ByteBuffer bytes = ByteBuffer.allocate(frame.capacity());
         frame.getBytes(0, bytes, frame.capacity());
         write(bytes.flip().put(Frame.HEADER_BYTES, (byte) 99));

@@ -6,12 +6,13 @@ import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /** Two connected channels on this machine, and waiting for what they bring about. */
 public record Loopback(SocketChannel near, SocketChannel far) implements AutoCloseable {
-    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
+    private static final Duration DEADLINE = Duration.ofSeconds(20);
 
     public static Loopback open() throws IOException {
         try (ServerSocketChannel server = ServerSocketChannel.open()) {
@@ -36,10 +37,14 @@ public record Loopback(SocketChannel near, SocketChannel far) implements AutoClo
     }
 
     public static void until(String what, Condition condition) throws Exception {
-        long deadlineNs = System.nanoTime() + DEADLINE_NS;
+        until(what, DEADLINE, condition);
+    }
+
+    public static void until(String what, Duration limit, Condition condition) throws Exception {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
         while (!condition.holds()) {
             if (System.nanoTime() - deadlineNs >= 0) {
-                throw new AssertionError("not within 15 s: " + what);
+                throw new AssertionError("not within " + limit + ": " + what);
             }
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
         }

@@ -1,5 +1,6 @@
 package io.ppmr.cli.config;
 
+import io.ppmr.transport.TransportWish;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -22,6 +23,11 @@ public final class CommonKeys {
             ValueTypes.TIME,
             "15s",
             "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
+    public static final ConfigKey<TransportWish> TRANSPORT = ConfigKey.withDefault(
+            "transport",
+            ValueTypes.choice(TransportWish.class),
+            "auto",
+            "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 
     public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
             "control_group",
@@ -59,6 +65,19 @@ public final class CommonKeys {
             false,
             "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).",
             List.of(METRICS_PORT, METRICS_ADDRESS));
+    public static final ConfigKey<List<String>> FENCE_COMMAND = ConfigKey.optional(
+            "command",
+            ValueTypes.WORDS,
+            "proves a node off: exits with 0 only when the node {node} is off; without it a lost peer is waited for");
+    public static final ConfigKey<Duration> FENCE_DELAY = ConfigKey.withDefault(
+            "delay", ValueTypes.TIME, "60s", "how long a peer must have been lost before its node is fenced");
+    public static final ConfigKey<Duration> FENCE_DEADLINE =
+            ConfigKey.withDefault("deadline", ValueTypes.TIME, "60s", "how long the command may take");
+    public static final ConfigSection FENCE = new ConfigSection(
+            "fence",
+            false,
+            "How the site proves a lost node off.",
+            List.of(FENCE_COMMAND, FENCE_DELAY, FENCE_DEADLINE));
 
     private CommonKeys() {}
 }

@@ -1,10 +1,13 @@
 package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 
 /** Reads what both roles have. What is wrong is reported in the file, and null returned. */
@@ -69,5 +72,16 @@ final class CommonValues {
         if (mount != null && work != null && work.startsWith(mount)) {
             top.bad(CommonKeys.WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
         }
+    }
+
+    /** The fence, if the file has one. */
+    static Optional<Fence> fence(ConfigFile file) {
+        ConfigFile.Section section = file.section(CommonKeys.FENCE);
+        List<String> words = section.get(CommonKeys.FENCE_COMMAND);
+        Duration delay = section.get(CommonKeys.FENCE_DELAY);
+        Duration deadline = section.get(CommonKeys.FENCE_DEADLINE);
+        return words == null || delay == null || deadline == null
+                ? Optional.empty()
+                : Optional.of(new Fence(words, delay, deadline));
     }
 }

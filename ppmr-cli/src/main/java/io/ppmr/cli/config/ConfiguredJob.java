@@ -3,12 +3,14 @@ package io.ppmr.cli.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.source.Job;
+import io.ppmr.source.JobHooks;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * A job as the configuration names it; its PIDs may stand in files that its start writes.
@@ -17,8 +19,16 @@ import java.util.List;
  * @param user whose processes they are
  * @param checkpointer what checkpoints them
  * @param ranks its processes
+ * @param others its ranks on other nodes
+ * @param hooks what its library is told
  */
-public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+public record ConfiguredJob(
+        String name,
+        JobUser user,
+        Checkpointer checkpointer,
+        List<RankSource> ranks,
+        Map<Integer, String> others,
+        JobHooks hooks) {
 
     /**
      * Where the PID of a rank's root process is found.
@@ -28,8 +38,14 @@ public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer
      */
     public record RankSource(int rank, int pid, Path pidFile) {}
 
+    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE);
+    }
+
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
+        others = Map.copyOf(others);
     }
 
     /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
@@ -39,7 +55,7 @@ public record ConfiguredJob(String name, JobUser user, Checkpointer checkpointer
             int pid = rank.pidFile() == null ? rank.pid() : read(rank);
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
-        return new Job(name, user, checkpointer, processes);
+        return new Job(name, user, checkpointer, processes, others, hooks);
     }
 
     private int read(RankSource rank) throws IOException {

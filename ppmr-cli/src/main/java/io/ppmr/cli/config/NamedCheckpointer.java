@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.checkpoint.RestartNeeds;
 import io.ppmr.checkpoint.RestartTask;
 import java.util.List;
 import java.util.Optional;
@@ -41,6 +42,11 @@ record NamedCheckpointer(String name, Checkpointer tool) implements Checkpointer
     @Override
     public Optional<String> finalNameOf(String temporaryName) {
         return tool.finalNameOf(temporaryName);
+    }
+
+    @Override
+    public RestartNeeds restartNeeds() {
+        return tool.restartNeeds();
     }
 
     @Override

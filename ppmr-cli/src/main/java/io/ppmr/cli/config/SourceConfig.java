@@ -3,11 +3,17 @@ package io.ppmr.cli.config;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.service.HealthSettings;
+import io.ppmr.source.JobHooks;
+import io.ppmr.source.JobNotes;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -19,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
@@ -30,6 +37,7 @@ import java.util.stream.Stream;
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
  * @param metrics where its meters are shown, if they are
+ * @param transport how the bytes may travel
  */
 public record SourceConfig(
         SourceSettings settings,
@@ -37,10 +45,19 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthSettings> health,
-        Optional<InetSocketAddress> metrics) {
+        Optional<InetSocketAddress> metrics,
+        TransportWish transport) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
+    }
+
+    /** What hooks of a job are told that an earlier run of the service has begun to move. */
+    public JobNotes notes(String job, List<Integer> ranks) {
+        ConfiguredJob configured = jobs.get(job);
+        return configured == null
+                ? new JobNotes(job, ranks, Map.of(), JobHooks.NONE)
+                : new JobNotes(job, ranks, configured.others(), configured.hooks());
     }
 
     /** Reads a file on its node; throws with all its mistakes. */
@@ -73,6 +90,7 @@ public record SourceConfig(
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+            TransportWish transport = top.get(CommonKeys.TRANSPORT);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
             PoolGeometry pool = CommonValues.pool(file);
@@ -84,6 +102,10 @@ public record SourceConfig(
             ConfigFile.Section migration = file.section(SourceKeys.MIGRATION);
             Duration checkpoint = migration.get(SourceKeys.CHECKPOINT_DEADLINE);
             Duration decision = migration.get(SourceKeys.DECISION_DEADLINE);
+            Path journal = top.get(SourceKeys.JOURNAL);
+            Duration pause = migration.get(SourceKeys.PAUSE_BUDGET);
+            Integer attempts = migration.get(SourceKeys.ATTEMPTS);
+            Optional<Fence> fence = CommonValues.fence(file);
 
             Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
             Map<String, PlannedJob> planned = jobs(tools);
@@ -104,10 +126,27 @@ public record SourceConfig(
             Map<String, Checkpointer> checkpointers = Checkpointers.create(tools);
             Map<String, ConfiguredJob> jobs = new LinkedHashMap<>();
             planned.forEach((name, job) -> jobs.put(
-                    name, new ConfiguredJob(name, job.user(), checkpointers.get(job.checkpointer()), job.ranks())));
+                    name,
+                    new ConfiguredJob(
+                            name,
+                            job.user(),
+                            checkpointers.get(job.checkpointer()),
+                            job.ranks(),
+                            job.others(),
+                            job.hooks())));
             SourceSettings settings = new SourceSettings(
-                    mount, work, pool, key, spares, connections, connect, checkpoint, decision, silence);
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, metrics);
+                    mount,
+                    work,
+                    pool,
+                    key,
+                    spares,
+                    connections,
+                    connect,
+                    checkpoint,
+                    decision,
+                    silence,
+                    new TransactionSettings(journal, pause, attempts, fence));
+            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, metrics, transport);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {
@@ -140,7 +179,12 @@ public record SourceConfig(
             return several != null ? new SpareNodes.Listed(several) : one == null ? null : SpareNodes.of(one);
         }
 
-        private record PlannedJob(JobUser user, String checkpointer, List<ConfiguredJob.RankSource> ranks) {}
+        private record PlannedJob(
+                JobUser user,
+                String checkpointer,
+                List<ConfiguredJob.RankSource> ranks,
+                Map<Integer, String> others,
+                JobHooks hooks) {}
 
         private Map<String, PlannedJob> jobs(Map<String, CheckpointerSettings> tools) {
             Map<String, PlannedJob> jobs = new LinkedHashMap<>();
@@ -165,7 +209,10 @@ public record SourceConfig(
                                             ? "write one"
                                             : "known are " + String.join(", ", tools.keySet())));
                 }
-                jobs.put(name, new PlannedJob(jobUser, checkpointer, ranks(section)));
+                jobs.put(
+                        name,
+                        new PlannedJob(
+                                jobUser, checkpointer, ranks(section), others(section), hooks(section, jobUser)));
             });
             return jobs;
         }
@@ -188,6 +235,34 @@ public record SourceConfig(
                 }
             }
             return ranks;
+        }
+
+        private static Map<Integer, String> others(ConfigFile.Section job) {
+            Map<Integer, String> others = new TreeMap<>();
+            for (ConfigFile.Section entry : job.tables(SourceKeys.OTHERS, SourceKeys.OTHER_ENTRY)) {
+                Integer rank = entry.get(SourceKeys.RANK);
+                String node = entry.get(SourceKeys.NODE);
+                if (rank != null && node != null && others.put(rank, node) != null) {
+                    entry.bad(SourceKeys.RANK, "rank " + rank + " stands there twice: name each rank once");
+                }
+            }
+            return others;
+        }
+
+        private static JobHooks hooks(ConfigFile.Section job, JobUser user) {
+            Duration deadline = job.get(SourceKeys.HOOK_DEADLINE);
+            return new JobHooks(
+                    hook(job, SourceKeys.SUSPEND, user, deadline),
+                    hook(job, SourceKeys.RESUME, user, deadline),
+                    hook(job, SourceKeys.RECONNECT, user, deadline));
+        }
+
+        private static Optional<SiteCommand> hook(
+                ConfigFile.Section job, ConfigKey<List<String>> key, JobUser user, Duration deadline) {
+            List<String> words = job.get(key);
+            return words == null
+                    ? Optional.empty()
+                    : Optional.of(new SiteCommand(key.name(), words, Optional.ofNullable(user), deadline));
         }
 
         private String triggerJob(ConfigFile.Section top, Map<String, PlannedJob> jobs) {

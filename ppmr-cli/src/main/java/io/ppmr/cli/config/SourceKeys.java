@@ -9,6 +9,7 @@ import org.tomlj.TomlArray;
 /** The keys of a source's configuration. */
 public final class SourceKeys {
     private static final int MAX_CONNECTIONS = 64;
+    private static final int MAX_ATTEMPTS = 100;
 
     public static final ConfigKey<Path> CONTROL_SOCKET = ConfigKey.withDefault(
             "control_socket",
@@ -17,6 +18,11 @@ public final class SourceKeys {
             "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters");
     public static final ConfigKey<String> TRIGGER_JOB = ConfigKey.optional(
             "trigger_job", ValueTypes.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
+    public static final ConfigKey<Path> JOURNAL = ConfigKey.withDefault(
+            "journal",
+            ValueTypes.PATH,
+            "/var/lib/ppmr/source-journal",
+            "the folder of the journal: on a local disk that outlives the service");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -25,10 +31,12 @@ public final class SourceKeys {
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
                     CONTROL_SOCKET,
+                    JOURNAL,
                     CommonKeys.CONTROL_GROUP,
                     CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     TRIGGER_JOB));
 
     public static final ConfigKey<InetSocketAddress> ADDRESS = ConfigKey.optional(
@@ -65,8 +73,18 @@ public final class SourceKeys {
             ValueTypes.TIME,
             "2m",
             "how long a target that is lost after the originals ended is sought, to be told to go on");
+    public static final ConfigKey<Duration> PAUSE_BUDGET = ConfigKey.withDefault(
+            "pause_budget",
+            ValueTypes.TIME,
+            "10m",
+            "how long a job may stand still; past it the migration is rolled back, unless a target has voted");
+    public static final ConfigKey<Integer> ATTEMPTS = ConfigKey.withDefault(
+            "attempts", ValueTypes.number(1, MAX_ATTEMPTS), 3L, "how many targets are tried in all");
     public static final ConfigSection MIGRATION = new ConfigSection(
-            "migration", false, "Bounds of a migration.", List.of(CHECKPOINT_DEADLINE, DECISION_DEADLINE));
+            "migration",
+            false,
+            "Bounds of a migration.",
+            List.of(CHECKPOINT_DEADLINE, DECISION_DEADLINE, PAUSE_BUDGET, ATTEMPTS));
 
     private static final int MAX_IN_A_ROW = 1000;
 
@@ -119,8 +137,21 @@ public final class SourceKeys {
             ConfigKey.required("checkpointer", ValueTypes.TEXT, "which [checkpointers.NAME] checkpoints them");
     public static final ConfigKey<TomlArray> RANKS =
             ConfigKey.required("ranks", ValueTypes.TABLES, "the job's processes on this node, one root process a rank");
+    public static final ConfigKey<TomlArray> OTHERS = ConfigKey.optional(
+            "others", ValueTypes.TABLES, "ranks on other nodes, for the reconnect hook: [{rank = 2, node = \"n2\"}]");
+    public static final ConfigKey<List<String>> SUSPEND = ConfigKey.optional(
+            "suspend", ValueTypes.WORDS, "run before the first checkpoint: all ranks stop communicating");
+    public static final ConfigKey<List<String>> RESUME =
+            ConfigKey.optional("resume", ValueTypes.WORDS, "undoes suspend when the migration is called off");
+    public static final ConfigKey<List<String>> RECONNECT = ConfigKey.optional(
+            "reconnect", ValueTypes.WORDS, "run after the commit; PPMR_MAP names a file that says where each rank is");
+    public static final ConfigKey<Duration> HOOK_DEADLINE =
+            ConfigKey.withDefault("hook_deadline", ValueTypes.TIME, "30s", "how long each of the three may take");
     public static final ConfigSection JOBS = new ConfigSection(
-            "jobs", true, "A job whose processes can be moved.", List.of(USER, GROUP, CHECKPOINTER, RANKS));
+            "jobs",
+            true,
+            "A job whose processes can be moved.",
+            List.of(USER, GROUP, CHECKPOINTER, RANKS, OTHERS, SUSPEND, RESUME, RECONNECT, HOOK_DEADLINE));
 
     public static final ConfigKey<Integer> RANK =
             ConfigKey.required("rank", ValueTypes.number(0, Integer.MAX_VALUE), "its number in the job");
@@ -131,9 +162,14 @@ public final class SourceKeys {
     public static final ConfigSection RANK_ENTRY =
             new ConfigSection("ranks", true, "One entry of ranks.", List.of(RANK, PID, PID_FILE));
 
+    public static final ConfigKey<String> NODE =
+            ConfigKey.required("node", ValueTypes.TEXT, "the name or address of the node that it is on");
+    public static final ConfigSection OTHER_ENTRY =
+            new ConfigSection("others", true, "One entry of others.", List.of(RANK, NODE));
+
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, TRIGGERS, CommonKeys.METRICS, CheckpointerKeys.SECTION, JOBS);
+            List.of(CommonKeys.POOL, TARGET, MIGRATION, CommonKeys.FENCE, TRIGGERS, CommonKeys.METRICS, CheckpointerKeys.SECTION, JOBS);
 
     private SourceKeys() {}
 }

@@ -2,9 +2,12 @@ package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.doctor.PairCheck;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -12,6 +15,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * What a target's configuration file says, resolved. Immutable.
@@ -49,9 +53,14 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
         Path work = top.get(CommonKeys.WORK_DIRECTORY);
         ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
+        TransportWish transport = top.get(CommonKeys.TRANSPORT);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
+        Integer migrations = top.get(TargetKeys.MIGRATIONS);
+        Path journal = top.get(TargetKeys.JOURNAL);
+        Optional<Fence> fence = CommonValues.fence(file);
         Boolean allowRoot = top.get(TargetKeys.ALLOW_ROOT_JOBS);
+        Set<String> ignored = ignoredChecks(top);
         PreSharedKey key = CommonValues.key(file, top);
         CommonValues.requireApart(top, mount, work);
         PoolGeometry pool = CommonValues.pool(file);
@@ -84,7 +93,28 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
                 List.copyOf(Checkpointers.create(tools).values()),
                 restart,
                 silence,
-                allowRoot);
+                migrations,
+                journal,
+                fence,
+                allowRoot,
+                transport,
+                ignored);
         return new TargetConfig(settings, control, metrics);
+    }
+
+    private static Set<String> ignoredChecks(ConfigFile.Section top) {
+        List<String> names = top.get(TargetKeys.IGNORED_CHECKS);
+        if (names == null) {
+            return null;
+        }
+        for (String name : names) {
+            if (!PairCheck.IGNORABLE.contains(name)) {
+                top.bad(
+                        TargetKeys.IGNORED_CHECKS,
+                        "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
+                                + " can");
+            }
+        }
+        return Set.copyOf(names);
     }
 }

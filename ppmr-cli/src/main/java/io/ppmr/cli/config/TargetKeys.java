@@ -7,6 +7,8 @@ import java.util.List;
 
 /** The keys of a target's configuration. */
 public final class TargetKeys {
+    private static final int MAX_MIGRATIONS = 32;
+
     public static final ConfigKey<InetSocketAddress> LISTEN = ConfigKey.required(
             "listen", ValueTypes.ADDRESS, "where sources connect to: an address of this node and a port");
     public static final ConfigKey<Path> CONTROL_SOCKET = ConfigKey.withDefault(
@@ -20,6 +22,21 @@ public final class TargetKeys {
             ConfigKey.withDefault("restart_deadline", ValueTypes.TIME, "1h", "how long a restart may take in all");
     public static final ConfigKey<Boolean> ALLOW_ROOT_JOBS = ConfigKey.withDefault(
             "allow_root_jobs", ValueTypes.FLAG, false, "whether processes of root may be restored here");
+    public static final ConfigKey<Integer> MIGRATIONS = ConfigKey.withDefault(
+            "migrations",
+            ValueTypes.number(1, MAX_MIGRATIONS),
+            2L,
+            "how many migrations it takes part in at once, each with a pool of its own");
+    public static final ConfigKey<Path> JOURNAL = ConfigKey.withDefault(
+            "journal",
+            ValueTypes.PATH,
+            "/var/lib/ppmr/target-journal",
+            "the folder of the journal: on a local disk that outlives the service");
+    public static final ConfigKey<List<String>> IGNORED_CHECKS = ConfigKey.withDefault(
+            "ignored_checks",
+            ValueTypes.WORDS,
+            List.of(),
+            "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
     public static final ConfigSection TOP = new ConfigSection(
             "",
             false,
@@ -28,14 +45,18 @@ public final class TargetKeys {
                     LISTEN,
                     CommonKeys.MOUNT,
                     CommonKeys.WORK_DIRECTORY,
+                    JOURNAL,
                     CONTROL_SOCKET,
                     CommonKeys.CONTROL_GROUP,
                     CommonKeys.STATUS_FOR_ALL,
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
+                    CommonKeys.TRANSPORT,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
-                    ALLOW_ROOT_JOBS));
+                    MIGRATIONS,
+                    ALLOW_ROOT_JOBS,
+                    IGNORED_CHECKS));
 
     public static final ConfigKey<Path> STAGING_DIRECTORY = ConfigKey.withDefault(
             "directory", ValueTypes.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");
@@ -57,7 +78,7 @@ public final class TargetKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.METRICS, CheckpointerKeys.SECTION);
+            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, CommonKeys.METRICS, CheckpointerKeys.SECTION);
 
     private TargetKeys() {}
 }

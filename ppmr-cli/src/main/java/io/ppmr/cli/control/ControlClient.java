@@ -12,6 +12,7 @@ import java.net.UnixDomainSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Consumer;
 
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
@@ -55,7 +56,18 @@ public final class ControlClient implements AutoCloseable {
      * @throws RefusedException if the service does not start it
      */
     public Migrations.Started start(String job, boolean wait) throws IOException, RefusedException {
-        send(ControlProtocol.MIGRATE, job, wait);
+        return start(job, List.of(), wait);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to each HOST:PORT; empty for the configured spare nodes
+     */
+    public Migrations.Started start(String job, List<String> to, boolean wait) throws IOException, RefusedException {
+        ObjectNode request = request(ControlProtocol.MIGRATE, job, wait);
+        to.forEach(request.putArray(ControlProtocol.TO)::add);
+        lines.writeLine(protocol.line(request), ANSWER_LIMIT);
         JsonNode answer = receive(ANSWER_LIMIT);
         if (answer.has(ControlProtocol.REFUSED)) {
             throw new RefusedException(answer.path(ControlProtocol.REFUSED).asText());
@@ -108,12 +120,13 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private void send(String request, String job, boolean wait) throws IOException {
+        lines.writeLine(protocol.line(request(request, job, wait)), ANSWER_LIMIT);
+    }
+
+    private ObjectNode request(String request, String job, boolean wait) {
         ObjectNode node =
                 protocol.object().put(ControlProtocol.REQUEST, request).put(ControlProtocol.WAIT, wait);
-        if (job != null) {
-            node.put(ControlProtocol.JOB, job);
-        }
-        lines.writeLine(protocol.line(node), ANSWER_LIMIT);
+        return job == null ? node : node.put(ControlProtocol.JOB, job);
     }
 
     private JsonNode receive(Duration limit) throws IOException {

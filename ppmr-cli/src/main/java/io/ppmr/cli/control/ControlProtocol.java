@@ -14,7 +14,7 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "wait": true}   "started", then progress lines and a report or an error;
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}   "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "status"}                  one status line
@@ -36,6 +36,7 @@ final class ControlProtocol {
     static final String STATUS = "status";
     static final String WATCH = "watch";
     static final String JOB = "job";
+    static final String TO = "to";
     static final String WAIT = "wait";
     static final String STARTED = "started";
     static final String WATCHING = "watching";
@@ -57,6 +58,7 @@ final class ControlProtocol {
                         "",
                         MigrationReport.Outcome.REFUSED,
                         "",
+                        0,
                         0,
                         0,
                         0,

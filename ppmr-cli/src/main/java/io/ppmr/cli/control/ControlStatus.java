@@ -13,6 +13,7 @@ import io.ppmr.source.MigrationReport;
  * @param progress how far; null if it has not said so yet
  * @param last how the last one ended; null if none has since the service's start, or at a target
  * @param health what the health command said last; null without one
+ * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
  */
 public record ControlStatus(
         String role,
@@ -21,4 +22,5 @@ public record ControlStatus(
         String job,
         MigrationProgress progress,
         MigrationReport last,
-        String health) {}
+        String health,
+        String transport) {}

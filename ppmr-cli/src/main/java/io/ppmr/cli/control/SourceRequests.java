@@ -5,6 +5,9 @@ import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -19,15 +22,18 @@ public final class SourceRequests implements ControlRequests {
 
     private final Migrations migrations;
     private final Supplier<String> health;
+    private final Supplier<String> transport;
 
     /**
      * The answers of one service.
      *
      * @param health what its health command said last, null for none; any thread
+     * @param transport how the bytes travelled last, or may travel; any thread
      */
-    public SourceRequests(Migrations migrations, Supplier<String> health) {
+    public SourceRequests(Migrations migrations, Supplier<String> health, Supplier<String> transport) {
         this.migrations = migrations;
         this.health = health;
+        this.transport = transport;
     }
 
     @Override
@@ -49,7 +55,8 @@ public final class SourceRequests implements ControlRequests {
                 state.running().map(Migrations.Started::job).orElse(null),
                 state.progress().orElse(null),
                 state.last().orElse(null),
-                health.get());
+                health.get(),
+                transport.get());
     }
 
     private void migrate(JsonNode request, Conversation with) throws IOException, InterruptedException {
@@ -58,7 +65,11 @@ public final class SourceRequests implements ControlRequests {
                 : null;
         Events events = new Events();
         try {
-            with.say(ControlProtocol.STARTED, migrations.start(job, "user " + with.user(), events));
+            List<InetSocketAddress> to = new ArrayList<>();
+            for (JsonNode node : request.path(ControlProtocol.TO)) {
+                to.add(address(node.asText()));
+            }
+            with.say(ControlProtocol.STARTED, migrations.start(job, to, "user " + with.user(), events));
         } catch (RefusedException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
             return;
@@ -68,6 +79,19 @@ public final class SourceRequests implements ControlRequests {
         } else {
             migrations.unwatch(events);
         }
+    }
+
+    private static InetSocketAddress address(String node) throws RefusedException {
+        int colon = node.lastIndexOf(':');
+        if (colon <= 0 || !node.substring(colon + 1).matches("\\d{1,5}")) {
+            throw new RefusedException("'" + node + "' is no node to move to: give HOST:PORT");
+        }
+        String host = node.substring(0, colon).replaceAll("^\\[|]$", "");
+        InetSocketAddress address = new InetSocketAddress(host, Integer.parseInt(node.substring(colon + 1)));
+        if (address.isUnresolved()) {
+            throw new RefusedException("host '" + host + "' is not known on the source's node");
+        }
+        return address;
     }
 
     private void cancel(JsonNode request, Conversation with) throws IOException {

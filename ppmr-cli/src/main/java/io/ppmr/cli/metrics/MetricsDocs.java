@@ -9,6 +9,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.source.SourceMetrics;
 import io.ppmr.target.TargetMetrics;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -61,7 +62,7 @@ public final class MetricsDocs {
         PrometheusMeterRegistry source = MetricsEndpoint.registry();
         PrometheusMeterRegistry target = MetricsEndpoint.registry();
         new SourceMetrics(source, pool, new FairClaims(pool));
-        new TargetMetrics(target, pool);
+        new TargetMetrics(target, List.of(pool));
         table(page, "The source's", source);
         table(page, "The target's", target);
         return page.append(EVENTS).toString();

@@ -2,10 +2,11 @@ package io.ppmr.cli.service;
 
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.source.Cancellation;
-import io.ppmr.source.Job;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -28,7 +29,8 @@ public final class Migrations {
     /** What moves a job: the service's own method, or a test's. */
     @FunctionalInterface
     public interface Mover {
-        MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+        MigrationReport migrate(
+                String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
                 throws InterruptedException;
     }
 
@@ -74,7 +76,17 @@ public final class Migrations {
      * @param by who or what asks, for the log
      * @param watcher told of this migration's events until its last
      */
-    public synchronized Started start(String name, String by, Consumer<MigrationEvent> watcher)
+    public Started start(String name, String by, Consumer<MigrationEvent> watcher) throws RefusedException {
+        return start(name, List.of(), by, watcher);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to the ranks are spread over them; empty for the configured spare nodes
+     */
+    public synchronized Started start(
+            String name, List<InetSocketAddress> to, String by, Consumer<MigrationEvent> watcher)
             throws RefusedException {
         ConfiguredJob job = job(name);
         if (closed) {
@@ -88,7 +100,7 @@ public final class Migrations {
         Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
         latest = null;
-        Thread thread = new Thread(() -> run(started, job, cancellation), "migration");
+        Thread thread = new Thread(() -> run(started, job, to, by, cancellation), "migration");
         running = new Running(started, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
@@ -172,10 +184,12 @@ public final class Migrations {
                 : String.join(", ", jobs.keySet().stream().sorted().toList());
     }
 
-    private void run(Started started, ConfiguredJob job, Cancellation cancellation) {
+    private void run(
+            Started started, ConfiguredJob job, List<InetSocketAddress> to, String by, Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(mover.migrate(started.id(), job.resolve(), cancellation, progress -> {
+            MigrationOrder order = new MigrationOrder(job.resolve(), to, by);
+            last = new MigrationEvent.Ended(mover.migrate(started.id(), order, cancellation, progress -> {
                 latest = progress;
                 tell(new MigrationEvent.Going(progress));
             }));

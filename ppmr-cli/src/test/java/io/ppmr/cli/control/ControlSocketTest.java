@@ -13,7 +13,7 @@ import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.Cancellation;
-import io.ppmr.source.Job;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
@@ -60,6 +60,7 @@ class ControlSocketTest {
             7,
             8,
             9,
+            10,
             List.of(new MovedRank(3, List.of(77))));
 
     @TempDir
@@ -95,10 +96,11 @@ class ControlSocketTest {
     }
 
     private static ControlServer serve(Path socket, Migrations migrations) throws IOException {
-        return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null));
+        return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null, () -> null));
     }
 
-    private MigrationReport migrate(String id, Job job, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+    private MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
         running = cancellation;
         watcher.accept(PROGRESS);
@@ -174,13 +176,13 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", false, null, null, null, null, null), client.status());
+            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null), client.status());
+            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null), client.status());
         }
     }
 

@@ -41,14 +41,18 @@ public final class StepTimes {
             }
         }
         pause = Timer.builder("ppmr.source.pause")
-                .description("from the start of the checkpoints until the copies or the originals go on")
+                .description("for how long a job did not compute: from its hold until the copies or the originals go on")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }
 
     /** A step has ended. */
     public void stepped(String migrationId, Step step, long tookNs) {
-        steps.get(step).record(tookNs, TimeUnit.NANOSECONDS);
+        Timer timer = steps.get(step);
+        if (timer == null) {
+            return;
+        }
+        timer.record(tookNs, TimeUnit.NANOSECONDS);
         MigrationStep event = new MigrationStep();
         if (event.isEnabled()) {
             event.migration = migrationId;

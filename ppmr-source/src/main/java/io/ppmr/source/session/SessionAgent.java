@@ -12,6 +12,7 @@ import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
+import io.ppmr.transport.Rounds;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -44,6 +45,7 @@ public final class SessionAgent implements Agent {
     private final SlotFrame slot = new SlotFrame();
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
+    private final Rounds rounds = new Rounds();
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile LinkOutlet outlet;
@@ -95,6 +97,11 @@ public final class SessionAgent implements Agent {
         }
     }
 
+    /** Whether it has ended, or goes round within the limit. Any thread but its own; blocks that. */
+    public boolean goesRound(long limitNs) {
+        return rounds.goesOn(limitNs, runner::isClosed);
+    }
+
     @Override
     public String roleName() {
         return "ppmr-source-session";
@@ -102,6 +109,7 @@ public final class SessionAgent implements Agent {
 
     @Override
     public int doWork() {
+        rounds.increment();
         try {
             int work = link.doWork(handler);
             OutgoingFiles current = files;

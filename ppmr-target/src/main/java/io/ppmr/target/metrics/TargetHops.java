@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.LongAdder;
 
 /**
  * Measures the hops of the bytes at the target, for the life of its service. Any thread; recording allocates nothing,
- * unless the flight recorder takes the event. What is under way is written by the transfer's agent alone.
+ * unless the flight recorder takes the event.
  */
 public final class TargetHops {
     private final LongAdder headBytes = new LongAdder();
@@ -19,13 +19,13 @@ public final class TargetHops {
     private final LongAdder stagedBytes = new LongAdder();
     private final LongAdder advertisedChunks = new LongAdder();
     private final LongAdder pulledChunks = new LongAdder();
+    private final LongAdder pullsQueued = new LongAdder();
+    private final LongAdder pullsInFlight = new LongAdder();
+    private final LongAdder stagingBytes = new LongAdder();
     private final HopTimer pullWait;
     private final HopTimer pull;
     private final HopTimer check;
     private final HopTimer readerWait;
-    private volatile int pullsQueued;
-    private volatile int pullsInFlight;
-    private volatile long stagingBytes;
 
     public TargetHops(MeterRegistry registry) {
         bytes(registry, "head", headBytes);
@@ -34,13 +34,13 @@ public final class TargetHops {
         bytes(registry, "read", readBytes);
         chunks(registry, "advertised", advertisedChunks);
         chunks(registry, "pulled", pulledChunks);
-        Gauge.builder("ppmr.target.pulls.queued", this, hops -> hops.pullsQueued)
+        Gauge.builder("ppmr.target.pulls.queued", this, hops -> hops.pullsQueued.sum())
                 .description("chunks that were advertised and whose pull has not started")
                 .register(registry);
-        Gauge.builder("ppmr.target.pulls.in.flight", this, hops -> hops.pullsInFlight)
+        Gauge.builder("ppmr.target.pulls.in.flight", this, hops -> hops.pullsInFlight.sum())
                 .description("pulls that are under way")
                 .register(registry);
-        Gauge.builder("ppmr.target.staging.used", this, hops -> hops.stagingBytes)
+        Gauge.builder("ppmr.target.staging.used", this, hops -> hops.stagingBytes.sum())
                 .baseUnit("bytes")
                 .description("room that the staging file has taken")
                 .register(registry);
@@ -129,16 +129,10 @@ public final class TargetHops {
         stagedBytes.add(bytes);
     }
 
-    /** What is under way now. */
+    /** What is under way has changed by so much; a transfer takes back in the end what it has added. */
     public void underWay(int queued, int inFlight, long stagingUsedBytes) {
-        if (queued != pullsQueued) {
-            pullsQueued = queued;
-        }
-        if (inFlight != pullsInFlight) {
-            pullsInFlight = inFlight;
-        }
-        if (stagingUsedBytes != stagingBytes) {
-            stagingBytes = stagingUsedBytes;
-        }
+        pullsQueued.add(queued);
+        pullsInFlight.add(inFlight);
+        stagingBytes.add(stagingUsedBytes);
     }
 }

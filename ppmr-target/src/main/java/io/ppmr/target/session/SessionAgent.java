@@ -6,6 +6,7 @@ import io.ppmr.protocol.FrameType;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.FrameHandler;
 import io.ppmr.transport.LinkIdle;
+import io.ppmr.transport.Rounds;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -32,6 +33,7 @@ public final class SessionAgent implements Agent {
     private final ControlLink link;
     private final Consumer<SessionEvent> events;
     private final FrameHandler handler = this::onFrame;
+    private final Rounds rounds = new Rounds();
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile Transfer transfer;
@@ -89,6 +91,11 @@ public final class SessionAgent implements Agent {
         }
     }
 
+    /** Whether it has ended, or goes round within the limit. Any thread but its own; blocks that. */
+    public boolean goesRound(long limitNs) {
+        return rounds.goesOn(limitNs, runner::isClosed);
+    }
+
     @Override
     public String roleName() {
         return "ppmr-target-session";
@@ -96,6 +103,7 @@ public final class SessionAgent implements Agent {
 
     @Override
     public int doWork() {
+        rounds.increment();
         try {
             int work = link.doWork(handler);
             Transfer current = transfer;

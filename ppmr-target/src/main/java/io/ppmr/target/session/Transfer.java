@@ -76,6 +76,9 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final AtomicLong headBytes = new AtomicLong();
     private long frames;
     private long stagedSeen;
+    private long stagingSeen;
+    private int queuedSeen;
+    private int inFlightSeen;
     private boolean failed;
 
     /**
@@ -227,8 +230,17 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         return freed;
     }
 
+    private void underWay(int queued, int inFlight, long stagingUsedBytes) {
+        if (queued != queuedSeen || inFlight != inFlightSeen || stagingUsedBytes != stagingSeen) {
+            hops.underWay(queued - queuedSeen, inFlight - inFlightSeen, stagingUsedBytes - stagingSeen);
+            queuedSeen = queued;
+            inFlightSeen = inFlight;
+            stagingSeen = stagingUsedBytes;
+        }
+    }
+
     private void count() {
-        hops.underWay(pulls.queued(), pulls.inFlight(), staging.usedBytes());
+        underWay(pulls.queued(), pulls.inFlight(), staging.usedBytes());
         long staged = ledger.stagedBytes();
         if (staged > stagedSeen) {
             hops.staged(staged - stagedSeen);
@@ -278,7 +290,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
         ledger.reclaimAll();
         staging.close();
-        hops.underWay(0, 0, 0);
+        underWay(0, 0, 0);
     }
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {

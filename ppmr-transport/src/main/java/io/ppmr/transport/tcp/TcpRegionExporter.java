@@ -10,6 +10,7 @@ import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,6 +30,7 @@ public final class TcpRegionExporter implements RegionExporter {
     private final List<SocketChannel> connections;
     private final List<Thread> threads = new ArrayList<>();
     private final Consumer<String> onFailure;
+    private final AtomicLong work = new AtomicLong();
     private volatile boolean closed;
 
     /**
@@ -56,6 +58,11 @@ public final class TcpRegionExporter implements RegionExporter {
     @Override
     public long key() {
         return key;
+    }
+
+    @Override
+    public long work() {
+        return work.get();
     }
 
     @Override
@@ -120,6 +127,7 @@ public final class TcpRegionExporter implements RegionExporter {
         }
 
         private void answer() throws IOException {
+            work.incrementAndGet();
             long pullId = requests.getLong();
             long address = requests.getLong();
             long requestKey = requests.getLong();

@@ -1,16 +1,14 @@
-package io.ppmr.transport.tcp;
+package io.ppmr.transport;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.transport.Loopback;
-import io.ppmr.transport.PullListener;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** Notes how each pull was answered. */
-final class AnswerBook implements PullListener {
-    static final String PULLED = "pulled";
+public final class AnswerBook implements PullListener {
+    public static final String PULLED = "pulled";
 
     private final Map<Long, String> answers = new ConcurrentHashMap<>();
     private final AtomicInteger count = new AtomicInteger();
@@ -32,16 +30,16 @@ final class AnswerBook implements PullListener {
     }
 
     /** How a pull was answered; null if it was not. */
-    String answer(long pullId) {
+    public String answer(long pullId) {
         return answers.get(pullId);
     }
 
-    int count() {
+    public int count() {
         return count.get();
     }
 
     /** Waits until each of these pulls was answered, and requires that none was answered twice. */
-    void requireEachOnce(int pulls) throws Exception {
+    public void requireEachOnce(int pulls) throws Exception {
         Loopback.until("every pull is answered", () -> answers.size() == pulls);
         assertEquals(pulls, count.get(), "answers");
     }

@@ -1,0 +1,80 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.SignalSender.Signal;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. Known by
+ * what {@link RankCommand#started} named. Immutable, for any thread.
+ */
+public final class AbandonedCommand {
+    private final List<ProcessIdentity> started;
+    private final ToolKit kit;
+
+    public AbandonedCommand(List<ProcessIdentity> started, NativePrograms programs) {
+        this.started = List.copyOf(started);
+        this.kit = ToolKit.of(programs, CommandTiming.defaults());
+    }
+
+    /** Ends a restart with all that it has restored. */
+    public void endAll() throws CheckpointException {
+        boolean gone = Patience.until(kit.timing().rollback(), () -> {
+            List<ProcessIdentity> left = members();
+            kit.signals().sendAll(Signal.KILL, left);
+            return left.isEmpty();
+        });
+        if (!gone) {
+            throw new CheckpointException("what a restart of the service before has restored does not end: " + members()
+                    + ". Remedy: a process in state D waits for its filesystem; abort that mount");
+        }
+    }
+
+    /**
+     * Waits for the end of a checkpoint, whose files fail since the filesystem is gone; one that does not end is killed.
+     */
+    public void awaitEnd() throws CheckpointException {
+        if (!Patience.until(kit.timing().cancelGrace(), () -> members().isEmpty())) {
+            endAll();
+        }
+    }
+
+    /** Lets the processes of a rank run, and sees that they stay so. */
+    public static void resume(HeldRank rank, NativePrograms programs) throws CheckpointException {
+        ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
+        boolean running = Patience.until(kit.timing().rollback(), () -> {
+            boolean all = true;
+            for (ProcessIdentity process : rank.processes()) {
+                if (kit.table().isAlive(process) && !kit.table().isRunning(process)) {
+                    all = false;
+                    kit.signals().send(Signal.CONT, process);
+                }
+            }
+            return all;
+        });
+        if (!running) {
+            throw new CheckpointException("rank " + rank.rank() + ": its processes do not run again after SIGCONT");
+        }
+    }
+
+    /** What is alive of it: the tools with all that shares their sessions, and everything in the namespaces. */
+    private List<ProcessIdentity> members() throws CheckpointException {
+        Set<ProcessIdentity> members = new LinkedHashSet<>();
+        for (ProcessIdentity process : started) {
+            boolean alive = kit.table().isAlive(process);
+            if (alive) {
+                members.addAll(kit.table().tree(process));
+            }
+            boolean sameBoot = kit.table().bootId().equals(process.bootId());
+            if (sameBoot && (alive || kit.table().find(process.pid()).isEmpty())) {
+                members.addAll(kit.table().inSession(process.pid()));
+            }
+            if (alive && kit.table().pidInside(process) == 1) {
+                members.addAll(kit.table().inNamespace(process.pidNamespace()));
+            }
+        }
+        return new ArrayList<>(members);
+    }
+}

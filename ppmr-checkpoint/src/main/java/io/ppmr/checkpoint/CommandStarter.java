@@ -1,0 +1,50 @@
+package io.ppmr.checkpoint;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * How checkpoint and restart commands come to life. They, and what they restore, must outlive the service: out of a
+ * terminal a session of their own is enough for that; a service manager ends a service's whole group, so under it they
+ * are started by the manager, in units of their own. Implementations are immutable, for any thread.
+ */
+interface CommandStarter {
+    /** The environment's word for it: {@code direct} or {@code transient}; the service units say the latter. */
+    String VARIABLE = "PPMR_COMMANDS";
+
+    /**
+     * A command that has been started.
+     *
+     * @param client our child: the command itself, or who asked for it; ends when it ends, with its exit status
+     * @param pid the command's
+     */
+    record Started(Process client, int pid) {}
+
+    /**
+     * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
+     *
+     * @param name for messages and for the name of the unit
+     * @param output where its output goes; replaced
+     */
+    Started start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
+
+    /** Runs a short command whose descendants may stay, and gives its output. */
+    HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException;
+
+    /** Whether what is started has a capability in effect, by its number in capabilities(7). */
+    boolean givesCapability(int number);
+
+    /** The one that the environment names; the usual, without one, is direct. */
+    static CommandStarter of(Map<String, String> environment) {
+        String word = environment.getOrDefault(VARIABLE, "direct");
+        return switch (word) {
+            case "direct" -> new DirectCommands();
+            case "transient" -> new TransientServices(environment, "systemd-run");
+            default ->
+                throw new IllegalStateException(
+                        VARIABLE + " is '" + word + "'. Remedy: set it to direct or transient, or take it away");
+        };
+    }
+}

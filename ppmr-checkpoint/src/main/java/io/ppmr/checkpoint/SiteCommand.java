@@ -1,0 +1,57 @@
+package io.ppmr.checkpoint;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline; its
+ * output goes to a file in the work directory and, line by line, to the log. Immutable, for any thread.
+ *
+ * @param name for messages and for its output's file
+ * @param words the program and its arguments
+ * @param user as whom it runs; empty for the service's own user
+ * @param deadline after which it is ended, with all that it started
+ */
+public record SiteCommand(String name, List<String> words, Optional<JobUser> user, Duration deadline) {
+    private static final Logger LOG = LoggerFactory.getLogger(SiteCommand.class);
+    private static final Duration KILL_LIMIT = Duration.ofSeconds(5);
+
+    public SiteCommand {
+        words = List.copyOf(words);
+    }
+
+    /**
+     * Runs it and waits for its end. An interrupt does not end it; the flag stays set.
+     *
+     * @param environment added to the service's own
+     * @param workDirectory where its output goes; made if missing
+     * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline; says what it printed
+     */
+    public void run(Map<String, String> environment, Path workDirectory, NativePrograms programs)
+            throws CheckpointException {
+        ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
+        List<String> command = new ArrayList<>(kit.launch(user));
+        command.add("env");
+        environment.forEach((variable, value) -> command.add(variable + "=" + value));
+        command.addAll(words);
+        ToolProcess process = ToolProcess.start(name, command, workDirectory, kit.table(), new DirectCommands());
+        boolean ended = Patience.until(deadline, () -> process.exitCode().isPresent());
+        if (!ended) {
+            process.kill(KILL_LIMIT, kit.signals());
+        }
+        process.output().lines().forEach(line -> LOG.info("{}: {}", name, line));
+        if (!ended) {
+            throw new CheckpointException(
+                    name + " has not ended within " + deadline + " and was ended: " + String.join(" ", words));
+        }
+        if (process.exitCode().orElseThrow() != 0) {
+            throw new CheckpointException(process.describeEnd(Path.of("/nonexistent")));
+        }
+    }
+}

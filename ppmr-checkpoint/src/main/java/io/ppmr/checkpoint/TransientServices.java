@@ -1,0 +1,149 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Commands in transient services of their own, started by PID 1 through systemd-run(1). A scope would not do: what runs
+ * in one is still our child, with our hardening. {@code KillMode=process}, since what a restart leaves behind is the
+ * job: when its main process ends, or the unit is stopped, the processes in the unit's group stay.
+ */
+final class TransientServices implements CommandStarter {
+    private static final long START_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
+    private static final long POLL_MS = 5;
+    /** What speaks of this service and would be wrong of another. */
+    private static final Set<String> OUR_OWN = Set.of(
+            "NOTIFY_SOCKET",
+            "WATCHDOG_USEC",
+            "WATCHDOG_PID",
+            "MAINPID",
+            "INVOCATION_ID",
+            "JOURNAL_STREAM",
+            "SYSTEMD_EXEC_PID",
+            "MANAGERPID",
+            "LISTEN_PID",
+            "LISTEN_FDS",
+            "LISTEN_FDNAMES",
+            "MEMORY_PRESSURE_WATCH",
+            "MEMORY_PRESSURE_WRITE",
+            "CREDENTIALS_DIRECTORY",
+            "RUNTIME_DIRECTORY",
+            "STATE_DIRECTORY",
+            "OLDPWD",
+            "PWD",
+            "SHLVL",
+            "_",
+            "_JAVA_SR_SIGNUM");
+
+    private final List<String> environment = new ArrayList<>();
+    private final String program;
+
+    /**
+     * @param environment what commands get, but for what speaks of this service itself
+     * @param program {@code systemd-run}, by name or path
+     */
+    TransientServices(Map<String, String> environment, String program) {
+        this.program = program;
+        new TreeMap<>(environment).forEach((name, value) -> {
+            if (!OUR_OWN.contains(name) && !name.startsWith("PPMR_")) {
+                this.environment.add("--setenv=" + name + "=" + value);
+            }
+        });
+    }
+
+    /** The words before a command that make a transient service of it. */
+    List<String> words(String name, Path workDirectory) {
+        List<String> words = new ArrayList<>(List.of(
+                program,
+                "--quiet",
+                "--collect",
+                "--wait",
+                "--pipe",
+                "--unit=ppmr-" + name + "-" + UUID.randomUUID().toString().substring(0, 8),
+                "--description=ppmr " + name,
+                "--property=KillMode=process",
+                "--property=OOMPolicy=continue",
+                "--property=TasksMax=infinity",
+                "--property=WorkingDirectory=" + workDirectory));
+        words.addAll(environment);
+        words.add("--");
+        return words;
+    }
+
+    @Override
+    public Started start(String name, List<String> command, Path workDirectory, Path output)
+            throws CheckpointException {
+        List<String> whole = words(name, workDirectory);
+        whole.add(escape(command.get(0)));
+        whole.addAll(List.of("--report", escape(output.toString())));
+        command.subList(1, command.size()).forEach(word -> whole.add(escape(word)));
+        try {
+            Process client = new ProcessBuilder(whole)
+                    .redirectInput(ToolProcess.NULL)
+                    .redirectErrorStream(true)
+                    .start();
+            String said = firstLine(client);
+            if (said.matches("[1-9][0-9]{0,9}")) {
+                return new Started(client, Integer.parseInt(said));
+            }
+            client.destroyForcibly();
+            throw new CheckpointException(name + " could not be started in a service of its own: "
+                    + (said.isEmpty() ? "systemd has not started it within 60 s" : said)
+                    + ". Remedy: systemctl status, and the journal of PID 1, say why");
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    program + " cannot be started: " + e.getMessage() + ". Remedy: install systemd, or set " + VARIABLE
+                            + " to direct where the service is not systemd's",
+                    e);
+        }
+    }
+
+    /** The manager would fill in variables; systemd.service(5), "Command lines". */
+    private static String escape(String word) {
+        return word.replace("$", "$$");
+    }
+
+    /** What the service's main process, or systemd-run in its stead, says first. */
+    private static String firstLine(Process client) throws IOException {
+        StringBuilder said = new StringBuilder();
+        InputStream from = client.getInputStream();
+        long deadlineNs = System.nanoTime() + START_LIMIT_NS;
+        boolean interrupted = false;
+        boolean over = false;
+        while (said.indexOf("\n") < 0 && !over && System.nanoTime() - deadlineNs < 0) {
+            try {
+                // What it said before it ended is read once more after that.
+                over = client.waitFor(POLL_MS, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+            said.append(new String(from.readNBytes(from.available()), StandardCharsets.UTF_8));
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return said.toString().lines().findFirst().orElse("").strip();
+    }
+
+    @Override
+    public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
+        List<String> whole = words("helper", Path.of("/"));
+        command.forEach(word -> whole.add(escape(word)));
+        return HelperCall.run(whole, limit.plusNanos(START_LIMIT_NS));
+    }
+
+    @Override
+    public boolean givesCapability(int number) {
+        return ToolKit.hasCapability("1", number);
+    }
+}

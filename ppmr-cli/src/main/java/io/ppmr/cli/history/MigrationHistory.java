@@ -1,0 +1,173 @@
+package io.ppmr.cli.history;
+
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionJournal.Entry;
+import io.ppmr.transaction.TransactionRecord;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * One migration as a journal tells it, the source's or a target's. Times are milliseconds since 1970.
+ *
+ * @param side source or target: whose journal it is
+ * @param who who asked for it, empty where the journal does not know
+ * @param attempts how many attempts there were
+ * @param outcome COMMITTED, ROLLED_BACK, or OPEN while it is not over
+ * @param endedEpochMs 0 while it is not over
+ * @param plan which target took which rank in the last attempt
+ * @param steps what took which time, in the order of their beginning
+ * @param events the records of the protocol, in order
+ */
+public record MigrationHistory(
+        String id,
+        String side,
+        String who,
+        String job,
+        String what,
+        long startedEpochMs,
+        long endedEpochMs,
+        int attempts,
+        String outcome,
+        String reason,
+        List<Placed> plan,
+        List<Step> steps,
+        List<Event> events) {
+    public MigrationHistory {
+        plan = List.copyOf(plan);
+        steps = List.copyOf(steps);
+        events = List.copyOf(events);
+    }
+
+    /** A rank and the target that took it. */
+    public record Placed(int rank, String target) {}
+
+    /**
+     * A step.
+     *
+     * @param rank -1 where it is about all of them
+     * @param overlapMs for how long steps of other names ran beside it
+     */
+    public record Step(
+            int attempt,
+            String name,
+            int rank,
+            String peer,
+            long startEpochMs,
+            long durationMs,
+            long bytes,
+            long overlapMs) {}
+
+    /** A record of the protocol. */
+    public record Event(long atEpochMs, int attempt, String name, String detail) {}
+
+    /** All migrations of a journal, the oldest first. */
+    public static List<MigrationHistory> of(List<Entry> entries) {
+        Map<String, List<Entry>> byId = new LinkedHashMap<>();
+        for (Entry entry : entries) {
+            byId.computeIfAbsent(entry.record().migrationId(), unknown -> new ArrayList<>())
+                    .add(entry);
+        }
+        return byId.entrySet().stream()
+                .map(one -> of(one.getKey(), one.getValue()))
+                .toList();
+    }
+
+    private static MigrationHistory of(String id, List<Entry> entries) {
+        TransactionRecord.Asked asked = new TransactionRecord.Asked(id, 0, "", "", "");
+        TransactionRecord.Done done = null;
+        long endedEpochMs = 0;
+        int attempts = 0;
+        String side = "target";
+        List<Placed> plan = new ArrayList<>();
+        List<TransactionRecord.StepTimed> timed = new ArrayList<>();
+        List<Event> events = new ArrayList<>();
+        for (Entry entry : entries) {
+            TransactionRecord record = entry.record();
+            attempts = Math.max(attempts, record.attempt());
+            if (record instanceof TransactionRecord.Asked found) {
+                asked = found;
+            } else if (record instanceof TransactionRecord.StepTimed step) {
+                timed.add(step);
+            } else {
+                events.add(Wording.event(entry));
+            }
+            if (record instanceof TransactionRecord.Begun begun) {
+                side = "source";
+                place(plan, begun.originals(), true);
+            } else if (record instanceof TransactionRecord.Prepared prepared) {
+                place(plan, prepared.copies(), false);
+            }
+            if (record instanceof TransactionRecord.Done over) {
+                done = over;
+                endedEpochMs = entry.atEpochMs();
+            } else if (record.isStep()) {
+                done = null;
+                endedEpochMs = 0;
+            }
+        }
+        return new MigrationHistory(
+                id,
+                side,
+                asked.who(),
+                asked.job(),
+                asked.what(),
+                entries.get(0).atEpochMs(),
+                endedEpochMs,
+                attempts,
+                done == null ? "OPEN" : done.outcome().name(),
+                done == null ? "" : done.reason(),
+                plan,
+                steps(timed),
+                events);
+    }
+
+    private static void place(List<Placed> plan, List<PlannedRank> ranks, boolean anew) {
+        if (anew && !ranks.isEmpty()) {
+            plan.clear();
+        }
+        for (PlannedRank rank : ranks) {
+            plan.removeIf(placed -> placed.rank() == rank.rank());
+            plan.add(new Placed(rank.rank(), rank.participant()));
+        }
+    }
+
+    private static List<Step> steps(List<TransactionRecord.StepTimed> timed) {
+        return timed.stream()
+                .map(step -> new Step(
+                        step.attempt(),
+                        step.step(),
+                        step.rank(),
+                        step.peer(),
+                        step.startEpochMs(),
+                        step.durationNs() / 1_000_000,
+                        step.bytes(),
+                        overlapMs(step, timed)))
+                .sorted((one, other) -> Long.compare(one.startEpochMs(), other.startEpochMs()))
+                .toList();
+    }
+
+    /** For how long something else than steps of its own name was going on. */
+    private static long overlapMs(TransactionRecord.StepTimed step, List<TransactionRecord.StepTimed> all) {
+        long endMs = endMs(step);
+        List<long[]> others = all.stream()
+                .filter(other -> !other.step().equals(step.step()) && other.attempt() == step.attempt())
+                .map(other ->
+                        new long[] {Math.max(step.startEpochMs(), other.startEpochMs()), Math.min(endMs, endMs(other))})
+                .filter(span -> span[1] > span[0])
+                .sorted((one, other) -> Long.compare(one[0], other[0]))
+                .toList();
+        long total = 0;
+        long coveredTo = Long.MIN_VALUE;
+        for (long[] span : others) {
+            total += Math.max(0, span[1] - Math.max(span[0], coveredTo));
+            coveredTo = Math.max(coveredTo, span[1]);
+        }
+        return total;
+    }
+
+    private static long endMs(TransactionRecord.StepTimed step) {
+        return step.startEpochMs() + step.durationNs() / 1_000_000;
+    }
+}

@@ -1,0 +1,188 @@
+package io.ppmr.cli.install;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+
+/**
+ * A tree of ppmr at its place, with its units and its configuration. Files are put in place by a rename, so that a
+ * service that runs keeps those it has open. What an operator has changed is never overwritten nor taken away. Used
+ * once, by one thread.
+ */
+final class Installation {
+    private static final Path UNITS = Path.of("/etc/systemd/system");
+    private static final Path CONFIG = Path.of("/etc/ppmr");
+
+    private final Path root;
+    private final Path prefix;
+    private final Consumer<String> told;
+    private final Manifest manifest = new Manifest();
+    private Manifest before = new Manifest();
+
+    /**
+     * @param root where {@code /} is: another folder to make a package of
+     * @param prefix the tree's place, as the units will name it
+     * @param told what a person should know
+     */
+    Installation(Path root, Path prefix, Consumer<String> told) {
+        this.root = root;
+        this.prefix = prefix;
+        this.told = told;
+    }
+
+    private Path at(Path path) {
+        return root.resolve(Path.of("/").relativize(path));
+    }
+
+    private Path manifestFile() {
+        return at(prefix.resolve(Manifest.NAME));
+    }
+
+    boolean exists() {
+        return Files.exists(manifestFile());
+    }
+
+    /** Puts everything in place; over an older installation, takes away what that had and this has not. */
+    void install(Path home) throws IOException {
+        before = Manifest.read(manifestFile());
+        before.folders().forEach(manifest::addFolder);
+        tree(home);
+        for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
+            text(home.resolve("systemd").resolve(unit), UNITS.resolve(unit));
+        }
+        text(home.resolve("systemd/ppmr.sysusers.conf"), Path.of("/etc/sysusers.d/ppmr.conf"));
+        text(home.resolve("systemd/ppmr.tmpfiles.conf"), Path.of("/etc/tmpfiles.d/ppmr.conf"));
+        for (String file : List.of("source.toml", "target.toml")) {
+            config(home.resolve("conf").resolve(file), CONFIG.resolve(file));
+        }
+        for (Map.Entry<Path, String> old : before.files().entrySet()) {
+            if (!manifest.files().containsKey(old.getKey())) {
+                takeAway(before, old.getKey());
+            }
+        }
+        manifest.write(manifestFile());
+    }
+
+    private void tree(Path home) throws IOException {
+        copy(home.resolve("ppmr"), prefix.resolve("ppmr"), true);
+        copy(home.resolve("conf/jvm.properties"), prefix.resolve("conf/jvm.properties"), false);
+        copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
+        copyAll(home.resolve("docs"), prefix.resolve("docs"));
+        copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));
+        for (Path jar : entries(home.resolve("ppmr-cli/target"))) {
+            if (jar.getFileName().toString().matches("ppmr-cli-.*\\.jar")) {
+                copy(jar, prefix.resolve("lib").resolve(jar.getFileName()), false);
+            }
+        }
+        for (Path module : entries(home)) {
+            copyAll(module.resolve("target/native"), prefix.resolve("native"));
+        }
+    }
+
+    private void copyAll(Path from, Path to) throws IOException {
+        for (Path entry : entries(from)) {
+            Path place = to.resolve(entry.getFileName());
+            if (Files.isDirectory(entry)) {
+                copyAll(entry, place);
+            } else {
+                copy(entry, place, Files.isExecutable(entry));
+            }
+        }
+    }
+
+    private static List<Path> entries(Path folder) throws IOException {
+        if (!Files.isDirectory(folder)) {
+            return List.of();
+        }
+        try (Stream<Path> entries = Files.list(folder)) {
+            return entries.sorted().toList();
+        }
+    }
+
+    private void copy(Path from, Path to, boolean executable) throws IOException {
+        put(Files.readAllBytes(from), to, executable);
+    }
+
+    /** A unit or the like, which names the tree. */
+    private void text(Path from, Path to) throws IOException {
+        String text =
+                Files.readString(from).replace("@PREFIX@", prefix.toString()).replace("@CONFIG@", CONFIG.toString());
+        put(text.getBytes(StandardCharsets.UTF_8), to, false);
+    }
+
+    /** Configuration is an example until somebody has changed it; then it is theirs. */
+    private void config(Path from, Path to) throws IOException {
+        Path place = at(to);
+        boolean theirs = Files.exists(place) && (!before.files().containsKey(place) || before.isChanged(place));
+        if (theirs) {
+            told.accept(place + " is kept as it is; the new example is " + prefix.resolve("conf"));
+        }
+        copy(from, prefix.resolve("conf").resolve(to.getFileName()), false);
+        if (!theirs) {
+            copy(from, to, false);
+        } else if (before.files().containsKey(place)) {
+            manifest.addFile(place, before.files().get(place));
+        }
+    }
+
+    private void put(byte[] bytes, Path to, boolean executable) throws IOException {
+        Path place = at(to);
+        makeFolder(place.getParent());
+        Path fresh = place.resolveSibling("." + place.getFileName() + ".ppmr-install");
+        Files.write(fresh, bytes);
+        Files.setPosixFilePermissions(fresh, PosixFilePermissions.fromString(executable ? "rwxr-xr-x" : "rw-r--r--"));
+        Files.move(fresh, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        manifest.addFile(place, Manifest.hash(place));
+    }
+
+    private void makeFolder(Path folder) throws IOException {
+        List<Path> missing = new ArrayList<>();
+        for (Path one = folder; one != null && !Files.exists(one); one = one.getParent()) {
+            missing.add(0, one);
+        }
+        for (Path one : missing) {
+            Files.createDirectory(one);
+            manifest.addFolder(one);
+        }
+    }
+
+    /** Takes away what the manifest names; what was changed since stays, and is told. */
+    void uninstall() throws IOException {
+        Manifest installed = Manifest.read(manifestFile());
+        // The program that does this may run out of the tree: its own jars go last.
+        List<Path> files = new ArrayList<>(installed.files().keySet());
+        Path jars = at(prefix.resolve("lib"));
+        files.sort(Comparator.comparing(file -> file.startsWith(jars)));
+        for (Path file : files) {
+            takeAway(installed, file);
+        }
+        Files.deleteIfExists(manifestFile());
+        List<Path> folders = new ArrayList<>(installed.folders());
+        folders.sort(Comparator.comparing(Path::getNameCount).reversed());
+        for (Path folder : folders) {
+            try {
+                Files.deleteIfExists(folder);
+            } catch (DirectoryNotEmptyException e) {
+                told.accept(folder + " stays: there is something in it that was not installed");
+            }
+        }
+    }
+
+    private void takeAway(Manifest installed, Path file) throws IOException {
+        if (installed.isChanged(file)) {
+            told.accept(file + " stays: it was changed after it was installed");
+        } else {
+            Files.deleteIfExists(file);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+package io.ppmr.cli.history;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
+
+class HistoryCommandTest {
+    @TempDir
+    Path folder;
+
+    private Path path;
+    private int exit;
+
+    @BeforeEach
+    void writeJournal() throws IOException {
+        path = folder.resolve("journal");
+        try (MappedJournal journal = MappedJournal.open(path)) {
+            journal.append(new TransactionRecord.Asked("m1", 0, "uid 1000", "lu.C", "all to spare1:7"));
+            journal.appendSynced(new TransactionRecord.Begun(
+                    "m1",
+                    1,
+                    List.of("spare1:7"),
+                    List.of(new PlannedRank(0, "spare1:7", List.of()), new PlannedRank(1, "spare1:7", List.of()))));
+            journal.append(new TransactionRecord.StepTimed("m1", 1, "checkpoint", 0, "", 1000, 2_000_000_000L, 4096));
+            journal.append(
+                    new TransactionRecord.StepTimed("m1", 1, "transfer", -1, "spare1:7", 1500, 3_000_000_000L, 4096));
+            journal.appendSynced(new TransactionRecord.CommitDecided("m1", 1));
+            journal.appendSynced(new TransactionRecord.Done("m1", 1, Outcome.COMMITTED, ""));
+            journal.appendSynced(new TransactionRecord.Begun("m2", 1, List.of("spare2:7"), List.of()));
+        }
+    }
+
+    private String run(Object command, String... arguments) {
+        StringWriter out = new StringWriter();
+        exit = new CommandLine(command)
+                .setOut(new PrintWriter(out, true))
+                .setErr(new PrintWriter(out, true))
+                .execute(arguments);
+        return out.toString();
+    }
+
+    @Test
+    void shouldListEveryMigration() {
+        String text = run(new HistoryCommand(), "--journal", path.toString());
+        assertEquals(0, exit, text);
+        String[] lines = text.split("\n");
+        assertEquals(2, lines.length, text);
+        assertTrue(lines[0].contains("m1") && lines[0].contains("COMMITTED") && lines[0].contains("lu.C"), text);
+        assertTrue(lines[1].contains("m2") && lines[1].contains("OPEN"), text);
+    }
+
+    @Test
+    void shouldShowOneMigrationWithItsPlanAndSteps() {
+        String text = run(new ShowCommand(), "m1", "--journal", path.toString());
+        assertEquals(0, exit, text);
+        assertTrue(text.contains("uid 1000") && text.contains("rank 1 -> spare1:7"), text);
+        assertTrue(text.contains("CommitDecided") && text.contains("4096 bytes, 1.500 s beside other steps"), text);
+    }
+
+    @Test
+    void shouldWriteTheSameAsJson() throws IOException {
+        JsonNode one =
+                new ObjectMapper().readTree(run(new ShowCommand(), "m1", "--json", "--journal", path.toString()));
+        assertEquals("COMMITTED", one.get("outcome").asText());
+        assertEquals("uid 1000", one.get("who").asText());
+        assertEquals(1500, one.get("steps").get(0).get("overlapMs").asLong());
+        assertEquals("spare1:7", one.get("plan").get(1).get("target").asText());
+        JsonNode all = new ObjectMapper().readTree(run(new HistoryCommand(), "--json", "--journal", path.toString()));
+        assertEquals(2, all.size());
+    }
+
+    @Test
+    void shouldSayWhatToDoWhenTheMigrationIsUnknown() {
+        String text = run(new ShowCommand(), "m3", "--journal", path.toString());
+        assertEquals(1, exit, text);
+        assertTrue(text.contains("knows no migration m3"), text);
+    }
+}

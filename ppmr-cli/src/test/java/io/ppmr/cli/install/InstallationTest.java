@@ -1,0 +1,130 @@
+package io.ppmr.cli.install;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A small tree that is installed under a folder which stands for the root. */
+class InstallationTest {
+    private static final Path PREFIX = Path.of("/opt/ppmr");
+
+    @TempDir
+    private Path directory;
+
+    private Path home;
+    private Path root;
+    private final List<String> told = new ArrayList<>();
+
+    @BeforeEach
+    void makeTree() throws IOException {
+        home = directory.resolve("home");
+        root = directory.resolve("root");
+        write("ppmr", "#!/bin/bash\n");
+        write("conf/jvm.properties", "_JAVA_SR_SIGNUM=40\n");
+        write("conf/source.toml", "source");
+        write("conf/target.toml", "target");
+        write("scripts/setup.sh", "setup");
+        write("docs/operations.md", "docs");
+        write("ppmr-cli/target/lib/a.jar", "a");
+        write("ppmr-cli/target/ppmr-cli-1.jar", "cli");
+        write("ppmr-checkpoint/target/native/ppmr-launch", "launch");
+        assertTrue(home.resolve("ppmr-checkpoint/target/native/ppmr-launch")
+                .toFile()
+                .setExecutable(true));
+        for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
+            write("systemd/" + unit, "ExecStart=@PREFIX@/ppmr --config @CONFIG@/x\n");
+        }
+        write("systemd/ppmr.sysusers.conf", "g ppmr -\n");
+        write("systemd/ppmr.tmpfiles.conf", "d /run/ppmr\n");
+        Files.createDirectories(root.resolve("etc/systemd/system"));
+        Files.writeString(root.resolve("etc/systemd/system/other.service"), "another's");
+    }
+
+    private void write(String file, String text) throws IOException {
+        Path path = home.resolve(file);
+        Files.createDirectories(path.getParent());
+        Files.writeString(path, text);
+    }
+
+    private void install() throws IOException {
+        new Installation(root, PREFIX, told::add).install(home);
+    }
+
+    private void uninstall() throws IOException {
+        new Installation(root, PREFIX, told::add).uninstall();
+    }
+
+    private List<String> everything() throws IOException {
+        try (Stream<Path> files = Files.walk(root)) {
+            return files.map(path -> root.relativize(path).toString()).sorted().toList();
+        }
+    }
+
+    @Test
+    void shouldPutEverythingInPlace() throws IOException {
+        install();
+        assertEquals(
+                "ExecStart=/opt/ppmr/ppmr --config /etc/ppmr/x\n",
+                Files.readString(root.resolve("etc/systemd/system/ppmr-target.service")));
+        assertTrue(Files.isExecutable(root.resolve("opt/ppmr/native/ppmr-launch")));
+        assertTrue(Files.isExecutable(root.resolve("opt/ppmr/ppmr")));
+        assertFalse(Files.isExecutable(root.resolve("opt/ppmr/lib/ppmr-cli-1.jar")));
+        assertEquals("source", Files.readString(root.resolve("etc/ppmr/source.toml")));
+        assertEquals(List.of(), told);
+    }
+
+    @Test
+    void shouldTakeAwayExactlyWhatItPutThere() throws IOException {
+        List<String> before = everything();
+        install();
+        uninstall();
+        assertEquals(before, everything());
+        assertEquals(List.of(), told);
+    }
+
+    @Test
+    void shouldKeepWhatAnOperatorHasChangedOrAdded() throws IOException {
+        install();
+        Files.writeString(root.resolve("etc/ppmr/source.toml"), "mine");
+        Files.writeString(root.resolve("etc/ppmr/key"), "secret");
+        uninstall();
+        assertEquals("mine", Files.readString(root.resolve("etc/ppmr/source.toml")));
+        assertEquals("secret", Files.readString(root.resolve("etc/ppmr/key")));
+        assertFalse(Files.exists(root.resolve("etc/ppmr/target.toml")));
+        assertFalse(Files.exists(root.resolve("opt")));
+        assertEquals(2, told.size(), told.toString());
+        assertTrue(told.get(0).contains("source.toml stays: it was changed"), told.toString());
+        assertTrue(told.get(1).contains("etc/ppmr stays"), told.toString());
+    }
+
+    @Test
+    void shouldReplaceAnOlderOneAndKeepItsConfiguration() throws IOException {
+        List<String> before = everything();
+        install();
+        Files.writeString(root.resolve("etc/ppmr/source.toml"), "mine");
+        Files.delete(home.resolve("ppmr-cli/target/lib/a.jar"));
+        write("ppmr-cli/target/lib/b.jar", "b");
+        write("conf/source.toml", "newer");
+        write("conf/target.toml", "newer");
+        install();
+        assertFalse(Files.exists(root.resolve("opt/ppmr/lib/a.jar")), "what the older one had is gone");
+        assertEquals("b", Files.readString(root.resolve("opt/ppmr/lib/b.jar")));
+        assertEquals("mine", Files.readString(root.resolve("etc/ppmr/source.toml")));
+        assertEquals("newer", Files.readString(root.resolve("etc/ppmr/target.toml")), "an example that nobody changed");
+        assertEquals("newer", Files.readString(root.resolve("opt/ppmr/conf/source.toml")));
+        assertTrue(told.get(0).contains("source.toml is kept as it is"), told.toString());
+        Files.delete(root.resolve("etc/ppmr/source.toml"));
+        uninstall();
+        assertEquals(before, everything(), "the folders of the first installation, too");
+    }
+}

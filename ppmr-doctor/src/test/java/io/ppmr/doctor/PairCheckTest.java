@@ -1,0 +1,149 @@
+package io.ppmr.doctor;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.checkpoint.RestartNeeds;
+import io.ppmr.protocol.Finding;
+import io.ppmr.protocol.JobFacts;
+import io.ppmr.protocol.JobFacts.MappedFile;
+import io.ppmr.protocol.NodeFacts;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class PairCheckTest {
+    private static final long MIB = 1 << 20;
+    private static final RestartNeeds CRIU = new RestartNeeds(true, false);
+
+    @TempDir
+    private Path directory;
+
+    private static NodeFacts node(String kernel, String libc, long clockMs, long availableMib, String... features) {
+        return new NodeFacts(
+                "n",
+                "amd64",
+                kernel,
+                libc,
+                "17",
+                clockMs,
+                availableMib * MIB,
+                100 * MIB,
+                131072,
+                List.of(features),
+                List.of(),
+                List.of());
+    }
+
+    private static NodeFacts usual() {
+        return node("6.1.0-9", "glibc 2.36", 0, 1000, "avx", "avx2");
+    }
+
+    private static Finding the(String check, List<Finding> findings) {
+        return findings.stream()
+                .filter(finding -> finding.check().equals(check))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private static Finding compare(String check, NodeFacts source, NodeFacts target) {
+        return the(check, PairCheck.findings(source, JobFacts.NONE, target, CRIU, ReadingMode.RETAINED));
+    }
+
+    private static void assertFinding(Finding.Level level, String words, Finding finding) {
+        assertEquals(level, finding.level(), finding.toString());
+        assertTrue(finding.text().contains(words), finding.text());
+        assertEquals(level == Finding.Level.OK, finding.remedy().isEmpty(), finding.toString());
+    }
+
+    @Test
+    void shouldBeContentWhenTheNodesAreAlike() {
+        for (Finding finding :
+                PairCheck.findings(usual(), JobFacts.NONE, usual(), RestartNeeds.UNKNOWN, ReadingMode.STREAMED)) {
+            assertEquals(Finding.Level.OK, finding.level(), finding.toString());
+        }
+    }
+
+    @Test
+    void shouldFailWhenTheTargetLacksAnInstruction() {
+        NodeFacts source = node("6.1", "g", 0, 1, "avx", "avx512f", "avx512bw");
+        assertFinding(Finding.Level.FAIL, "lacks avx512f avx512bw,", compare("cpu", source, usual()));
+        assertFinding(
+                Finding.Level.OK,
+                "every instruction",
+                compare("cpu", usual(), node("6.1", "g", 0, 1, "avx", "avx2", "avx512f")));
+    }
+
+    @Test
+    void shouldWarnWhenTheTargetsKernelIsOlder() {
+        assertFinding(
+                Finding.Level.WARN, "older", compare("kernel", node("6.10.2", "g", 0, 1), node("6.9.9", "g", 0, 1)));
+        assertFinding(Finding.Level.OK, "6.9", compare("kernel", node("6.9.9", "g", 0, 1), node("6.10.2", "g", 0, 1)));
+    }
+
+    @Test
+    void shouldFailWhenTheLibraryDiffersAndTheToolMapsItByName() {
+        NodeFacts other = node("6.1.0-9", "glibc 2.28", 0, 1000, "avx", "avx2");
+        assertFinding(Finding.Level.WARN, "glibc 2.28", compare("libc", usual(), other));
+        JobFacts job = new JobFacts("criu", 0, List.of(), List.of());
+        assertFinding(
+                Finding.Level.FAIL,
+                "glibc 2.28",
+                the("libc", PairCheck.findings(usual(), job, other, CRIU, ReadingMode.RETAINED)));
+    }
+
+    @Test
+    void shouldWarnWhenTheClocksAreApart() {
+        assertFinding(Finding.Level.OK, "2 s", compare("clock", usual(), node("6.1.0-9", "glibc 2.36", 1999, 1)));
+        assertFinding(Finding.Level.WARN, "5 s", compare("clock", usual(), node("6.1.0-9", "glibc 2.36", 5999, 1)));
+    }
+
+    @Test
+    void shouldFailWhenTheImageHasNoRoom() {
+        JobFacts job = new JobFacts("criu", 200 * MIB, List.of(), List.of());
+        List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED);
+        assertFinding(Finding.Level.FAIL, "200 MiB has to wait", the("staging", retained));
+        assertFinding(Finding.Level.OK, "1000 MiB", the("memory", retained));
+        NodeFacts small = node("6.1.0-9", "glibc 2.36", 0, 199, "avx", "avx2");
+        List<Finding> streamed = PairCheck.findings(usual(), job, small, CRIU, ReadingMode.STREAMED);
+        assertFinding(Finding.Level.FAIL, "199 MiB are available", the("memory", streamed));
+        assertTrue(streamed.stream().noneMatch(finding -> finding.check().equals("staging")));
+    }
+
+    @Test
+    void shouldNameTheFilesThatTheTargetHasNotOrHasOtherwise() throws IOException {
+        Path same = Files.write(directory.resolve("same"), new byte[10]);
+        Path longer = Files.write(directory.resolve("longer"), new byte[11]);
+        JobFacts job = new JobFacts(
+                "criu",
+                0,
+                List.of(),
+                List.of(
+                        new MappedFile(same.toString(), 10),
+                        new MappedFile(longer.toString(), 10),
+                        new MappedFile(directory + "/none", 10)));
+        Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED));
+        assertFinding(Finding.Level.FAIL, longer + " has 11 bytes here and 10 there, " + directory + "/none", found);
+        JobFacts fine = new JobFacts("criu", 0, List.of(), List.of(new MappedFile(same.toString(), 10)));
+        assertFinding(
+                Finding.Level.OK,
+                "1 programs",
+                the("files", PairCheck.findings(usual(), fine, usual(), CRIU, ReadingMode.RETAINED)));
+    }
+
+    @Test
+    void shouldFailWhenAPidIsTakenThatMustBeFree() {
+        JobFacts job = new JobFacts("criu", 0, List.of(1, Integer.MAX_VALUE), List.of());
+        RestartNeeds pids = new RestartNeeds(false, true);
+        assertFinding(
+                Finding.Level.FAIL,
+                "[1]",
+                the("pids", PairCheck.findings(usual(), job, usual(), pids, ReadingMode.RETAINED)));
+        assertTrue(PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED).stream()
+                .noneMatch(finding -> finding.check().equals("pids")));
+    }
+}

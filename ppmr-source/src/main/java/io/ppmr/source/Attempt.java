@@ -1,0 +1,233 @@
+package io.ppmr.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CheckpointTask;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.source.MigrationProgress.Step;
+import io.ppmr.source.session.SessionEvent;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.IntConsumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all at
+ * once (paper 1, section IV). It decides nothing: what it hears and what has become of the checkpoints is for the
+ * migration, whose thread owns it.
+ */
+final class Attempt {
+    private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final long RELEASE_WAIT_S = 20;
+
+    /** Something heard from a participant, or that it is lost. */
+    record Heard(int place, SessionEvent event) {}
+
+    /** A participant did not take its ranks; nothing has been done to the originals in this attempt. */
+    record NotTaken(int place, boolean refused, String reason) {}
+
+    private final int number;
+    private final Job job;
+    private final SourceSettings settings;
+    private final MigrationRecord record;
+    private final OriginalRanks originals;
+    private final MigrationPlan plan;
+    private final List<SourceSession> sessions;
+    private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
+    private final Map<Integer, Integer> lastRanks = new HashMap<>();
+    private final Path workRoot;
+    private boolean written;
+
+    /**
+     * @param sessions one for each leg of the plan, not yet begun
+     * @param workRoot for the checkpoint commands' own files
+     */
+    Attempt(
+            int number,
+            Job job,
+            MigrationPlan plan,
+            List<SourceSession> sessions,
+            SourceSettings settings,
+            MigrationRecord record,
+            OriginalRanks originals,
+            Path workRoot) {
+        this.number = number;
+        this.job = job;
+        this.plan = plan;
+        this.sessions = List.copyOf(sessions);
+        this.settings = settings;
+        this.record = record;
+        this.originals = originals;
+        this.workRoot = workRoot;
+    }
+
+    int number() {
+        return number;
+    }
+
+    MigrationPlan plan() {
+        return plan;
+    }
+
+    /**
+     * Asks every target to take its ranks; the first that does not, or null if all do.
+     *
+     * @param heard told what the targets say from then on, and that one is lost, on other threads
+     */
+    NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
+        for (int place = 0; place < sessions.size(); place++) {
+            int from = place;
+            try {
+                String refusal = sessions.get(place)
+                        .begin(job, migrationId, record, cancellation, event -> heard.accept(new Heard(from, event)));
+                if (refusal != null) {
+                    return new NotTaken(place, true, refusal);
+                }
+            } catch (IOException e) {
+                return new NotTaken(place, false, String.valueOf(e.getMessage()));
+            }
+        }
+        return null;
+    }
+
+    /** Starts a checkpoint for every rank. */
+    void startCheckpoints() throws IOException, CheckpointException {
+        for (Job.RankProcess process : job.ranks()) {
+            int rank = process.rank();
+            Path work = WorkDirectories.create(workRoot, rank, job.user());
+            Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
+            checkpoints.put(
+                    rank,
+                    job.checkpointer()
+                            .checkpoint(new CheckpointTask(
+                                    rank,
+                                    originals.roots().get(rank),
+                                    job.user(),
+                                    images,
+                                    work,
+                                    settings.checkpointDeadline())));
+        }
+    }
+
+    /**
+     * Takes notice of checkpoints that have ended.
+     *
+     * @param imageComplete told of a participant whose last rank is written: {@link #seal} lets its image become whole
+     */
+    void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
+        for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
+            HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
+            if (held == null) {
+                continue;
+            }
+            checkpoints.remove(checkpoint.getKey());
+            originals.held(held);
+            record.paused();
+            record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
+            LOG.info("rank {} is written and held", held.rank());
+            int place = plan.placeOf(held.rank());
+            if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
+                lastRanks.put(place, held.rank());
+                imageComplete.accept(place);
+            } else {
+                end(held.rank());
+            }
+        }
+        if (checkpoints.isEmpty() && !written) {
+            written = true;
+            record.step(Step.RESTART);
+        }
+    }
+
+    /** The last rank of a participant is said to be whole: from now on it may vote. */
+    void seal(int place) throws IOException, InterruptedException {
+        Integer rank = lastRanks.remove(place);
+        if (rank != null) {
+            end(rank);
+        }
+    }
+
+    private void end(int rank) throws IOException, InterruptedException {
+        session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+    }
+
+    /** Whether every rank's image is written and every original stopped. */
+    boolean written() {
+        return written;
+    }
+
+    /** Whether the agents of all sessions do their work. Any thread; blocks it. */
+    boolean goesRound(long limitNs) {
+        return sessions.stream().allMatch(session -> session.goesRound(limitNs));
+    }
+
+    SourceSession session(int place) {
+        return sessions.get(place);
+    }
+
+    /**
+     * Gives the attempt up: every write fails, every checkpoint is ended, and the ranks that one has left stopped are
+     * with the originals.
+     */
+    void giveUp(String reason) {
+        boolean interrupted = Thread.interrupted();
+        sessions.forEach(session -> session.fail(reason));
+        checkpoints.values().forEach(RankCommand::cancel);
+        long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
+        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
+            try {
+                Duration left = Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime()));
+                HeldRank late = checkpoint.getValue().await(left);
+                if (late != null) {
+                    originals.held(late);
+                } else {
+                    LOG.error(
+                            "the checkpoint of rank {} has not ended within {}; look after its process",
+                            checkpoint.getKey(),
+                            END_DEADLINE);
+                }
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.info("rank {}: {}", checkpoint.getKey(), e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        checkpoints.clear();
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Takes every session down and the images' names away. */
+    void close() {
+        // All transports end before the first chunk is given back: they share the pool.
+        sessions.forEach(SourceSession::stop);
+        List<RuntimeException> failures = new ArrayList<>();
+        for (SourceSession session : sessions) {
+            try {
+                session.close();
+            } catch (RuntimeException e) {
+                failures.add(e);
+            }
+        }
+        try {
+            WorkDirectories.remove(workRoot);
+        } catch (IOException e) {
+            LOG.warn("work directory {} stays behind: {}", workRoot, e.getMessage());
+        }
+        if (!failures.isEmpty()) {
+            throw failures.get(0);
+        }
+    }
+}

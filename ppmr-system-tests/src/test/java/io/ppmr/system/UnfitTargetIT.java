@@ -1,0 +1,118 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.NodeFacts;
+import io.ppmr.source.MigrationReport;
+import io.ppmr.source.MigrationReport.Outcome;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Targets that could not restart the job: they say so, with every reason, and the originals were never stopped. */
+@Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class UnfitTargetIT {
+    private static final List<String> CHECKPOINT = List.of("open image wcx", "write 1m", "close");
+    private static final List<String> RESTART = List.of("open image r", "read 1m", "eof");
+
+    @TempDir
+    private Path directory;
+
+    /** A node with another processor and less memory than the one that the test runs on. */
+    private static NodeFacts with(NodeFacts here, List<String> features, String kernel, long availableBytes) {
+        return new NodeFacts(
+                "spare",
+                here.architecture(),
+                kernel,
+                here.libc(),
+                here.jdk(),
+                here.clockEpochMs(),
+                availableBytes,
+                here.stagingBytes(),
+                here.chunkBytes(),
+                features,
+                here.rdmaPorts(),
+                here.tools());
+    }
+
+    private static List<String> without(NodeFacts here, String feature) {
+        List<String> features = new ArrayList<>(here.cpuFeatures());
+        assertTrue(features.remove(feature), () -> feature + " is none of this machine's: " + here.cpuFeatures());
+        return features;
+    }
+
+    private MigrationReport refused(ServicePair.Options options, UnaryOperator<NodeFacts> targetIs, ReplayJob job)
+            throws Exception {
+        try (ServicePair pair = new ServicePair(directory, options, targetIs)) {
+            long before = job.contextSwitches();
+            MigrationReport report = job.fails(pair, Outcome.REFUSED);
+            assertEquals(before, job.contextSwitches(), "an original was stopped");
+            return report;
+        }
+    }
+
+    @Test
+    void shouldRefuseWhenTheProcessorLacksAFeature() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART)) {
+            String reason = refused(
+                            ServicePair.Options.with(job.checkpointer()),
+                            here -> with(here, without(here, "popcnt"), here.kernel(), here.availableBytes()),
+                            job)
+                    .reason();
+            assertTrue(reason.contains("lacks popcnt"), reason);
+            assertTrue(reason.contains("name a spare node whose processor has them"), reason);
+        }
+    }
+
+    @Test
+    void shouldNameEveryReasonWhenThereAreSeveral() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART)) {
+            String reason = refused(
+                            ServicePair.Options.with(job.checkpointer()).sourcePool(PoolGeometry.of(8 << 20, 64 << 10)),
+                            here -> with(here, without(here, "popcnt"), here.kernel(), 4096),
+                            job)
+                    .reason();
+            assertTrue(reason.contains("65536"), reason);
+            assertTrue(reason.contains("lacks popcnt"), reason);
+            assertTrue(reason.contains("0 MiB are available here: free memory"), reason);
+        }
+    }
+
+    @Test
+    void shouldOnlyWarnWhenTheKernelIsOlder() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = new ServicePair(
+                        directory,
+                        ServicePair.Options.with(job.checkpointer()),
+                        here -> with(here, here.cpuFeatures(), "3.10.0", here.availableBytes()))) {
+            job.commits(pair);
+        }
+    }
+
+    @Test
+    void shouldFindAPairWellWhenBothServicesAreThisNode() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                RealServices services = new RealServices(directory)) {
+            services.startTarget(job);
+            services.startSource(job);
+            long before = job.contextSwitches();
+            String said = services.doctor("source");
+            assertTrue(said.startsWith("0\n"), said);
+            assertTrue(said.contains("job replay, and 127.0.0.1:"), said);
+            assertTrue(said.contains("this node has every instruction that the source has"), said);
+            assertFalse(said.contains("fail "), said);
+            assertTrue(services.doctor("target", "--json").contains("\"failures\" : 0"), services.log("doctor"));
+            assertEquals(before, job.contextSwitches(), "an original was stopped");
+            assertFalse(services.log("target").contains("is refused"), services.log("target"));
+            assertEquals(0, services.migrate(directory.resolve("report.json")), () -> "it can be moved after all that");
+        }
+    }
+}

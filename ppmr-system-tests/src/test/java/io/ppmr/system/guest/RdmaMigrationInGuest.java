@@ -1,0 +1,235 @@
+package io.ppmr.system.guest;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NamespacePolicy;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.source.Job;
+import io.ppmr.source.JobHooks;
+import io.ppmr.source.JobNotes;
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
+import io.ppmr.source.SourceService;
+import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
+import io.ppmr.target.TargetService;
+import io.ppmr.target.TargetSettings;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.Loopback;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.rdma.RdmaTransport;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A real migration over soft-RoCE: both mounts, the job that checkpoints itself, a device for each service. */
+@Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RdmaMigrationInGuest {
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+    private static final Path PROGRAMS = HOME.resolve("ppmr-checkpoint/target/native-test");
+    private static final JobUser USER = new JobUser(20001, 20001);
+    private static final Duration LONG = Duration.ofSeconds(90);
+    private static final Duration CONNECT = Duration.ofSeconds(20);
+    /** Longer than a device takes to give its peer up, so that the control connection outlives it. */
+    private static final Duration SILENCE = Duration.ofSeconds(80);
+
+    private static final long DOWN_NS = TimeUnit.SECONDS.toNanos(14);
+    private static final int PASSES = 40;
+    private static final int PACE_MS = 250;
+    private static final int MIB = 1 << 20;
+
+    @TempDir
+    private Path directory;
+
+    private SourceService source;
+    private TargetService target;
+    private Process original;
+    private final List<Integer> copies = new ArrayList<>();
+
+    @BeforeEach
+    void start() throws Exception {
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
+        PreSharedKey key =
+                new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
+        PoolGeometry pool = PoolGeometry.of(8L * MIB, 128 << 10);
+        target = new TargetService(
+                new TargetSettings(
+                        new InetSocketAddress(RdmaPair.target(), 0),
+                        Files.createDirectory(directory.resolve("target")),
+                        Files.createDirectory(directory.resolve("target-work")),
+                        pool,
+                        new TransferSettings(Path.of("/dev/shm"), 0, 16 * MIB, SILENCE),
+                        key,
+                        List.of(checkpointer()),
+                        LONG,
+                        SILENCE,
+                        1,
+                        directory.resolve("target-journal"),
+                        Optional.empty(),
+                        false,
+                        TransportWish.AUTO,
+                        Set.of()),
+                rdma());
+        target.start();
+        source = new SourceService(
+                new SourceSettings(
+                        Files.createDirectory(directory.resolve("source")),
+                        Files.createDirectory(directory.resolve("source-work")),
+                        pool,
+                        key,
+                        SpareNodes.of(target.address()),
+                        2,
+                        CONNECT,
+                        LONG,
+                        LONG,
+                        SILENCE,
+                        new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
+                rdma(),
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+        source.start();
+    }
+
+    private static TransportChoice rdma() {
+        return new TransportChoice(TransportWish.AUTO, RdmaTransport.load());
+    }
+
+    private static Checkpointer checkpointer() {
+        return new CheckpointerSettings.Blcr(
+                        PROGRAMS.resolve("cr_checkpoint").toString(),
+                        PROGRAMS.resolve("cr_restart").toString(),
+                        false,
+                        NamespacePolicy.AUTO)
+                .create(new NativePrograms(HOME.resolve("ppmr-checkpoint/target/native")));
+    }
+
+    @AfterEach
+    void stop() throws IOException {
+        for (int copy : copies) {
+            ProcessHandle.of(copy).ifPresent(ProcessHandle::destroyForcibly);
+        }
+        if (original != null) {
+            original.destroyForcibly();
+        }
+        try {
+            if (source != null) {
+                source.close();
+            }
+        } finally {
+            if (target != null) {
+                target.close();
+            }
+        }
+    }
+
+    @Test
+    void shouldMoveTheSelfCheckpointingJobOverSoftRoce() throws Exception {
+        List<String> computation = startJob(16);
+        MigrationReport report = migrate(progress -> {});
+        assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
+        assertTrue(source.transport().startsWith("rdma: rxe0, peer 10.77.0.2"), source.transport());
+        assertTrue(original.waitFor(10, TimeUnit.SECONDS), "the original is gone");
+        int atEnd = passes();
+        assertTrue(atEnd < PASSES, "it was moved while it ran");
+        Loopback.until("the copy has computed to its end", LONG, () -> Files.exists(directory.resolve("out")));
+        computation.add("--expect");
+        assertEquals(
+                GuestLink.run(computation.toArray(String[]::new)).strip(),
+                Files.readString(directory.resolve("out")).strip());
+    }
+
+    @Test
+    void shouldLetTheOriginalGoOnAndNameTheStatusWhenTheLinkGoesDownInMidTransfer() throws Exception {
+        startJob(128);
+        AtomicBoolean cut = new AtomicBoolean();
+        Thread mender = new Thread(() -> {
+            try {
+                GuestLink.down();
+                long untilNs = System.nanoTime() + DOWN_NS;
+                while (System.nanoTime() - untilNs < 0) {
+                    LockSupport.parkNanos(untilNs - System.nanoTime());
+                }
+                GuestLink.up();
+            } catch (Exception e) {
+                throw new IllegalStateException(e);
+            }
+        });
+        MigrationReport report = migrate(progress -> {
+            if (progress.arrivedBytes() > 4 * MIB && cut.compareAndSet(false, true)) {
+                mender.start();
+            }
+        });
+        mender.join(LONG.toMillis());
+        assertTrue(cut.get(), "the link was taken down in mid-transfer");
+        assertEquals(MigrationReport.Outcome.ROLLED_BACK, report.outcome(), report.reason());
+        assertTrue(report.reason().contains("IBV_WC_RETRY_EXC_ERR"), report.reason());
+        int before = passes();
+        Loopback.until("the original goes on", LONG, () -> passes() > before);
+        assertTrue(original.isAlive());
+    }
+
+    private MigrationReport migrate(Consumer<MigrationProgress> watcher) throws InterruptedException {
+        Job job = new Job("self", USER, checkpointer(), List.of(new Job.RankProcess(0, (int) original.pid())));
+        MigrationReport report = source.migrate(job, watcher);
+        report.ranks().forEach(rank -> copies.addAll(rank.pids()));
+        return report;
+    }
+
+    /** Starts the job with so much memory and waits until it computes; gives the words that say what it computes. */
+    private List<String> startJob(int sizeMib) throws Exception {
+        List<String> computation = new ArrayList<>(List.of(
+                PROGRAMS.resolve("selfckpt-job").toString(),
+                "--size",
+                String.valueOf((long) sizeMib * MIB),
+                "--passes",
+                String.valueOf(PASSES),
+                "--seed",
+                "7"));
+        List<String> words =
+                new ArrayList<>(List.of("setpriv", "--reuid", "20001", "--regid", "20001", "--clear-groups"));
+        words.addAll(computation);
+        words.addAll(List.of(
+                "--out",
+                directory.resolve("out").toString(),
+                "--progress",
+                directory.resolve("progress").toString(),
+                "--pace",
+                String.valueOf(PACE_MS)));
+        original = new ProcessBuilder(words)
+                .redirectErrorStream(true)
+                .redirectOutput(directory.resolve("job.log").toFile())
+                .start();
+        Loopback.until("the job computes", LONG, () -> passes() >= 2);
+        return computation;
+    }
+
+    private int passes() throws IOException {
+        Path progress = directory.resolve("progress");
+        return Files.exists(progress) ? Files.readAllLines(progress).size() : 0;
+    }
+}

@@ -1,0 +1,58 @@
+package io.ppmr.system.guest;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.DirectExporter;
+import io.ppmr.transport.DirectListener;
+import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.rdma.RdmaTransport;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+
+/**
+ * Two ends in this process, each on its own device of the guest: the source at 10.77.0.1, the target at 10.77.0.2.
+ *
+ * @param exporter the source's end
+ * @param peer the target's, proved
+ */
+record RdmaPair(DirectExporter exporter, DirectPeer peer) {
+    static final Duration DEADLINE = Duration.ofSeconds(60);
+    private static final int SOURCE = 1;
+    private static final int TARGET = 2;
+
+    static InetAddress source() throws Exception {
+        return address(SOURCE);
+    }
+
+    static InetAddress target() throws Exception {
+        return address(TARGET);
+    }
+
+    static InetAddress address(int last) throws Exception {
+        return InetAddress.getByAddress(new byte[] {10, 77, 0, (byte) last});
+    }
+
+    static RdmaPair join(
+            RdmaTransport transport, BufferPool source, BufferPool target, Consumer<String> onExporterFailure)
+            throws Exception {
+        try (DirectListener listener = transport.listen(target, target())) {
+            InetSocketAddress at = new InetSocketAddress(target(), listener.port());
+            CompletableFuture<DirectExporter> connecting = new CompletableFuture<>();
+            Thread connector = new Thread(() -> {
+                try {
+                    connecting.complete(transport.connect(source, at, DEADLINE, onExporterFailure));
+                } catch (Exception e) {
+                    connecting.completeExceptionally(e);
+                }
+            });
+            connector.start();
+            DirectPeer peer = listener.accept(source(), DEADLINE, connecting::isCompletedExceptionally);
+            DirectExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+            peer.require(exporter.proof(), DEADLINE);
+            return new RdmaPair(exporter, peer);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+package io.ppmr.system.guest;
+
+import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
+
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
+import org.junit.platform.engine.TestExecutionResult;
+import org.junit.platform.launcher.LauncherDiscoveryRequest;
+import org.junit.platform.launcher.TestExecutionListener;
+import org.junit.platform.launcher.TestIdentifier;
+import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
+import org.junit.platform.launcher.core.LauncherFactory;
+
+/**
+ * Runs test classes inside the guest and prints one line for each test, which {@link RdmaGuestIT} outside reads.
+ * Arguments: names of classes.
+ */
+public final class RunInGuest {
+    /** What a line about a test starts with; a tab follows, then the outcome, the test and the reason. */
+    static final String MARK = "@@ppmr-test";
+
+    private static final String ONE_TEST = "90 s";
+
+    private RunInGuest() {}
+
+    public static void main(String[] classes) {
+        LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
+                .selectors(Arrays.stream(classes)
+                        .map(name -> selectClass(RunInGuest.class.getPackageName() + '.' + name))
+                        .toList())
+                .configurationParameter("junit.jupiter.execution.timeout.default", ONE_TEST)
+                .configurationParameter("junit.jupiter.execution.timeout.thread.mode.default", "SEPARATE_THREAD")
+                .configurationParameter("jqwik.database", "/tmp/jqwik-database")
+                .build();
+        Teller teller = new Teller();
+        LauncherFactory.create().execute(request, teller);
+        System.exit(teller.failed ? 1 : 0);
+    }
+
+    private static final class Teller implements TestExecutionListener {
+        private boolean failed;
+        private long startNs;
+
+        @Override
+        public void executionStarted(TestIdentifier test) {
+            startNs = System.nanoTime();
+        }
+
+        @Override
+        public void executionSkipped(TestIdentifier test, String reason) {
+            tell("SKIPPED", test, reason);
+        }
+
+        @Override
+        public void executionFinished(TestIdentifier test, TestExecutionResult result) {
+            boolean bad = result.getStatus() != TestExecutionResult.Status.SUCCESSFUL;
+            failed |= bad;
+            if (test.isTest() || bad) {
+                String reason = result.getThrowable().map(String::valueOf).orElse("");
+                if (bad) {
+                    result.getThrowable().ifPresent(Throwable::printStackTrace);
+                }
+                tell(bad ? "FAILED" : "PASSED", test, reason);
+            }
+        }
+
+        private void tell(String outcome, TestIdentifier test, String reason) {
+            String name = test.getParentIdObject()
+                            .map(parent -> parent.getLastSegment().getValue().replaceAll(".*\\.|\\(.*", ""))
+                            .orElse("")
+                    + '.'
+                    + test.getDisplayName();
+            System.out.println(String.join(
+                    "\t",
+                    MARK,
+                    outcome,
+                    name,
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs) + " ms",
+                    reason.replaceAll("\\s+", " ")));
+            System.out.flush();
+        }
+    }
+}

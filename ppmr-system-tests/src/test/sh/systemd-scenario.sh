@@ -1,0 +1,170 @@
+#!/bin/bash
+# Both services under a real systemd, in a guest that it has booted (./ppmr guest --systemd): installed, started, a job
+# moved, a service hung, killed, stopped, upgraded and uninstalled, and the job goes on. Prints a line for each thing
+# that it has seen; ends with 0 if it has seen all of them. Run by SystemdIT.
+#
+#   systemd-scenario.sh JAVA HOME     the JDK's java, and the built tree
+set -u
+java=$1
+home=$2
+prefix=/opt/ppmr
+work=/var/tmp/ppmr-scenario
+native_test=$home/ppmr-checkpoint/target/native-test
+
+seen() { echo "seen: $* ($(cut -d' ' -f1 /proc/uptime) s)"; }
+fail() {
+    echo "FAILED: $*"
+    systemctl --no-pager --lines=0 status ppmr-source ppmr-target 2>&1 | head -40
+    journalctl --no-pager -o cat -n 120 -u ppmr-source -u ppmr-target
+    exit 1
+}
+# await SECONDS WHAT COMMAND...: until the command succeeds.
+await() {
+    local deadline=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@"; do
+        [ "$SECONDS" -lt "$deadline" ] || fail "$what: not within its time"
+        sleep 0.2
+    done
+}
+property() { systemctl show --value -p "$2" "$1"; }
+main_pid() { property "$1" MainPID; }
+# The process that has made the job's last pass, and how many passes there are.
+job_pid() { tail -n 1 "$work/progress" | cut -d' ' -f4; }
+job_passes() { wc -l <"$work/progress"; }
+job_runs() { [ "$(job_passes)" -gt "$passes" ]; }
+require_job() {
+    passes=$(job_passes)
+    await 60 "the job goes on after: $1" job_runs
+    seen "the job goes on after: $1"
+}
+under_way() { property ppmr-source StatusText | grep -q 'being migrated' || moved; }
+# From the sources, as ./ppmr install does once it has built them.
+install_tree() {
+    env PPMR_HOME="$home" "$java" -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+        -cp "$home/ppmr-cli/target/classes:$home/ppmr-cli/target/lib/*" io.ppmr.cli.Main install --prefix "$prefix"
+}
+
+mkdir -p "$work"
+chmod 777 "$work"
+
+install_tree || fail "ppmr install"
+[ -d /run/ppmr ] || fail "tmpfiles has not made /run/ppmr"
+getent group ppmr >/dev/null || fail "sysusers has not made the group ppmr"
+seen "installed"
+systemd-analyze verify /etc/systemd/system/ppmr-source.service /etc/systemd/system/ppmr-target.service >"$work/verify" 2>&1 ||
+    fail "systemd-analyze verify: $(cat "$work/verify")"
+[ ! -s "$work/verify" ] || fail "systemd-analyze verify: $(cat "$work/verify")"
+seen "systemd-analyze verify is content"
+
+(umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >/etc/ppmr/key)
+tools="[checkpointers.blcr]
+type = \"blcr\"
+checkpoint_program = \"$native_test/cr_checkpoint\"
+restart_program = \"$native_test/cr_restart\"
+kernel_module = false"
+cat >/etc/ppmr/target.toml <<TOML
+listen = "127.0.0.1:7411"
+mount = "/run/ppmr/target"
+key_file = "/etc/ppmr/key"
+$tools
+TOML
+cat >/etc/ppmr/source.toml <<TOML
+mount = "/run/ppmr/source"
+key_file = "/etc/ppmr/key"
+trigger_job = "solver"
+[target]
+address = "127.0.0.1:7411"
+connect_deadline = "30s"
+$tools
+[jobs.solver]
+user = 20001
+group = 20001
+checkpointer = "blcr"
+ranks = [{rank = 0, pid_file = "$work/pid"}]
+TOML
+
+# Under emulation the JVM's second compiler would take more time than it saves.
+printf 'JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1\nPPMR_JAVA_HOME=%s\n' "${java%/bin/java}" >/etc/ppmr/environment
+export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+
+# The watchdog of a test is in a hurry.
+mkdir -p /etc/systemd/system/ppmr-target.service.d
+printf '[Service]\nWatchdogSec=30s\n' >/etc/systemd/system/ppmr-target.service.d/test.conf
+systemctl daemon-reload
+
+setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \
+    --seed 7 --out "$work/out" --progress "$work/progress" --pace 200 </dev/null >"$work/job.log" 2>&1 &
+echo $! >"$work/pid"
+await 30 "the job computes" test -s "$work/progress"
+first=$(job_pid)
+echo "$first" >"$work/pid"
+
+systemctl start --no-block ppmr-source
+systemctl start ppmr-target || fail "ppmr-target does not start"
+grep -q " /run/ppmr/target fuse" /proc/mounts || fail "ready, and no mount"
+seen "ppmr-target is ready: $(property ppmr-target StatusText)"
+systemctl start ppmr-source || fail "ppmr-source does not start"
+seen "ppmr-source is ready: $(property ppmr-source StatusText)"
+
+# Cold and emulated, two services may take longer for their first handshake than the 5 s that it may last; then the job
+# goes on where it is, and is asked for again.
+moved() { [ "$(job_pid)" != "$first" ] && [ ! -e "/proc/$first" ]; }
+moved_or_not() { moved || property ppmr-source StatusText | grep -q 'rolled_back$'; }
+for try in 1 2 3 4; do
+    systemctl kill --kill-whom=main -s USR2 ppmr-source || fail "systemctl kill"
+    await 30 "the migration begins" under_way
+    await 120 "the job has moved" moved_or_not
+    if moved; then break; fi
+    echo "try $try: $(property ppmr-source StatusText)"
+done
+await 60 "the job has moved" moved
+copy=$(job_pid)
+unit=$(sed -n 's|^0::/system.slice/||p' "/proc/$copy/cgroup")
+case $unit in
+ppmr-blcr-restart-0-*.service) seen "the job has moved, from PID $first to $copy, in a service of its own: ${unit%-*}" ;;
+*) fail "the copy's group is $unit" ;;
+esac
+[ "$(tr '\0' '\n' <"/proc/$copy/environ" | grep -c '^NOTIFY_SOCKET')" -eq 0 ] || fail "the copy may speak for the service"
+committed() { property ppmr-source StatusText | grep -q 'idle; last: job solver committed'; }
+await 20 "the source says how it went" committed
+seen "status of the source: $(property ppmr-source StatusText)"
+[ "$(property ppmr-source NRestarts)$(property ppmr-target NRestarts)" = 00 ] || fail "a service was started anew"
+require_job "the move"
+
+hung=$(main_pid ppmr-target)
+kill -STOP "$hung"
+again() { [ "$(property ppmr-target NRestarts)" -ge 1 ] && systemctl is-active --quiet ppmr-target; }
+await 150 "the watchdog ends a target that hangs, and it starts again" again
+journalctl --no-pager -o cat -u ppmr-target | grep -q 'Watchdog timeout' || fail "it was not the watchdog"
+stat /run/ppmr/target >/dev/null || fail "the mount of the new one does not answer"
+seen "the watchdog has ended a target that hung, and it is ready again"
+require_job "the watchdog"
+
+killed=$(main_pid ppmr-source)
+systemctl kill --kill-whom=all -s KILL ppmr-source
+anew() { [ "$(main_pid ppmr-source)" != "$killed" ] && systemctl is-active --quiet ppmr-source; }
+await 150 "a killed source starts again" anew
+stat /run/ppmr/source >/dev/null || fail "the mount of the new one does not answer"
+[ "$(grep -c ' /run/ppmr/source fuse' /proc/mounts)" -eq 1 ] || fail "the old mount is there still"
+seen "a killed source has started again, and has cleared its mount"
+require_job "kill -9"
+
+systemctl stop ppmr-source ppmr-target || fail "systemctl stop"
+if grep -q '/run/ppmr/' /proc/mounts; then fail "a mount is left: $(grep /run/ppmr/ /proc/mounts)"; fi
+[ "$(property ppmr-source Result)$(property ppmr-target Result)" = successsuccess ] || fail "they have not ended well"
+seen "stopped, and no mount is left"
+require_job "stop"
+
+install_tree || fail "ppmr install, once more"
+grep -q 'name = "none"\|solver' /etc/ppmr/source.toml || fail "the configuration was overwritten"
+require_job "upgrade"
+rm -r /etc/systemd/system/ppmr-target.service.d
+"$prefix/ppmr" uninstall || fail "ppmr uninstall"
+[ ! -e "$prefix" ] || fail "$prefix is left: $(find "$prefix" | head)"
+[ ! -e /etc/systemd/system/ppmr-source.service ] || fail "a unit is left"
+[ -e /etc/ppmr/source.toml ] || fail "the operator's configuration is gone"
+seen "uninstalled"
+require_job "uninstall"
+[ "$(job_pid)" = "$copy" ] || fail "the job is another process by now"
+echo "all seen"

@@ -1,0 +1,108 @@
+package io.ppmr.target;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldProcesses;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.transaction.NamedProcess;
+import io.ppmr.transaction.PlannedRank;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The restored ranks of a migration on this node, held until it is decided. Owned by the migration's thread. */
+final class CopiedRanks {
+    private static final Logger LOG = LoggerFactory.getLogger(CopiedRanks.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    private final String migrationId;
+    private final List<HeldRank> ranks = new ArrayList<>();
+
+    CopiedRanks(String migrationId) {
+        this.migrationId = migrationId;
+    }
+
+    /** Those that an earlier run of the service has voted for. */
+    static CopiedRanks recorded(String migrationId, List<PlannedRank> recorded, NativePrograms programs)
+            throws CheckpointException {
+        CopiedRanks copies = new CopiedRanks(migrationId);
+        for (PlannedRank rank : recorded) {
+            List<ProcessIdentity> processes = rank.processes().stream()
+                    .map(name ->
+                            new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
+                    .toList();
+            copies.add(HeldProcesses.recorded(rank.rank(), processes, programs));
+        }
+        return copies;
+    }
+
+    void add(HeldRank rank) {
+        ranks.add(rank);
+    }
+
+    int count() {
+        return ranks.size();
+    }
+
+    /** The ranks with all their processes, for the journal. */
+    List<PlannedRank> planned(String participant) {
+        return ranks.stream()
+                .map(rank -> new PlannedRank(
+                        rank.rank(),
+                        participant,
+                        rank.processes().stream()
+                                .map(process -> new NamedProcess(
+                                        process.bootId(),
+                                        process.pidNamespace(),
+                                        process.pid(),
+                                        process.startTimeTicks()))
+                                .toList()))
+                .toList();
+    }
+
+    /** Which is not proved to be alive and held just now; empty if all are. */
+    String whyNotHeld() {
+        for (HeldRank rank : ranks) {
+            try {
+                rank.requireHeld();
+            } catch (CheckpointException e) {
+                return String.valueOf(e.getMessage());
+            }
+        }
+        return "";
+    }
+
+    /** Sets them going; what cannot be is logged. */
+    void release() {
+        for (HeldRank rank : ranks) {
+            try {
+                rank.release();
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.error("migration {}: rank {} could not be set going: {}", migrationId, rank.rank(), e.getMessage());
+            }
+        }
+    }
+
+    /** Ends them; whether none is left. */
+    boolean end() {
+        boolean interrupted = false;
+        boolean all = true;
+        for (HeldRank rank : ranks) {
+            try {
+                rank.end(END_DEADLINE);
+            } catch (CheckpointException | RuntimeException e) {
+                all = false;
+                LOG.error("migration {}: rank {} could not be ended: {}", migrationId, rank.rank(), e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return all;
+    }
+}

@@ -1,0 +1,191 @@
+package io.ppmr.target;
+
+import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.ControlMessage.Begin;
+import io.ppmr.protocol.TransferReport;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.session.Transfer;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The restarts of one attempt, reading out of the images while they arrive (paper 1, section IV). It decides nothing.
+ * Owned by the migration's thread.
+ */
+final class Restoration {
+    private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final String STARTED = "started";
+
+    private final Begin begin;
+    private final Checkpointer checkpointer;
+    private final Transfer transfer;
+    private final TargetSettings settings;
+    private final CopiedRanks copies;
+    private final Path imageRoot;
+    private final Path workRoot;
+    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+
+    /** @param directory the attempt's own, in the mount and in the work directory */
+    Restoration(
+            Begin begin,
+            Checkpointer checkpointer,
+            Transfer transfer,
+            TargetSettings settings,
+            String directory,
+            CopiedRanks copies) {
+        this.begin = begin;
+        this.checkpointer = checkpointer;
+        this.transfer = transfer;
+        this.settings = settings;
+        this.copies = copies;
+        this.imageRoot = settings.mountPoint().resolve(directory);
+        this.workRoot = settings.workDirectory().resolve(directory);
+    }
+
+    /** Starts a restart for every rank; each waits for its image. */
+    void start() throws IOException, CheckpointException {
+        JobUser user = new JobUser(begin.uid(), begin.gid());
+        for (int rank : begin.ranks()) {
+            Path work = WorkDirectories.create(workRoot, rank, user);
+            Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
+            RankCommand restart =
+                    checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline()));
+            restarts.put(rank, restart);
+            note(restart.started());
+        }
+    }
+
+    /** Leaves word of what was started, for a service that finds this one dead. */
+    private void note(List<ProcessIdentity> started) throws IOException {
+        List<String> lines = started.stream()
+                .map(process -> process.bootId() + " " + process.pidNamespace() + " " + process.pid() + " "
+                        + process.startTimeTicks())
+                .toList();
+        Files.write(workRoot.resolve(STARTED), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+    }
+
+    /**
+     * Takes notice of restarts that have ended.
+     *
+     * @param says told what the source is to hear
+     * @return whether every rank is restored and every byte accounted for
+     */
+    boolean work(Consumer<ControlMessage> says) throws CheckpointException, InterruptedException {
+        for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
+            HeldRank rank = restart.getValue().await(Duration.ofMillis(1));
+            if (rank != null) {
+                restarts.remove(restart.getKey());
+                copies.add(rank);
+                says.accept(new ControlMessage.Restored(
+                        rank.rank(),
+                        rank.processes().stream().map(ProcessIdentity::pid).toList()));
+            }
+        }
+        return restarts.isEmpty() && transfer.complete();
+    }
+
+    /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
+    void voted() {
+        try {
+            Files.deleteIfExists(workRoot.resolve(STARTED));
+        } catch (IOException e) {
+            LOG.warn("{} stays behind: {}", workRoot.resolve(STARTED), e.getMessage());
+        }
+    }
+
+    TransferReport report() {
+        return transfer.report(ResidentMemory.peakBytes());
+    }
+
+    Transfer transfer() {
+        return transfer;
+    }
+
+    /** Ends what is under way; what was restored meanwhile is with the copies. */
+    void giveUp(String reason) {
+        transfer.fail(reason);
+        restarts.values().forEach(RankCommand::cancel);
+        boolean interrupted = Thread.interrupted();
+        for (RankCommand restart : restarts.values()) {
+            try {
+                HeldRank late = restart.await(END_DEADLINE);
+                if (late != null) {
+                    copies.add(late);
+                }
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.info("a restart ended: {}", e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        restarts.clear();
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Frees the transfer and the work directory. */
+    void close() {
+        transfer.close();
+        removeWork(workRoot);
+    }
+
+    static void removeWork(Path directory) {
+        try {
+            WorkDirectories.remove(directory);
+        } catch (IOException e) {
+            LOG.warn("work directory {} stays behind: {}", directory, e.getMessage());
+        }
+    }
+
+    /**
+     * Ends what a service that has died was restoring, and removes its work directories.
+     *
+     * @param open the migrations that the journal knows as open: their ranks are the transaction's
+     */
+    static void endAbandoned(Path workDirectory, List<String> open, NativePrograms programs)
+            throws IOException, CheckpointException {
+        List<Path> directories;
+        try (Stream<Path> found = Files.list(workDirectory)) {
+            directories = found.filter(directory -> Files.exists(directory.resolve(STARTED)))
+                    .toList();
+        }
+        for (Path directory : directories) {
+            String name = directory.getFileName().toString();
+            if (open.stream().noneMatch(id -> name.startsWith(id + "."))) {
+                List<ProcessIdentity> started = new ArrayList<>();
+                for (String line : Files.readAllLines(directory.resolve(STARTED))) {
+                    String[] words = line.split(" ", -1);
+                    started.add(new ProcessIdentity(
+                            words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+                }
+                LOG.warn("{} was being restored when the service before ended: it is ended", name);
+                new AbandonedCommand(started, programs).endAll();
+                removeWork(directory);
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+package io.ppmr.transaction;
+
+import io.ppmr.transaction.CoordinatorState.Member;
+import io.ppmr.transaction.CoordinatorState.Phase;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Runs {@link CoordinatorRules} for one migration: holds the state, carries effects out through {@link
+ * CoordinatorPorts}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
+ * reached for long enough. docs/transaction.md.
+ *
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
+ * System.nanoTime}.
+ */
+public final class Coordinator extends TransactionDriver<CoordinatorState> {
+    private final CoordinatorPorts ports;
+    /** Since when a participant has not been reached; absent while it is. */
+    private final Map<String, Long> downSinceNs = new HashMap<>();
+
+    private final Map<String, Long> nextFenceNs = new HashMap<>();
+    private final Set<String> fencing = new HashSet<>();
+    private long pauseEndNs = NEVER;
+    private boolean calledOff;
+
+    public Coordinator(String migrationId, TransactionTimes times, TransactionJournal journal, CoordinatorPorts ports) {
+        super(migrationId, times, journal, CoordinatorState.fresh(migrationId));
+        this.ports = ports;
+    }
+
+    /** Begins the migration: its first attempt is in the journal before anything is said or started. */
+    public void start(List<String> participants, List<PlannedRank> originals, long now) {
+        on(new CoordinatorEvent.Start(participants, originals), now);
+    }
+
+    /**
+     * Goes on after a restart of the service.
+     *
+     * @param records those of this migration, oldest first
+     */
+    public void recover(List<TransactionRecord> records, long now) {
+        nowNs = now;
+        CoordinatorRules.replay(migrationId, records).participants().forEach(name -> downSinceNs.put(name, now));
+        take(() -> CoordinatorRules.recover(migrationId, records, ports.originals()), false);
+    }
+
+    /** An event; messages by {@link #heard}, failures by {@link #fail}. */
+    public void on(CoordinatorEvent event, long now) {
+        nowNs = now;
+        take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.Heard);
+    }
+
+    /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
+    public void heard(String participant, TransactionMessage message, long now) {
+        if (fencing.contains(participant)) {
+            // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
+            return;
+        }
+        on(new CoordinatorEvent.Heard(participant, message), now);
+    }
+
+    /**
+     * Something has failed.
+     *
+     * @param participant whose failure it is, or empty
+     */
+    public void fail(String reason, String participant, long now) {
+        nowNs = now;
+        take(() -> judge(reason, participant, false), false);
+    }
+
+    /** Calls the migration off, if it is not decided. */
+    public void callOff(String reason, long now) {
+        calledOff = true;
+        fail(reason, "", now);
+        on(new CoordinatorEvent.NoMoreAttempts(reason), now);
+    }
+
+    /** The originals are being held from now on: the pause budget runs. */
+    public void suspended(long now) {
+        pauseEndNs = times.pauseBudgetNs() == 0 ? NEVER : now + times.pauseBudgetNs();
+    }
+
+    /** A link to the participant is up, both sides have spoken on it. */
+    public void linkUp(String participant, long now) {
+        nowNs = now;
+        downSinceNs.remove(participant);
+        nextFenceNs.remove(participant);
+        CoordinatorRules.unanswered(state).stream()
+                .filter(send -> isSettled() && send.participant().equals(participant))
+                .forEach(send -> ports.send(participant, send.message()));
+    }
+
+    /** The link to the participant is lost, and nothing more is said on it. */
+    public void linkDown(String participant, long now) {
+        nowNs = now;
+        downSinceNs.putIfAbsent(participant, now);
+    }
+
+    /** The fence command for the participant has ended. */
+    public void fenceEnded(String participant, boolean off, long now) {
+        nowNs = now;
+        fencing.remove(participant);
+        nextFenceNs.put(participant, now + times.sayNs());
+        if (off) {
+            on(new CoordinatorEvent.Off(participant), now);
+        } else {
+            say("the fence command does not prove " + participant + " off; " + held());
+        }
+    }
+
+    /** What {@link #resolve} would do, in words. */
+    public String explain(Outcome outcome, Set<String> off) {
+        return Explanations.ofCoordinator(state, outcome, off);
+    }
+
+    /**
+     * An operator decides.
+     *
+     * @param off participants that the operator, or their fence, says are off
+     */
+    public void resolve(Outcome outcome, Set<String> off, long now) {
+        on(new CoordinatorEvent.Resolve(outcome), now);
+        if (outcome == Outcome.ROLLED_BACK) {
+            callOff("an operator has decided so", now);
+        }
+        off.forEach(name -> on(new CoordinatorEvent.Off(name), now));
+    }
+
+    @Override
+    boolean perform(Effect effect) {
+        if (effect instanceof Effect.Send send) {
+            ports.send(send.participant(), send.message());
+        } else if (effect instanceof Effect.StartAttempt start) {
+            ports.startAttempt(start.attempt(), start.participants());
+        } else if (effect instanceof Effect.StopAttempt stop) {
+            ports.stopAttempt(stop.attempt(), stop.reason());
+        } else if (effect instanceof Effect.Seal seal) {
+            ports.seal(seal.participant());
+        } else if (effect instanceof Effect.Judge judge) {
+            takeFirst(() -> judge(judge.reason(), judge.participant(), judge.copiesGone()));
+        } else if (effect instanceof Effect.ProveOriginals) {
+            takeFirst(() -> CoordinatorRules.apply(state, new CoordinatorEvent.Proved(ports.originals())));
+        } else if (effect instanceof Effect.EndOriginals) {
+            return ports.endOriginals();
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            return ports.continueOriginals();
+        } else if (effect instanceof Effect.Resume) {
+            ports.resume();
+        } else if (effect instanceof Effect.Reconnect) {
+            ports.reconnect();
+        } else if (effect instanceof Effect.FenceParticipant fence) {
+            startFence(fence.participant());
+        } else if (effect instanceof Effect.Say text) {
+            say(text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            pauseEndNs = NEVER;
+            ports.finished(finished.outcome(), finished.reason());
+        } else {
+            throw new IllegalStateException("not a coordinator's: " + effect);
+        }
+        return true;
+    }
+
+    private Transition<CoordinatorState> judge(String reason, String participant, boolean copiesGone) {
+        boolean again = !calledOff && nowNs < pauseEndNs && !participant.isEmpty();
+        List<String> next = again ? ports.nextAttempt(reason, participant) : List.of();
+        return CoordinatorRules.apply(state, new CoordinatorEvent.Failed(reason, copiesGone, ports.originals(), next));
+    }
+
+    private void startFence(String participant) {
+        if (ports.fence(participant)) {
+            fencing.add(participant);
+            nextFenceNs.put(participant, NEVER);
+        } else {
+            nextFenceNs.put(participant, NEVER);
+            say("there is no fence command to prove " + participant + " off; " + held());
+        }
+    }
+
+    @Override
+    boolean sayAgain() {
+        List<Effect.Send> sends = CoordinatorRules.unanswered(state);
+        sends.forEach(send -> ports.send(send.participant(), send.message()));
+        return !state.isOver();
+    }
+
+    @Override
+    void timers() {
+        if (nowNs >= pauseEndNs) {
+            pauseEndNs = NEVER;
+            callOff("the pause budget is used up", nowNs);
+        }
+        for (Member member : state.members()) {
+            if (nowNs >= fenceDueNs(member)) {
+                nextFenceNs.put(member.name(), NEVER);
+                on(new CoordinatorEvent.FenceDue(member.name()), nowNs);
+            }
+        }
+    }
+
+    /** When the member may be fenced, as far as can be said now. */
+    private long fenceDueNs(Member member) {
+        boolean wanted = state.phase() == Phase.ROLLING_BACK
+                && member.sealed()
+                && !member.answered()
+                && !fencing.contains(member.name());
+        if (!wanted) {
+            return NEVER;
+        }
+        // The first one may be about to fence this node because it counts on the others' promises.
+        Member first = state.members().get(0);
+        boolean firstMayShoot = first.sealed() && !first.answered() && downSinceNs.containsKey(first.name());
+        long dueNs = firstMayShoot ? Math.max(harmlessNs(first), harmlessNs(member)) : harmlessNs(member);
+        return Math.max(dueNs, nextFenceNs.getOrDefault(member.name(), 0L));
+    }
+
+    /** From when on a member that is not reached cannot be fencing this node any more. */
+    private long harmlessNs(Member member) {
+        Long sinceNs = downSinceNs.get(member.name());
+        if (sinceNs == null || member.fenceWindowNs() < 0) {
+            return NEVER;
+        }
+        long windowNs =
+                state.members().stream().mapToLong(Member::fenceWindowNs).max().orElse(0);
+        long waitNs = windowNs + member.silenceLimitNs() + times.silenceLimitNs();
+        return sinceNs + waitNs + waitNs / 4;
+    }
+
+    @Override
+    long ownDeadlineNs() {
+        long nextNs = pauseEndNs;
+        for (Member member : state.members()) {
+            nextNs = Math.min(nextNs, fenceDueNs(member));
+        }
+        return nextNs;
+    }
+
+    @Override
+    void written(TransactionRecord record) {
+        if (record instanceof TransactionRecord.CommitDecided || record instanceof TransactionRecord.Broken) {
+            pauseEndNs = NEVER;
+        }
+    }
+
+    @Override
+    void say(String text) {
+        ports.say(text);
+    }
+
+    @Override
+    String held() {
+        return Explanations.heldAtCoordinator(state, downSinceNs.keySet());
+    }
+}

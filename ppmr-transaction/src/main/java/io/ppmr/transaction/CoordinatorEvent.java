@@ -1,0 +1,53 @@
+package io.ppmr.transaction;
+
+import java.util.List;
+
+/** What can happen to a coordinator. */
+public sealed interface CoordinatorEvent {
+    /** A migration begins. */
+    record Start(List<String> participants, List<PlannedRank> originals) implements CoordinatorEvent {
+        public Start {
+            participants = List.copyOf(participants);
+            originals = List.copyOf(originals);
+        }
+    }
+
+    /** The image for a participant is complete but for its last word; its originals are held. */
+    record ImageComplete(String participant, List<PlannedRank> held) implements CoordinatorEvent {
+        public ImageComplete {
+            held = List.copyOf(held);
+        }
+    }
+
+    /** A message. */
+    record Heard(String participant, TransactionMessage message) implements CoordinatorEvent {}
+
+    /**
+     * The attempt has failed: a checkpoint, a restart, a link, the pause budget, a hook, or it was called off.
+     *
+     * @param copiesGone a participant has no copies any more
+     * @param originals proved just now
+     * @param next who takes part in another attempt, empty for none
+     */
+    record Failed(String reason, boolean copiesGone, Originals originals, List<String> next)
+            implements CoordinatorEvent {
+        public Failed {
+            next = List.copyOf(next);
+        }
+    }
+
+    /** The originals were proved. */
+    record Proved(Originals originals) implements CoordinatorEvent {}
+
+    /** There will be no other attempt: called off, or the pause budget is used up. */
+    record NoMoreAttempts(String reason) implements CoordinatorEvent {}
+
+    /** The participant has not been reached for so long that it may be fenced. */
+    record FenceDue(String participant) implements CoordinatorEvent {}
+
+    /** The participant's node is off: its fence says so, or an operator does. */
+    record Off(String participant) implements CoordinatorEvent {}
+
+    /** An operator decides. */
+    record Resolve(Outcome outcome) implements CoordinatorEvent {}
+}

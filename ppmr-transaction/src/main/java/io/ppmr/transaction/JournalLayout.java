@@ -1,0 +1,115 @@
+package io.ppmr.transaction;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.zip.CRC32C;
+
+/**
+ * How a journal lies in its file. Numbers are big-endian; records are aligned to 8 bytes.
+ *
+ * <pre>
+ * file    0  "PPMRJRN1"    8  records ... zeros
+ * record  0  length of what follows the CRC, without padding; written last, 0 where no record is
+ *         4  CRC32C of that
+ *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
+ * </pre>
+ */
+final class JournalLayout {
+    static final int HEADER_BYTES = 8;
+    private static final int FRAME_BYTES = 8;
+    private static final int PREFIX_BYTES = 10;
+
+    private JournalLayout() {}
+
+    /**
+     * What a file holds.
+     *
+     * @param entries the whole records, in order
+     * @param endOffset where the next one goes
+     */
+    record Contents(List<TransactionJournal.Entry> entries, long endOffset) {
+        Contents {
+            entries = List.copyOf(entries);
+        }
+    }
+
+    static byte[] magic() {
+        return "PPMRJRN1".getBytes(StandardCharsets.US_ASCII);
+    }
+
+    static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
+        byte[] body = RecordCodec.encode(entry.record());
+        int lengthBytes = PREFIX_BYTES + body.length;
+        ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + (lengthBytes + 7) / 8 * 8);
+        frame.putInt(lengthBytes).putInt(0);
+        frame.put((byte) RecordCodec.typeOf(entry.record()));
+        frame.put((byte) (synced ? 1 : 0));
+        frame.putLong(entry.atEpochMs()).put(body);
+        frame.putInt(4, crc(frame.array(), FRAME_BYTES, lengthBytes));
+        return frame.array();
+    }
+
+    /** Reads a file; one that is being written too: what is half written is not there yet. */
+    static Contents read(Path path) throws IOException {
+        byte[] bytes = Files.readAllBytes(path);
+        if (bytes.length < HEADER_BYTES || !Arrays.equals(magic(), Arrays.copyOf(bytes, HEADER_BYTES))) {
+            throw new IOException(path + " is no journal of ppmr, or of another version; move it away to start anew");
+        }
+        ByteBuffer file = ByteBuffer.wrap(bytes);
+        List<TransactionJournal.Entry> entries = new ArrayList<>();
+        int offset = HEADER_BYTES;
+        while (true) {
+            TransactionJournal.Entry entry = entryAt(file, offset);
+            if (entry == null) {
+                break;
+            }
+            entries.add(entry);
+            offset = next(file, offset);
+        }
+        requireNothingSyncedAfter(path, file, offset);
+        return new Contents(entries, offset);
+    }
+
+    /** A record that was synced has only whole ones before it: if there is one after the end, the file is damaged. */
+    private static void requireNothingSyncedAfter(Path path, ByteBuffer file, int endOffset) throws IOException {
+        for (int offset = endOffset; offset + FRAME_BYTES <= file.capacity(); offset += 8) {
+            if (file.getInt(offset) != 0 && entryAt(file, offset) != null && file.get(offset + 9) == 1) {
+                throw new IOException("the journal " + path + " is damaged at byte " + endOffset
+                        + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
+                        + " and at the processes by hand, then move it away to start anew");
+            }
+        }
+    }
+
+    private static int next(ByteBuffer file, int offset) {
+        return offset + FRAME_BYTES + (file.getInt(offset) + 7) / 8 * 8;
+    }
+
+    @SuppressWarnings("ByteBufferBackingArray")
+    private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
+        if (offset + FRAME_BYTES + PREFIX_BYTES > file.capacity()) {
+            return null;
+        }
+        int lengthBytes = file.getInt(offset);
+        boolean fits = lengthBytes >= PREFIX_BYTES && lengthBytes <= file.capacity() - offset - FRAME_BYTES;
+        if (!fits || crc(file.array(), offset + FRAME_BYTES, lengthBytes) != file.getInt(offset + 4)) {
+            return null;
+        }
+        int bodyOffset = offset + FRAME_BYTES + PREFIX_BYTES;
+        byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + lengthBytes);
+        TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
+        return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
+    }
+
+    private static int crc(byte[] bytes, int offset, int lengthBytes) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes, offset, lengthBytes);
+        return (int) crc.getValue();
+    }
+}

@@ -1,0 +1,11 @@
+package io.ppmr.transaction;
+
+/** What has just been proved about all originals of a migration together, thread by thread. */
+public enum Originals {
+    /** Every one is alive, and every one is held. */
+    HELD,
+    /** Every one is alive; some run. */
+    ALIVE,
+    /** At least one is gone, or cannot be proved to be alive. */
+    DEAD
+}

@@ -1,0 +1,313 @@
+package io.ppmr.transaction;
+
+import io.ppmr.transaction.ParticipantState.Phase;
+import java.util.List;
+
+/**
+ * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
+ * ParticipantPorts}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ *
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
+ * System.nanoTime}.
+ */
+public final class Participant extends TransactionDriver<ParticipantState> {
+    private final ParticipantPorts ports;
+    private String source = "";
+    private boolean linked;
+    private long heardNs;
+    /** Since when the source is lost, on the safe side; NEVER while it is not. */
+    private long lostNs = NEVER;
+
+    private boolean windowUsed;
+    /** The promise, or the fence command's time, is over; the source has to show that it lives. */
+    private boolean promiseOver;
+
+    private boolean fenceOver;
+    private long promiseEndNs = NEVER;
+    private long fenceEndNs = NEVER;
+
+    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, ParticipantPorts ports) {
+        super(migrationId, times, journal, ParticipantState.nothing(migrationId));
+        this.ports = ports;
+    }
+
+    /**
+     * Goes on after a restart of the service. The source counts as lost from when it was last heard for certain.
+     *
+     * @param records those of this migration, oldest first
+     */
+    public void recover(List<TransactionRecord> records, long now) {
+        nowNs = now;
+        lostNs = now - times.fenceWindowNs();
+        for (TransactionRecord record : records) {
+            if (record instanceof TransactionRecord.Prepared prepared) {
+                source = prepared.source();
+                lostNs = prepared.heardNs();
+            } else if (record instanceof TransactionRecord.SourceLost lost) {
+                lostNs = lost.atNs();
+            } else if (record instanceof TransactionRecord.Promised promised) {
+                promiseEndNs = promised.untilNs();
+            } else if (record instanceof TransactionRecord.Fencing fence) {
+                fenceEndNs = fence.untilNs();
+            }
+        }
+        // A clock of an earlier boot says nothing; the window then counts as past.
+        windowUsed = lostNs > now || fenceEndNs != NEVER;
+        // A boot that is over has ended its copies, its promises and its fence commands.
+        promiseEndNs = promiseEndNs == NEVER ? NEVER : Math.min(promiseEndNs, now + promiseNs(now + window()));
+        fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + window());
+        if (lostNs > now) {
+            lostNs = now;
+        }
+        take(() -> ParticipantRules.recover(migrationId, records), false);
+        long atNs = lostNs;
+        take(() -> ParticipantRules.apply(state, new ParticipantEvent.SourceLost(atNs)), false);
+    }
+
+    /** An event; messages by {@link #heard} and {@link #heardPeer}. */
+    public void on(ParticipantEvent event, long now) {
+        nowNs = now;
+        boolean message = event instanceof ParticipantEvent.Heard || event instanceof ParticipantEvent.HeardPeer;
+        take(() -> ParticipantRules.apply(state, event), message);
+    }
+
+    /**
+     * A message of the coordinator, on the link that is up. Not to be called for what comes late on a link that is down
+     * or was dropped.
+     */
+    public void heard(TransactionMessage message, long now) {
+        nowNs = now;
+        if (!linked && !isStale()) {
+            linkUp(now);
+        }
+        if (linked) {
+            heardNs = now;
+            on(new ParticipantEvent.Heard(message), now);
+        }
+    }
+
+    /** A sign of life on the link that is up. */
+    public void alive(long now) {
+        heardNs = now;
+    }
+
+    /** A message of another participant. */
+    public void heardPeer(String participant, TransactionMessage message, long now) {
+        if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
+            // Who promises counts as still held: the source may be shot on it.
+            String gone = ports.copiesHeld();
+            if (!gone.isEmpty()) {
+                say("no promise is given to " + participant + ", since the copies here are not held: " + gone);
+                return;
+            }
+        }
+        on(new ParticipantEvent.HeardPeer(participant, message, now), now);
+    }
+
+    /** All copies are restored and held, all bytes accounted for: the vote. */
+    public void copiesHeld(String sourceAddress, List<PlannedRank> copies, long now) {
+        source = sourceAddress;
+        on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, heardNs), now);
+    }
+
+    /** A new link to the source is up: both sides have just proved on it that they are alive. */
+    public void linkUp(long now) {
+        nowNs = now;
+        heardNs = now;
+        linked = true;
+        lostNs = NEVER;
+        windowUsed = false;
+        if (promiseOver) {
+            promiseOver = false;
+            on(new ParticipantEvent.PromiseOver(), now);
+        }
+        if (fenceOver) {
+            fenceOver = false;
+            on(new ParticipantEvent.FenceEnded(false), now);
+        }
+        on(new ParticipantEvent.SourceBack(), now);
+    }
+
+    /** Whether words of the source may be older than a fence that may have shot it. */
+    private boolean isStale() {
+        return promiseOver || fenceOver;
+    }
+
+    private void dropLink() {
+        ports.dropSourceLink();
+        linkDown(nowNs);
+    }
+
+    /** The link to the source is lost. */
+    public void linkDown(long now) {
+        nowNs = now;
+        if (linked) {
+            linked = false;
+            lostNs = now;
+            on(new ParticipantEvent.SourceLost(now), now);
+        }
+    }
+
+    /** The fence command has ended. {@code off}: it proves the source off. */
+    public void fenceEnded(boolean off, long now) {
+        nowNs = now;
+        fenceEndNs = NEVER;
+        if (off) {
+            fenceOver = false;
+            on(new ParticipantEvent.FenceEnded(true), now);
+            return;
+        }
+        // It may have shot all the same: the source is believed again on a new link only.
+        fenceOver = true;
+        dropLink();
+        String text = held();
+        say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
+    }
+
+    /** What {@link #resolve} would do, in words. */
+    public String explain(Outcome outcome, boolean sourceOff, boolean firstOff) {
+        return Explanations.ofParticipant(state, source, outcome, sourceOff, firstOff);
+    }
+
+    /** Whether {@link #resolve} would do anything. */
+    public boolean mayResolve(Outcome outcome, boolean sourceOff, boolean firstOff) {
+        return Explanations.mayResolve(state, outcome, sourceOff, firstOff);
+    }
+
+    /**
+     * An operator decides, with the fence's proof or an operator's word that the source is off.
+     *
+     * @param firstOff that the first participant is off too
+     */
+    public void resolve(Outcome outcome, boolean firstOff, long now) {
+        on(new ParticipantEvent.Resolve(outcome, firstOff), now);
+    }
+
+    @Override
+    boolean perform(Effect effect) {
+        if (effect instanceof Effect.Reply reply) {
+            ports.reply(reply.message());
+        } else if (effect instanceof Effect.Send send) {
+            ports.send(send.participant(), send.message());
+        } else if (effect instanceof Effect.StartRestore start) {
+            ports.startRestore(start.attempt());
+            ports.reply(new TransactionMessage.Accepted(
+                    migrationId, start.attempt(), times.fenceWindowNs(), times.silenceLimitNs()));
+        } else if (effect instanceof Effect.ProveCopies) {
+            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ports.copiesHeld())));
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            return ports.releaseCopies();
+        } else if (effect instanceof Effect.EndCopies) {
+            return ports.endCopies();
+        } else if (effect instanceof Effect.FenceSource) {
+            startFence();
+        } else if (effect instanceof Effect.Reconnect) {
+            ports.reconnect(state.participants());
+        } else if (effect instanceof Effect.Say text) {
+            say(text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            ports.finished(finished.outcome(), finished.reason());
+        } else {
+            throw new IllegalStateException("not a participant's: " + effect);
+        }
+        return true;
+    }
+
+    private void startFence() {
+        fenceEndNs = state.round();
+        String gone = ports.copiesHeld();
+        if (!gone.isEmpty()) {
+            say("the source is not fenced, since the copies here are not held any more: " + gone);
+        }
+        if (!gone.isEmpty() || !ports.fenceSource(source, fenceEndNs)) {
+            fenceEndNs = NEVER;
+            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
+        }
+    }
+
+    @Override
+    boolean sayAgain() {
+        for (Effect effect : ParticipantRules.unanswered(state)) {
+            perform(effect);
+        }
+        if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
+            // A peer that answered already is asked again: its promise must not be older than the window.
+            state.silent()
+                    .forEach(name ->
+                            ports.send(name, ParticipantRules.ask(state, state.round(), promiseNs(state.round()))));
+        }
+        return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
+    }
+
+    @Override
+    void timers() {
+        if (nowNs >= promiseEndNs) {
+            promiseEndNs = NEVER;
+            promiseOver = true;
+            dropLink();
+        }
+        if (nowNs >= windowOpenNs()) {
+            windowUsed = true;
+            long endNs = lostNs + times.fenceWindowNs();
+            on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), nowNs);
+        }
+        if (state.round() != 0 && !state.fencing() && nowNs >= state.round()) {
+            on(new ParticipantEvent.FenceWindowOver(), nowNs);
+        }
+        if (state.fencing() && !fenceOver && nowNs - times.silenceLimitNs() >= fenceEndNs) {
+            // The command has had its time, and this service may have been restarted since it was started.
+            fenceEnded(false, nowNs);
+        }
+    }
+
+    /** When this participant may fence the source: within its window only, once in each. */
+    private long windowOpenNs() {
+        boolean mayFence = state.phase() == Phase.PREPARED
+                && state.isFirst()
+                && state.sourceLost()
+                && !windowUsed
+                && lostNs != NEVER
+                && times.fenceWindowNs() != 0
+                && nowNs < lostNs + times.fenceWindowNs();
+        return mayFence ? lostNs + times.fenceDelayNs() : NEVER;
+    }
+
+    private long window() {
+        return times.fenceWindowNs();
+    }
+
+    /** The rest of the window and a quarter more, for clocks that do not run alike. */
+    private long promiseNs(long endNs) {
+        long leftNs = Math.max(0, endNs - nowNs) + times.silenceLimitNs();
+        return leftNs + leftNs / 4;
+    }
+
+    @Override
+    long ownDeadlineNs() {
+        long nextNs = Math.min(promiseEndNs, windowOpenNs());
+        if (state.round() != 0 && !state.fencing()) {
+            nextNs = Math.min(nextNs, state.round());
+        }
+        if (state.fencing() && !fenceOver && fenceEndNs != NEVER) {
+            nextNs = Math.min(nextNs, fenceEndNs + times.silenceLimitNs());
+        }
+        return nextNs;
+    }
+
+    @Override
+    void written(TransactionRecord record) {
+        if (record instanceof TransactionRecord.Promised promised) {
+            promiseEndNs = promiseEndNs == NEVER ? promised.untilNs() : Math.max(promiseEndNs, promised.untilNs());
+        }
+    }
+
+    @Override
+    void say(String text) {
+        ports.say(text);
+    }
+
+    @Override
+    String held() {
+        return Explanations.heldAtParticipant(state, source, times.fenceWindowNs() != 0);
+    }
+}

@@ -1,0 +1,175 @@
+package io.ppmr.transaction;
+
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Carries the effects of the rules out, one after the other. An effect that cannot be carried out yet (a process that
+ * does not end, a full disk) stays at the head and is tried again; events that come meanwhile wait behind it.
+ *
+ * @param <S> the state
+ */
+abstract class TransactionDriver<S> {
+    private static final Logger LOG = LoggerFactory.getLogger(TransactionDriver.class);
+    /** Messages beyond this are dropped while an effect hangs: they are said again. */
+    private static final int MOST_WAITING = 512;
+
+    /** Never, as a time. */
+    protected static final long NEVER = Long.MAX_VALUE;
+
+    protected final String migrationId;
+    protected final TransactionTimes times;
+    private final TransactionJournal journal;
+    private final Deque<Effect> pending = new ArrayDeque<>();
+    private final Deque<Supplier<Transition<S>>> waiting = new ArrayDeque<>();
+    protected S state;
+    protected long nowNs;
+    private long retryNs = NEVER;
+    private long resendNs = NEVER;
+    private long sayNs = NEVER;
+    private boolean running;
+
+    TransactionDriver(String migrationId, TransactionTimes times, TransactionJournal journal, S state) {
+        this.migrationId = migrationId;
+        this.times = times;
+        this.journal = journal;
+        this.state = state;
+    }
+
+    /** Whether it was carried out. */
+    abstract boolean perform(Effect effect);
+
+    /** Says again what waits for an answer; whether anything does. */
+    abstract boolean sayAgain();
+
+    /** What is held here and why, or null if nothing is. */
+    abstract String held();
+
+    abstract void say(String text);
+
+    /** The record is in the journal. */
+    abstract void written(TransactionRecord record);
+
+    /** Takes an event; it is made when its turn has come, so that what it proves is fresh. */
+    final void take(Supplier<Transition<S>> event, boolean droppable) {
+        if (droppable && waiting.size() >= MOST_WAITING) {
+            return;
+        }
+        waiting.add(event);
+        run();
+    }
+
+    /** Takes an event before all that wait; for what an effect brings to light. */
+    final void takeFirst(Supplier<Transition<S>> event) {
+        waiting.addFirst(event);
+    }
+
+    /** Carries out what can be carried out. */
+    final void run() {
+        if (running) {
+            return;
+        }
+        running = true;
+        try {
+            while (performPending() && !waiting.isEmpty()) {
+                Transition<S> transition = waiting.poll().get();
+                state = transition.state();
+                pending.addAll(transition.effects());
+            }
+            if (pending.isEmpty()) {
+                plan();
+            }
+        } finally {
+            running = false;
+        }
+    }
+
+    private boolean performPending() {
+        while (!pending.isEmpty()) {
+            Effect effect = pending.peek();
+            boolean done = effect instanceof Effect.Persist persist ? persisted(persist.record()) : perform(effect);
+            if (!done) {
+                retryNs = nowNs + times.retryNs();
+                return false;
+            }
+            pending.poll();
+        }
+        retryNs = NEVER;
+        return true;
+    }
+
+    private boolean persisted(TransactionRecord record) {
+        try {
+            if (record instanceof TransactionRecord.SourceLost) {
+                journal.append(record);
+            } else {
+                journal.appendSynced(record);
+            }
+            written(record);
+            return true;
+        } catch (IOException e) {
+            say("the journal cannot be written, so " + record.getClass().getSimpleName()
+                    + " waits; make room or mend the disk: " + e.getMessage());
+            LOG.debug("journal", e);
+            return false;
+        }
+    }
+
+    private void plan() {
+        if (resendNs == NEVER) {
+            resendNs = nowNs + times.resendNs();
+        }
+        String held = held();
+        if (held == null) {
+            sayNs = NEVER;
+        } else if (sayNs == NEVER) {
+            sayNs = nowNs;
+        }
+    }
+
+    /** Time passes: what is due is done. */
+    public final void tick(long now) {
+        nowNs = now;
+        if (now >= retryNs) {
+            run();
+        }
+        if (pending.isEmpty()) {
+            timers();
+            if (now >= resendNs) {
+                resendNs = sayAgain() ? now + times.resendNs() : NEVER;
+            }
+        }
+        if (now >= sayNs) {
+            String held = pending.isEmpty() ? held() : "waits to carry out " + pending.peek();
+            if (held != null) {
+                say(held);
+            }
+            sayNs = held == null ? NEVER : now + times.sayNs();
+        }
+    }
+
+    /** What has timers of its own. */
+    abstract void timers();
+
+    /** When one of those is due next. */
+    abstract long ownDeadlineNs();
+
+    /** When {@link #tick} has something to do, on the clock of {@code System.nanoTime}. */
+    public final long nextDeadlineNs() {
+        return Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
+    }
+
+    /** Where it stands. */
+    public final S state() {
+        return state;
+    }
+
+    /** Whether everything that was decided has been carried out. */
+    public final boolean isSettled() {
+        return pending.isEmpty() && waiting.isEmpty();
+    }
+}

@@ -1,0 +1,128 @@
+package io.ppmr.transaction;
+
+import java.util.List;
+
+/**
+ * What stands in the journal, one record a step; docs/transaction.md says which are synced and when. The journal adds
+ * the time of each.
+ */
+public sealed interface TransactionRecord {
+    /** Which migration. */
+    String migrationId();
+
+    /** Which attempt of it, from 1; 0 where it is about all of them. */
+    int attempt();
+
+    /** Whether it belongs to the rules; the others are for {@code ppmr history} alone. */
+    default boolean isStep() {
+        return !(this instanceof Asked || this instanceof StepTimed);
+    }
+
+    /** Coordinator: an attempt begins. */
+    record Begun(String migrationId, int attempt, List<String> participants, List<PlannedRank> originals)
+            implements TransactionRecord {
+        public Begun {
+            participants = List.copyOf(participants);
+            originals = List.copyOf(originals);
+        }
+    }
+
+    /**
+     * Coordinator: the image for a participant may become whole, so it may vote.
+     *
+     * @param held the originals in it, now that they are held
+     * @param fenceWindowNs the participant's, from {@link TransactionMessage.Accepted}
+     * @param silenceLimitNs the participant's
+     */
+    record Sealed(
+            String migrationId,
+            int attempt,
+            String participant,
+            List<PlannedRank> held,
+            long fenceWindowNs,
+            long silenceLimitNs)
+            implements TransactionRecord {
+        public Sealed {
+            held = List.copyOf(held);
+        }
+    }
+
+    /** Coordinator: the decision to commit. */
+    record CommitDecided(String migrationId, int attempt) implements TransactionRecord {}
+
+    /**
+     * Coordinator: the decision to roll back.
+     *
+     * @param byOperator decided although an original is gone
+     */
+    record RollBackDecided(String migrationId, int attempt, String reason, boolean byOperator)
+            implements TransactionRecord {}
+
+    /** Coordinator: an original is gone before all were prepared; an operator must decide. */
+    record Broken(String migrationId, int attempt, String reason) implements TransactionRecord {}
+
+    /**
+     * Participant: the vote.
+     *
+     * @param source the coordinator's address, which the fence command is given
+     * @param copies the restored ranks of this participant
+     * @param heardNs monotonic time ({@code System.nanoTime} of this boot) at which the source was last heard
+     */
+    record Prepared(
+            String migrationId,
+            int attempt,
+            List<String> participants,
+            String self,
+            String source,
+            List<PlannedRank> copies,
+            long heardNs)
+            implements TransactionRecord {
+        public Prepared {
+            participants = List.copyOf(participants);
+            copies = List.copyOf(copies);
+        }
+    }
+
+    /** Participant: the source was lost at this monotonic time of this boot. Not synced. */
+    record SourceLost(String migrationId, int attempt, long atNs) implements TransactionRecord {}
+
+    /** Participant: until this monotonic time it does not roll back on the source's word. */
+    record Promised(String migrationId, int attempt, long untilNs) implements TransactionRecord {}
+
+    /** Participant: its fence command may be running until this monotonic time. */
+    record Fencing(String migrationId, int attempt, long untilNs) implements TransactionRecord {}
+
+    /** Participant: the source is off, and from now on the first participant's word decides towards {@code aim}. */
+    record TakenOver(String migrationId, int attempt, Outcome aim) implements TransactionRecord {}
+
+    /** Participant: its copies may run. {@code decidedHere}: by its own decision after a take-over. */
+    record CommittedHere(String migrationId, int attempt, boolean decidedHere) implements TransactionRecord {}
+
+    /** Participant: its copies are ended, and it will never have any of this attempt. */
+    record RolledBackHere(String migrationId, int attempt, String reason, boolean decidedHere)
+            implements TransactionRecord {}
+
+    /** Either: nothing is left to do. */
+    record Done(String migrationId, int attempt, Outcome outcome, String reason) implements TransactionRecord {}
+
+    /** History: who asked for it, for which job. {@code what} is free text, as the plan's options. */
+    record Asked(String migrationId, int attempt, String who, String job, String what) implements TransactionRecord {}
+
+    /**
+     * History: a step has ended.
+     *
+     * @param step as checkpoint, transfer, restart, commit
+     * @param rank the rank, or -1 for all
+     * @param peer the other side's name, or empty
+     */
+    record StepTimed(
+            String migrationId,
+            int attempt,
+            String step,
+            int rank,
+            String peer,
+            long startEpochMs,
+            long durationNs,
+            long bytes)
+            implements TransactionRecord {}
+}

@@ -1,0 +1,152 @@
+package io.ppmr.transaction;
+
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * Visits every state that the real rules can get into, for one source, two targets and two attempts, within budgets of
+ * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses of
+ * the source's and of a target's node, deaths of an original and of a copy, failures, losses of a link, fence windows,
+ * operators' decisions and returns of the source's node as the row says. The same search has to find what is wrong with
+ * rules that are broken on purpose.
+ */
+@Timeout(600)
+class ModelCheckTest {
+    private static final int SLOTS_LOG = 22;
+
+    @ParameterizedTest
+    @CsvSource({
+        "crashes,                      2,0,0,0,0,0,0,0,0,0, true",
+        "crash and failure,            1,0,0,0,0,1,0,0,0,0, true",
+        "crash and source,             1,1,0,0,0,0,0,1,0,1, true",
+        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0, true",
+        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0, true",
+        "target while links are cut,   0,0,1,0,0,1,1,1,0,0, true",
+        "processes die,                0,0,0,1,1,0,0,0,1,0, true",
+        "source without a fence,       1,1,0,0,0,0,0,0,1,0, false"
+    })
+    void shouldKeepThePromiseWhateverFails(
+            String name,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int reboots,
+            boolean fence) {
+        keeps(
+                new ModelBudget(
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots),
+                fence);
+    }
+
+    @Tag("soak")
+    @ParameterizedTest
+    @CsvSource({
+        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
+        "source comes back,            0,1,0,0,0,1,0,1,0,1, true",
+        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0, true"
+    })
+    void shouldKeepThePromiseWhateverFailsInLargerModels(
+            String name,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int reboots,
+            boolean fence) {
+        keeps(
+                new ModelBudget(
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots),
+                fence);
+    }
+
+    private static void keeps(ModelBudget budget, boolean fence) {
+        long startNs = System.nanoTime();
+        ModelSearch search = new ModelSearch(budget, ModelVariant.REAL, null, fence, SLOTS_LOG);
+        boolean good = search.run();
+        System.out.printf(
+                "model check, %s: %d states, %d ms%n",
+                budget.name(), search.states(), (System.nanoTime() - startNs) / 1_000_000);
+        assertNull(search.problem(), () -> search.problem() + "\n" + String.join("\n", search.trace()));
+        if (!good) {
+            throw new AssertionError("a search that finds nothing and is not content");
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0",
+        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0",
+        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0",
+        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1",
+        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1",
+        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1",
+        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1"
+    })
+    void shouldFindWhatIsWrongWhenRulesAreBroken(
+            ModelVariant variant,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows) {
+        finds(
+                new ModelBudget(
+                        variant.name(), crashes, source, target, original, copy, failures, links, windows, 0, 0),
+                variant,
+                null);
+    }
+
+    /**
+     * The other records are not looked for: a lost BROKEN, COMMIT, COMMITTED or DONE is found out again from what is
+     * there (originals that are ended, copies that run, the other side's answer), so the search is right to find
+     * nothing. They are synced so that history is true.
+     */
+    @ParameterizedTest
+    @CsvSource({
+        "Begun,           2,0,0,0,0,0",
+        "Sealed,          1,1,1,0,1,0",
+        "RollBackDecided, 1,1,1,0,1,0",
+        "Prepared,        2,0,0,0,0,0",
+        "RolledBackHere,  1,0,1,0,0,0",
+        "TakenOver,       1,1,1,0,0,1",
+        "Promised,        1,0,1,1,1,0",
+        "Fencing,         1,0,1,1,1,0"
+    })
+    void shouldFindWhatIsWrongWhenASyncIsForgotten(
+            String record, int crashes, int source, int failures, int links, int windows, int resolves)
+            throws ClassNotFoundException {
+        Class<? extends TransactionRecord> type =
+                Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
+        ModelBudget budget =
+                new ModelBudget("forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0);
+        finds(budget, ModelVariant.REAL, type);
+    }
+
+    private static void finds(ModelBudget budget, ModelVariant variant, Class<? extends TransactionRecord> notSynced) {
+        ModelSearch search = new ModelSearch(budget, variant, notSynced, true, SLOTS_LOG);
+        search.run();
+        assertNotNull(search.problem(), () -> "nothing was found in " + search.states() + " states");
+        System.out.printf(
+                "model check, %s: found after %d steps in %d states: %s%n",
+                budget.name(), search.trace().size(), search.states(), search.problem());
+    }
+}

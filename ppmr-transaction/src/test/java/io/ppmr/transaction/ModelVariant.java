@@ -1,0 +1,79 @@
+package io.ppmr.transaction;
+
+import io.ppmr.transaction.CoordinatorState.Member;
+import io.ppmr.transaction.CoordinatorState.Phase;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The real rules, or rules that are broken on purpose around the real ones. */
+enum ModelVariant {
+    REAL,
+    COMMIT_BEFORE_ALL_VOTES,
+    SKIP_LAST_ROUND,
+    NEXT_ATTEMPT_BEFORE_VOTER_LET_GO,
+    CONTINUE_BEFORE_ANSWERS,
+    TAKE_OVER_WITHOUT_FENCE,
+    FENCE_WITHOUT_PROMISES,
+    RELEASE_BEFORE_ORIGINALS_END;
+
+    Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
+        Transition<CoordinatorState> real = CoordinatorRules.apply(state, event);
+        boolean vote = event instanceof CoordinatorEvent.Heard heard
+                && heard.message() instanceof TransactionMessage.Prepared
+                && state.phase() == Phase.PREPARING;
+        if (this == COMMIT_BEFORE_ALL_VOTES
+                && vote
+                && real.state().members().stream().anyMatch(Member::voted)) {
+            return commitNow(state);
+        }
+        if (this == SKIP_LAST_ROUND && vote && real.state().phase() == Phase.CONFIRMING) {
+            return commitNow(real.state());
+        }
+        boolean decided = state.phase() != Phase.ROLLING_BACK && real.state().phase() == Phase.ROLLING_BACK;
+        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO
+                        && !real.state().next().isEmpty())
+                || this == CONTINUE_BEFORE_ANSWERS;
+        if (decided && letGoAtOnce) {
+            CoordinatorState all = real.state().withEach(member -> member.withAnswer(false));
+            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(Originals.HELD)));
+        }
+        if (this == RELEASE_BEFORE_ORIGINALS_END && real.effects().contains(new Effect.EndOriginals())) {
+            List<Effect> effects = new ArrayList<>(real.effects());
+            effects.remove(new Effect.EndOriginals());
+            effects.add(new Effect.EndOriginals());
+            return new Transition<>(real.state(), effects);
+        }
+        return real;
+    }
+
+    private static Transition<CoordinatorState> commitNow(CoordinatorState state) {
+        String last = state.members().get(0).name();
+        CoordinatorState confirmed = state.in(Phase.CONFIRMING)
+                .withEach(member -> member.withConfirmed(!member.name().equals(last)));
+        return CoordinatorRules.apply(
+                confirmed,
+                new CoordinatorEvent.Heard(
+                        last, new TransactionMessage.StillHeld(state.migrationId(), state.attempt())));
+    }
+
+    Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
+        Transition<ParticipantState> real = ParticipantRules.apply(state, event);
+        boolean fence = real.effects().contains(new Effect.FenceSource());
+        if (this == TAKE_OVER_WITHOUT_FENCE && fence) {
+            return join(real, ParticipantRules.apply(real.state(), new ParticipantEvent.FenceEnded(true)));
+        }
+        if (this == FENCE_WITHOUT_PROMISES
+                && event instanceof ParticipantEvent.FenceDue
+                && real.state().round() != 0) {
+            return new Transition<>(real.state().withFencing(true), List.of(new Effect.FenceSource()));
+        }
+        return real;
+    }
+
+    private static <S> Transition<S> join(Transition<S> first, Transition<S> second) {
+        List<Effect> effects = new ArrayList<>(first.effects());
+        effects.removeIf(effect -> effect instanceof Effect.FenceSource || effect instanceof Effect.ProveOriginals);
+        effects.addAll(second.effects());
+        return new Transition<>(second.state(), effects);
+    }
+}

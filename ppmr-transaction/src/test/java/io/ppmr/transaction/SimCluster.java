@@ -1,0 +1,271 @@
+package io.ppmr.transaction;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** One run: a source, its targets, the links between them, and what goes wrong, all out of one seed. */
+final class SimCluster {
+    private static final double FAULTS_S = 120;
+    private static final double END_S = 400;
+
+    final SimWorld world;
+    final TransactionTimes times;
+    final List<SimTarget> targets = new ArrayList<>();
+    final boolean hasFence;
+    final double fenceWorks;
+    final double restartFails;
+    private final SimSource source;
+    /** Number of the link to a target; odd while it is up. What was sent on another number never comes. */
+    private final int[] link;
+
+    private final boolean[] cut;
+    private final boolean[] trying;
+    private final double lossy;
+
+    SimCluster(long seed) {
+        java.util.Random shape = new java.util.Random(seed * 31 + 7);
+        int ranks = 1 + shape.nextInt(3);
+        int count = Math.min(3, ranks + shape.nextInt(2));
+        world = new SimWorld(seed, Math.min(ranks, count), count);
+        hasFence = shape.nextInt(4) != 0;
+        fenceWorks = shape.nextInt(3) == 0 ? 0.5 : 1;
+        restartFails = shape.nextInt(3) == 0 ? 0.3 : 0;
+        lossy = shape.nextInt(2) == 0 ? 0 : 0.1;
+        times = new TransactionTimes(
+                TimeUnit.SECONDS.toNanos(1),
+                TimeUnit.MILLISECONDS.toNanos(500),
+                TimeUnit.SECONDS.toNanos(30),
+                TimeUnit.SECONDS.toNanos(3),
+                TimeUnit.SECONDS.toNanos(60),
+                hasFence ? TimeUnit.SECONDS.toNanos(20) : 0,
+                hasFence ? TimeUnit.SECONDS.toNanos(15) : 0);
+        link = new int[count];
+        cut = new boolean[count];
+        trying = new boolean[count];
+        source = new SimSource(this);
+        for (int target = 0; target < count; target++) {
+            targets.add(new SimTarget(this, target));
+            link[target] = 1;
+        }
+        int faults = shape.nextInt(5);
+        for (int i = 0; i < faults; i++) {
+            world.clock.after((long) (shape.nextDouble() * (i < 2 ? 12 : FAULTS_S) * 1e9), this::fault);
+        }
+    }
+
+    /** Runs it; gives what is wrong, or null. */
+    String run() {
+        targets.forEach(target -> target.post(participant -> participant.linkUp(world.clock.nowNs)));
+        source.start();
+        long endNs = world.clock.nowNs + (long) (END_S * 1e9);
+        long quietNs = world.clock.nowNs + (long) (FAULTS_S * 1e9);
+        while (world.violation == null && world.clock.step(endNs)) {
+            if (world.clock.nowNs > quietNs && isOver()) {
+                break;
+            }
+        }
+        return world.violation == null ? stuck() : world.violation;
+    }
+
+    private boolean isOver() {
+        return source.isOver() && targets.stream().allMatch(SimTarget::isOver);
+    }
+
+    /** At the end each is over, or held and says why; and that only if something is off, or an original has died. */
+    private String stuck() {
+        List<SimNode<?>> nodes = new ArrayList<>(targets);
+        nodes.add(source);
+        boolean broken = source.driver != null && source.driver.state().phase() == CoordinatorState.Phase.BROKEN;
+        for (SimNode<?> node : nodes) {
+            if (!node.isOver()) {
+                boolean bystander = node != source && source.driver != null && !source.isOver();
+                if (node.held() == null && !bystander) {
+                    return node.name + " waits and does not say for what: "
+                            + (node.driver == null ? "down" : node.driver.state());
+                }
+                if (!world.anyOff && !broken) {
+                    return node.name + " stays held though every node is there: " + node.held();
+                }
+            }
+        }
+        return null;
+    }
+
+    private void fault() {
+        int target = world.random.nextInt(targets.size());
+        switch (world.random.nextInt(12)) {
+            case 0, 1 -> source.crash();
+            case 2, 3 -> targets.get(target).crash();
+            case 4 -> sourceOff(false);
+            case 5 -> targetOff(target, false);
+            case 6, 7 -> cut(target);
+            case 8 -> (world.chance(0.5) ? source : targets.get(target)).freeze(world.between(0.5, 90));
+            case 9 -> (world.chance(0.5) ? source : targets.get(target)).fullDisk();
+            case 10 -> {
+                if (world.chance(0.5)) {
+                    world.copyDies(target);
+                } else if (!source.off && world.originals() != Originals.DEAD) {
+                    world.originalDies(world.random.nextInt(world.ranks));
+                }
+            }
+            default -> source.post(coordinator -> coordinator.callOff("called off", world.clock.nowNs));
+        }
+        // A crash takes the links of the service along.
+        for (SimTarget one : targets) {
+            if (!source.isUp() || !one.isUp()) {
+                drop(one);
+            }
+        }
+    }
+
+    void sourceOff(boolean shot) {
+        if (!source.off) {
+            source.powerOff();
+            world.sourceLost(shot);
+            targets.forEach(this::drop);
+        }
+    }
+
+    void targetOff(int target, boolean shot) {
+        if (!targets.get(target).off) {
+            targets.get(target).powerOff();
+            world.targetLost(target, shot);
+            drop(targets.get(target));
+        }
+    }
+
+    private void cut(int target) {
+        if (!cut[target]) {
+            world.note("cut between s and " + SimWorld.name(target));
+            cut[target] = true;
+            world.clock.after(world.between(0.5, 100), () -> {
+                cut[target] = false;
+                world.note("whole again between s and " + SimWorld.name(target));
+                reconnectLater(targets.get(target));
+            });
+            if (isUp(target)) {
+                drop(targets.get(target));
+            }
+        }
+    }
+
+    private boolean isUp(int target) {
+        return link[target] % 2 == 1;
+    }
+
+    /** The link is gone; both sides notice when it has been silent for long enough, or sooner. */
+    void drop(SimTarget target) {
+        int index = target.index;
+        if (!isUp(index)) {
+            return;
+        }
+        int was = link[index]++;
+        world.clock.after(world.between(0, 3), () -> {
+            if (link[index] <= was + 1) {
+                source.post(coordinator -> {
+                    coordinator.linkDown(target.name, world.clock.nowNs);
+                    coordinator.fail("link lost", target.name, world.clock.nowNs);
+                });
+            }
+        });
+        world.clock.after(
+                world.between(0, 3),
+                () -> target.post(participant -> {
+                    if (link[index] <= was + 1) {
+                        participant.linkDown(world.clock.nowNs);
+                    }
+                }));
+        reconnectLater(target);
+    }
+
+    /** The source tries, until it can. */
+    void reconnectLater(SimTarget target) {
+        if (!trying[target.index]) {
+            trying[target.index] = true;
+            world.clock.after(world.between(3.5, 6), () -> reconnect(target));
+        }
+    }
+
+    private void reconnect(SimTarget target) {
+        int index = target.index;
+        trying[index] = false;
+        if (isUp(index) || source.off || target.off) {
+            return;
+        }
+        boolean frozen = source.isFrozen() || target.isFrozen();
+        if (cut[index] || !source.isUp() || !target.isUp() || frozen) {
+            reconnectLater(target);
+            return;
+        }
+        // What was lost before is known to both by now.
+        target.post(participant -> participant.linkDown(world.clock.nowNs));
+        link[index]++;
+        target.post(participant -> participant.linkUp(world.clock.nowNs));
+        source.post(coordinator -> {
+            coordinator.fail("link was lost", target.name, world.clock.nowNs);
+            coordinator.linkUp(target.name, world.clock.nowNs);
+        });
+    }
+
+    private void travel(int index, Runnable arrives) {
+        int on = link[index];
+        if (on % 2 == 0 || world.chance(lossy)) {
+            return;
+        }
+        int copies = world.chance(lossy) ? 2 : 1;
+        for (int i = 0; i < copies; i++) {
+            world.clock.after(world.between(0.0005, world.chance(0.05) ? 2 : 0.05), () -> {
+                if (link[index] == on) {
+                    arrives.run();
+                }
+            });
+        }
+    }
+
+    void toSource(SimTarget from, TransactionMessage message) {
+        travel(from.index, () -> source.post(coordinator -> coordinator.heard(from.name, message, world.clock.nowNs)));
+    }
+
+    void toTarget(int index, TransactionMessage message) {
+        SimTarget target = targets.get(index);
+        int on = link[index];
+        Runnable arrives = () -> target.post(participant -> {
+            if (link[index] == on) {
+                participant.heard(message, world.clock.nowNs);
+            }
+        });
+        if (message instanceof TransactionMessage.Begin) {
+            // It opens the stream of the image; without it there is no attempt, which the source notices.
+            world.clock.after(world.between(0.001, 0.1), () -> {
+                if (link[index] == on && on % 2 == 1) {
+                    arrives.run();
+                } else {
+                    source.post(coordinator -> coordinator.fail("unreached", target.name, world.clock.nowNs));
+                }
+            });
+            return;
+        }
+        travel(index, arrives);
+    }
+
+    void imageGoesOut(int index, int attempt) {
+        int on = link[index];
+        world.clock.after(world.between(0.01, 1), () -> {
+            if (link[index] == on && on % 2 == 1) {
+                targets.get(index).post(participant -> targets.get(index).imageArrived(attempt));
+            }
+        });
+    }
+
+    void toPeer(SimTarget from, int to, TransactionMessage message) {
+        if (world.chance(lossy)) {
+            return;
+        }
+        world.clock.after(world.between(0.0005, world.chance(0.05) ? 2 : 0.05), () -> {
+            if (!from.off) {
+                targets.get(to).post(participant -> participant.heardPeer(from.name, message, world.clock.nowNs));
+            }
+        });
+    }
+}

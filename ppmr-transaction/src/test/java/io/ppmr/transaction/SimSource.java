@@ -1,0 +1,174 @@
+package io.ppmr.transaction;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+
+/** The source of the simulation. */
+final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
+    private final SimCluster cluster;
+    private int attempts;
+
+    SimSource(SimCluster cluster) {
+        super(cluster.world, "s", cluster.times);
+        this.cluster = cluster;
+        driver = new Coordinator(ID, times, journal, this);
+    }
+
+    void start() {
+        List<String> first = new ArrayList<>();
+        for (int target = 0; target < world.ranks; target++) {
+            first.add(SimWorld.name(target));
+        }
+        post(coordinator -> coordinator.start(first, List.of(), world.clock.nowNs));
+    }
+
+    @Override
+    Coordinator begin(List<TransactionRecord> records) {
+        Coordinator coordinator = new Coordinator(ID, times, journal, this);
+        driver = coordinator;
+        if (records.isEmpty()) {
+            // It died before anything was said; whoever asked asks again, which is no matter of this run.
+            Arrays.fill(world.held, false);
+        } else {
+            coordinator.recover(records, world.clock.nowNs);
+        }
+        return coordinator;
+    }
+
+    @Override
+    void started() {
+        cluster.targets.forEach(cluster::reconnectLater);
+    }
+
+    @Override
+    public void send(String participant, TransactionMessage message) {
+        if (message instanceof TransactionMessage.RollBack) {
+            world.rollBackDecided = true;
+        } else if (message instanceof TransactionMessage.Commit) {
+            world.rollBackDecided = false;
+        }
+        cluster.toTarget(SimWorld.index(participant), message);
+    }
+
+    @Override
+    public Originals originals() {
+        return world.originals();
+    }
+
+    @Override
+    public List<String> nextAttempt(String reason, String participant) {
+        if (attempts >= 3) {
+            return List.of();
+        }
+        List<String> all = new ArrayList<>();
+        cluster.targets.forEach(target -> all.add(target.name));
+        Collections.shuffle(all, world.random);
+        all.remove(participant);
+        all.add(participant);
+        return all.subList(0, world.ranks);
+    }
+
+    @Override
+    public void startAttempt(int attempt, List<String> participants) {
+        attempts = attempt;
+        world.note("attempt " + attempt + " with " + participants);
+        world.participants = participants;
+        world.rollBackDecided = false;
+        driver.suspended(world.clock.nowNs);
+        int mine = life;
+        for (int rank = 0; rank < world.ranks; rank++) {
+            int which = rank;
+            String participant = participants.get(rank);
+            world.clock.after(world.between(0.1, 5), () -> {
+                if (life == mine && world.alive[which] && driver.state().attempt() == attempt) {
+                    world.held[which] |= driver.state().phase() == CoordinatorState.Phase.PREPARING;
+                    post(coordinator -> coordinator.on(
+                            new CoordinatorEvent.ImageComplete(participant, List.of()), world.clock.nowNs));
+                }
+            });
+        }
+    }
+
+    @Override
+    public void stopAttempt(int attempt, String reason) {
+        world.note("attempt " + attempt + " stops: " + reason);
+    }
+
+    @Override
+    public void seal(String participant) {
+        cluster.imageGoesOut(SimWorld.index(participant), driver.state().attempt());
+    }
+
+    @Override
+    public boolean endOriginals() {
+        if (world.chance(0.2)) {
+            // One after the other, and the last takes its time.
+            world.alive[0] = false;
+            return false;
+        }
+        Arrays.fill(world.alive, false);
+        world.note("the originals are ended");
+        world.check();
+        return true;
+    }
+
+    @Override
+    public boolean continueOriginals() {
+        world.continueOriginals();
+        return true;
+    }
+
+    @Override
+    public void resume() {
+        // The hook has nothing to do here.
+    }
+
+    @Override
+    public void reconnect() {
+        // The hook has nothing to do here.
+    }
+
+    @Override
+    public boolean fence(String participant) {
+        if (!cluster.hasFence) {
+            return false;
+        }
+        world.note("the source fences " + participant);
+        boolean works = world.chance(cluster.fenceWorks);
+        int mine = life;
+        world.clock.after(world.between(0.5, 12), () -> {
+            if (works) {
+                cluster.targetOff(SimWorld.index(participant), true);
+            }
+            if (life == mine) {
+                post(coordinator -> coordinator.fenceEnded(participant, works, world.clock.nowNs));
+            }
+        });
+        return true;
+    }
+
+    @Override
+    public void say(String text) {
+        world.note("s says: " + text);
+    }
+
+    @Override
+    public void finished(Outcome outcome, String reason) {
+        world.note("s has finished: " + outcome + " " + reason);
+        // The session of this migration is over.
+        cluster.targets.forEach(target -> world.clock.after(world.between(1, 2), () -> cluster.drop(target)));
+    }
+
+    @Override
+    boolean isOver() {
+        return off
+                || (driver != null && (driver.state().isOver() || driver.state().attempt() == 0));
+    }
+
+    @Override
+    String held() {
+        return driver == null ? null : driver.held();
+    }
+}

@@ -1,0 +1,157 @@
+package io.ppmr.transaction;
+
+import io.ppmr.transaction.SimWorld.Copy;
+import java.util.List;
+
+/** A target of the simulation. */
+final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
+    final int index;
+    private final SimCluster cluster;
+    int restoring;
+    int wholeOf;
+
+    SimTarget(SimCluster cluster, int index) {
+        super(cluster.world, SimWorld.name(index), cluster.times);
+        this.cluster = cluster;
+        this.index = index;
+        driver = begin(List.of());
+    }
+
+    @Override
+    Participant begin(List<TransactionRecord> records) {
+        if (InMemoryJournal.openIn(records).isEmpty() && world.copies[index] != Copy.RUNNING) {
+            world.copies[index] = Copy.NONE;
+            restoring = 0;
+        }
+        Participant participant = new Participant(ID, times, journal, this);
+        driver = participant;
+        if (!records.isEmpty()) {
+            participant.recover(records, world.clock.nowNs);
+        }
+        return participant;
+    }
+
+    @Override
+    void started() {
+        cluster.reconnectLater(this);
+    }
+
+    /** The image is whole here; the restart takes its time. */
+    void imageArrived(int attempt) {
+        wholeOf = attempt;
+        world.clock.after(world.between(0.1, 3), () -> post(participant -> restored(participant, attempt)));
+    }
+
+    private void restored(Participant participant, int attempt) {
+        if (restoring != attempt || participant.state().attempt() != attempt) {
+            return;
+        }
+        if (world.chance(cluster.restartFails)) {
+            participant.on(new ParticipantEvent.Failed("the restart has failed"), world.clock.nowNs);
+            return;
+        }
+        if (world.copies[index] == Copy.RESTORING) {
+            world.copies[index] = Copy.HELD;
+            participant.copiesHeld("s", List.of(), world.clock.nowNs);
+            world.voted[index] = true;
+        }
+    }
+
+    @Override
+    public void reply(TransactionMessage message) {
+        if (message instanceof TransactionMessage.StillHeld) {
+            world.saidHeld[index] = true;
+        }
+        cluster.toSource(this, message);
+    }
+
+    @Override
+    public void send(String participant, TransactionMessage message) {
+        if (message instanceof TransactionMessage.Standing standing
+                && standing.where() == TransactionMessage.Where.PROMISED) {
+            world.saidHeld[index] = true;
+        }
+        cluster.toPeer(this, SimWorld.index(participant), message);
+    }
+
+    @Override
+    public void startRestore(int attempt) {
+        world.copies[index] = Copy.RESTORING;
+        world.saidHeld[index] = false;
+        world.voted[index] = false;
+        restoring = attempt;
+    }
+
+    @Override
+    public String copiesHeld() {
+        return world.copies[index] == Copy.HELD ? "" : "a copy is " + world.copies[index];
+    }
+
+    @Override
+    public boolean releaseCopies() {
+        world.release(index);
+        return true;
+    }
+
+    @Override
+    public boolean endCopies() {
+        if (world.chance(0.2)) {
+            return false;
+        }
+        world.copies[index] = Copy.NONE;
+        restoring = 0;
+        world.check();
+        return true;
+    }
+
+    @Override
+    public boolean fenceSource(String source, long untilNs) {
+        if (!cluster.hasFence || world.clock.nowNs >= untilNs) {
+            return false;
+        }
+        world.note(name + " fences the source");
+        world.saidHeld[index] = true;
+        long endNs = Math.min(untilNs, world.clock.nowNs + world.between(0.5, 12));
+        boolean works = world.chance(cluster.fenceWorks);
+        int mine = life;
+        world.clock.at(endNs, () -> {
+            if (works) {
+                cluster.sourceOff(true);
+            }
+            if (life == mine) {
+                post(participant -> participant.fenceEnded(works, world.clock.nowNs));
+            }
+        });
+        return true;
+    }
+
+    @Override
+    public void dropSourceLink() {
+        cluster.drop(this);
+    }
+
+    @Override
+    public void reconnect(List<String> participants) {
+        // The hook has nothing to do here.
+    }
+
+    @Override
+    public void say(String text) {
+        world.note(name + " says: " + text);
+    }
+
+    @Override
+    public void finished(Outcome outcome, String reason) {
+        world.note(name + " has finished: " + outcome + " " + reason);
+    }
+
+    @Override
+    boolean isOver() {
+        return off || (driver != null && driver.state().done());
+    }
+
+    @Override
+    String held() {
+        return driver == null ? null : driver.held();
+    }
+}

@@ -1,0 +1,175 @@
+package io.ppmr.transaction;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+
+/**
+ * The processes and nodes of a simulated cluster, what has become of them, and the judge: never two, never half, none
+ * only in the named cases.
+ */
+final class SimWorld {
+    enum Copy {
+        NONE,
+        RESTORING,
+        HELD,
+        RUNNING,
+        DEAD
+    }
+
+    final SimClock clock = new SimClock();
+    final Random random;
+    final int ranks;
+    final int targets;
+    final boolean[] alive;
+    final boolean[] held;
+    final Copy[] copies;
+    final boolean[] saidHeld;
+    final boolean[] voted;
+    final List<String> log = new ArrayList<>();
+    List<String> participants = List.of();
+    boolean rollBackDecided;
+    boolean continued;
+    boolean ran;
+    boolean excused;
+    boolean anyOff;
+    private int losses;
+    String violation;
+
+    SimWorld(long seed, int ranks, int targets) {
+        this.random = new Random(seed);
+        this.ranks = ranks;
+        this.targets = targets;
+        this.alive = new boolean[ranks];
+        this.held = new boolean[ranks];
+        this.copies = new Copy[targets];
+        this.saidHeld = new boolean[targets];
+        this.voted = new boolean[targets];
+        Arrays.fill(alive, true);
+        Arrays.fill(copies, Copy.NONE);
+    }
+
+    static String name(int target) {
+        return "t" + target;
+    }
+
+    static int index(String name) {
+        return Integer.parseInt(name.substring(1));
+    }
+
+    void note(String text) {
+        if (log.size() < 4000) {
+            log.add(String.format("%9.3f %s", (clock.nowNs / 1_000_000 - 3_600_000) / 1000.0, text));
+        }
+    }
+
+    long between(double fromS, double toS) {
+        return (long) ((fromS + random.nextDouble() * (toS - fromS)) * 1e9);
+    }
+
+    boolean chance(double probability) {
+        return random.nextDouble() < probability;
+    }
+
+    Originals originals() {
+        for (boolean one : alive) {
+            if (!one) {
+                return Originals.DEAD;
+            }
+        }
+        for (boolean one : held) {
+            if (!one) {
+                return Originals.ALIVE;
+            }
+        }
+        return Originals.HELD;
+    }
+
+    void loss(boolean named) {
+        losses++;
+        excused |= named || losses > 1;
+    }
+
+    void sourceLost(boolean shot) {
+        note("the source's node is off" + (shot ? ", shot" : ""));
+        if (!shot) {
+            loss(!allVoted() || rollBackDecided);
+        }
+        anyOff = true;
+        Arrays.fill(alive, false);
+        check();
+    }
+
+    private boolean allVoted() {
+        return !participants.isEmpty() && participants.stream().allMatch(name -> voted[index(name)]);
+    }
+
+    void targetLost(int target, boolean shot) {
+        note(name(target) + "'s node is off" + (shot ? ", shot" : ""));
+        if (!shot && participants.contains(name(target))) {
+            loss(saidHeld[target]);
+        }
+        anyOff = true;
+        copies[target] = Copy.NONE;
+        check();
+    }
+
+    void originalDies(int rank) {
+        note("original " + rank + " dies");
+        loss(!allVoted() || rollBackDecided);
+        alive[rank] = false;
+        check();
+    }
+
+    void copyDies(int target) {
+        if (copies[target] == Copy.HELD) {
+            note("a copy on " + name(target) + " dies");
+            loss(saidHeld[target]);
+            copies[target] = Copy.DEAD;
+            check();
+        }
+    }
+
+    void continueOriginals() {
+        note("the originals go on");
+        Arrays.fill(held, false);
+        continued = true;
+        require(!ran, "originals go on after a copy has run");
+        check();
+    }
+
+    void release(int target) {
+        if (copies[target] == Copy.HELD) {
+            note("copies on " + name(target) + " run");
+            copies[target] = Copy.RUNNING;
+            ran = true;
+            require(!continued, "a copy runs after the originals have gone on");
+        }
+        check();
+    }
+
+    void require(boolean good, String text) {
+        if (!good && violation == null) {
+            violation = text;
+            note("VIOLATION " + text);
+        }
+    }
+
+    void check() {
+        boolean running = false;
+        boolean whole = !participants.isEmpty();
+        boolean half = false;
+        for (String name : participants) {
+            Copy copy = copies[index(name)];
+            running |= copy == Copy.RUNNING;
+            whole &= copy == Copy.RUNNING || copy == Copy.HELD;
+            half |= ran && copy == Copy.NONE && !excused;
+        }
+        for (int rank = 0; rank < ranks; rank++) {
+            require(!(running && alive[rank] && !held[rank]), "an original and a copy run at once");
+        }
+        require(!half, "half of the copies run");
+        require(originals() != Originals.DEAD || whole || excused, "no copy is left, and no case is named for it");
+    }
+}

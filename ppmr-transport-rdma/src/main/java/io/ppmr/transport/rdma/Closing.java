@@ -1,0 +1,30 @@
+package io.ppmr.transport.rdma;
+
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Takes verbs objects down: each is tried, and one that stays is named in the log. */
+final class Closing {
+    private static final Logger LOG = LoggerFactory.getLogger(Closing.class);
+
+    private Closing() {}
+
+    /** One call of DiSNI that destroys an object. */
+    @FunctionalInterface
+    interface Step {
+        Object run() throws Exception;
+    }
+
+    static void quietly(String what, Step step) {
+        try {
+            if (step.run() instanceof Integer result && result != 0) {
+                LOG.warn("{} could not be destroyed ({}): its memory stays until this process ends", what, result);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            LOG.warn("{} could not be destroyed: interrupted", what);
+        } catch (Exception e) {
+            LOG.warn("{} could not be destroyed: {}", what, e.toString());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+package io.ppmr.transport.rdma;
+
+import com.ibm.disni.verbs.RdmaCm;
+import com.ibm.disni.verbs.RdmaCmEvent;
+import com.ibm.disni.verbs.RdmaCmEvent.EventType;
+import com.ibm.disni.verbs.RdmaCmId;
+import com.ibm.disni.verbs.RdmaEventChannel;
+import io.ppmr.transport.rdma.RdmaException.Step;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/**
+ * The connection manager's events of one connection or one listener (rdma_get_cm_event(3)). Each step of a connection
+ * waits here, with a deadline. Used by one thread at a time.
+ */
+final class CmChannel implements AutoCloseable {
+    private static final int SLICE_MS = 100;
+
+    private final RdmaEventChannel channel;
+    private boolean closed;
+
+    CmChannel() throws IOException {
+        channel = RdmaEventChannel.createEventChannel();
+        if (channel == null) {
+            throw new IOException("the connection manager of RDMA does not open (is the module rdma_ucm loaded, and "
+                    + "/dev/infiniband/rdma_cm readable?)");
+        }
+    }
+
+    RdmaCmId createId() throws IOException {
+        return channel.createId(RdmaCm.RDMA_PS_TCP);
+    }
+
+    /** The next event, or null if none comes in so long. */
+    RdmaCmEvent poll(int timeoutMs) throws IOException {
+        RdmaCmEvent event = channel.getCmEvent(timeoutMs);
+        if (event != null) {
+            event.ackEvent();
+        }
+        return event;
+    }
+
+    static EventType type(RdmaCmEvent event) {
+        EventType[] types = EventType.values();
+        int number = event.getEvent();
+        return number < types.length ? types[number] : EventType.RDMA_CM_EVENT_TIMEWAIT_EXIT;
+    }
+
+    /** Waits for the event that ends a step well; any other ends it badly. */
+    RdmaCmEvent await(EventType wanted, Step step, String peer, long deadlineNs) throws IOException {
+        return await(wanted, step, peer, deadlineNs, () -> false);
+    }
+
+    /** As above; null when {@code givenUp} says so. */
+    RdmaCmEvent await(EventType wanted, Step step, String peer, long deadlineNs, BooleanSupplier givenUp)
+            throws IOException {
+        long startNs = System.nanoTime();
+        while (!givenUp.getAsBoolean()) {
+            long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
+            if (leftMs <= 0) {
+                throw RdmaException.late(step, peer, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
+            }
+            RdmaCmEvent event = poll((int) Math.min(SLICE_MS, leftMs));
+            if (event != null) {
+                if (type(event) != wanted) {
+                    throw RdmaException.refused(step, peer, type(event));
+                }
+                return event;
+            }
+        }
+        return null;
+    }
+
+    @Override
+    public void close() {
+        if (!closed) {
+            closed = true;
+            Closing.quietly("the connection manager's channel", channel::destroyEventChannel);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+package io.ppmr.transport.rdma;
+
+import com.ibm.disni.verbs.IbvCQ;
+import com.ibm.disni.verbs.IbvCompChannel;
+import com.ibm.disni.verbs.IbvContext;
+import com.ibm.disni.verbs.IbvMr;
+import com.ibm.disni.verbs.IbvPd;
+import com.ibm.disni.verbs.IbvQP;
+import com.ibm.disni.verbs.IbvQPInitAttr;
+import com.ibm.disni.verbs.RdmaCmId;
+import com.ibm.disni.verbs.SVCRegMr;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+
+/**
+ * What one end of one connection has of its device: protection domain, completion channel, completion queue, queue
+ * pair, registered memory. One queue and one channel for it alone, so that an event and a completion can only be its
+ * own. Made, and taken down, by the owner of the connection; {@link #disconnect} by any thread.
+ */
+final class Endpoint implements AutoCloseable {
+    /** Requests that a queue pair takes: more than any device has under way, and room for the proof. */
+    static final int QUEUE_DEPTH = 256;
+
+    private static final int FIRST_VECTOR = 0;
+    /** About what a queue of that depth takes of the memory that may be locked. */
+    private static final long QUEUE_BYTES = QUEUE_DEPTH * 256L;
+
+    private final RdmaCmId id;
+    private final String path;
+    private final IbvPd domain;
+    private final IbvCompChannel events;
+    private final IbvCQ completions;
+    private final IbvQP queuePair;
+    private final List<IbvMr> regions = new ArrayList<>();
+    private boolean closed;
+
+    private Endpoint(
+            RdmaCmId id, String path, IbvPd domain, IbvCompChannel events, IbvCQ completions, IbvQP queuePair) {
+        this.id = id;
+        this.path = path;
+        this.domain = domain;
+        this.events = events;
+        this.completions = completions;
+        this.queuePair = queuePair;
+    }
+
+    /**
+     * For a connection whose device is known: an address was resolved, or a request has come. Owns the id from now on;
+     * a failure leaves it with the caller.
+     */
+    static Endpoint open(RdmaCmId id, InetSocketAddress peer) throws IOException {
+        IbvContext device = id.getVerbs();
+        String path = DeviceQueries.name(device) + ", peer " + peer.getAddress().getHostAddress();
+        Deque<Runnable> undo = new ArrayDeque<>();
+        try {
+            IbvPd domain = device.allocPd();
+            undo.push(() -> Closing.quietly("a protection domain", domain::deallocPd));
+            IbvCompChannel events = device.createCompChannel();
+            undo.push(() -> Closing.quietly("a completion channel", events::destroyCompChannel));
+            IbvCQ completions = device.createCQ(events, QUEUE_DEPTH, FIRST_VECTOR);
+            undo.push(() -> Closing.quietly("a completion queue", completions::destroyCQ));
+            IbvQPInitAttr attributes = new IbvQPInitAttr();
+            attributes.setQp_type(IbvQP.IBV_QPT_RC);
+            attributes.setSend_cq(completions);
+            attributes.setRecv_cq(completions);
+            attributes.cap().setMax_send_wr(QUEUE_DEPTH);
+            attributes.cap().setMax_recv_wr(1);
+            return new Endpoint(id, path, domain, events, completions, id.createQP(domain, attributes));
+        } catch (IOException e) {
+            undo.forEach(Runnable::run);
+            throw new IOException(
+                    "RDMA (" + path + "): " + MemoryLock.explain("a queue pair", QUEUE_BYTES, e.getMessage()), e);
+        }
+    }
+
+    IbvCompChannel events() {
+        return events;
+    }
+
+    IbvCQ completions() {
+        return completions;
+    }
+
+    IbvQP queuePair() {
+        return queuePair;
+    }
+
+    /** The device and the peer, for messages. */
+    String path() {
+        return path;
+    }
+
+    /** Registers memory until this end is closed; {@code what} names it where that fails. */
+    IbvMr register(String what, long address, int lengthBytes, int access) throws IOException {
+        try {
+            SVCRegMr call = domain.regMr(address, lengthBytes, access);
+            IbvMr region = call.execute().getMr();
+            call.free();
+            regions.add(region);
+            return region;
+        } catch (IOException e) {
+            throw new IOException(MemoryLock.explain(what, lengthBytes, e.getMessage()), e);
+        }
+    }
+
+    /**
+     * Moves the queue pair to the error state, so that every request that is under way completes (rdma_disconnect(3)).
+     */
+    void disconnect() {
+        Closing.quietly("a connection (" + path + ")", () -> {
+            // Its result says only whether the peer was told, and the peer may be gone.
+            id.disconnect();
+            return 0;
+        });
+    }
+
+    /** Takes the queue pair down: from now on nothing can land in this process's memory by it. */
+    void destroyQueuePair() {
+        if (queuePair.isOpen()) {
+            Closing.quietly("a queue pair", id::destroyQP);
+        }
+    }
+
+    @Override
+    public void close() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        destroyQueuePair();
+        Closing.quietly("a completion queue", completions::destroyCQ);
+        Closing.quietly("a completion channel", events::destroyCompChannel);
+        for (IbvMr region : regions) {
+            Closing.quietly(
+                    "registered memory", () -> region.deregMr().execute().free());
+        }
+        Closing.quietly("a protection domain", domain::deallocPd);
+        Closing.quietly("a connection's id", id::destroyId);
+    }
+}

@@ -1,0 +1,307 @@
+package io.ppmr.transport.rdma;
+
+import com.ibm.disni.verbs.IbvWC;
+import com.ibm.disni.verbs.RdmaCmEvent;
+import com.ibm.disni.verbs.RdmaCmEvent.EventType;
+import com.ibm.disni.verbs.SVCPollCq;
+import com.ibm.disni.verbs.SVCReqNotify;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.RemoteBlock;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLongArray;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Pulls by RDMA Read: the caller's thread posts, an agent of this class's own polls the completion queue. While
+ * completions come it polls; when none has come for a while it asks for an event and sleeps in the kernel until one
+ * comes (ibv_get_cq_event(3)), or until its next look at deadlines and at the connection.
+ *
+ * <p>Every pull ends exactly once: with its completion, also a flushed one. A pull past its deadline moves the queue
+ * pair to the error state, and is answered when its flushed completion has come, since a late read may land in its
+ * chunk until then. Where not even that comes the queue pair is destroyed first.
+ *
+ * <p>Nothing is allocated for a pull that succeeds.
+ */
+final class RdmaChunkPuller implements ChunkPuller {
+    private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkPuller.class);
+    private static final int BATCH = 32;
+    /** Empty polls in a row before the agent sleeps. */
+    private static final int EMPTY_POLLS = 200;
+
+    private static final int SLEEP_MS = 50;
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    /** Looks at deadlines for one at the connection, for which DiSNI allocates. */
+    private static final int CONNECTION_LOOKS = 5;
+
+    private static final long FLUSH_NS = TimeUnit.SECONDS.toNanos(5);
+    private static final long JOIN_MS = 10_000;
+    private static final long FREE = 0;
+    private static final String CLOSED = "the transport was closed";
+
+    private final RdmaPeer peer;
+    private final Endpoint endpoint;
+    private final PullListener listener;
+    private final int chunkBytes;
+    private final int depth;
+    private final long readDeadlineNs;
+    private final ReadRequest request;
+    /** Of each entry: when its read must have ended, {@link #FREE} if there is none. The pulling thread takes it. */
+    private final AtomicLongArray dueNs;
+
+    private final long[] pullIds;
+    private final int[] lengths;
+    private final IbvWC[] completions = new IbvWC[BATCH];
+    private final long[] workIds = new long[BATCH];
+    private final int[] statuses = new int[BATCH];
+    private final SVCPollCq poll;
+    private final SVCReqNotify notify;
+    /** Guards the queue pair against being posted to, or disconnected, while it is taken down. */
+    private final Object queueLock = new Object();
+
+    private final Thread agent = new Thread(this::run, "ppmr-rdma-pull");
+    private int cursor;
+    private long generation;
+    private int looks;
+    private volatile String failure;
+    private volatile long failedNs;
+    private volatile boolean closing;
+
+    RdmaChunkPuller(RdmaPeer peer, PullListener listener) {
+        this.peer = peer;
+        this.endpoint = peer.endpoint();
+        this.listener = listener;
+        chunkBytes = peer.pool().geometry().chunkBytes();
+        depth = peer.depth();
+        readDeadlineNs = peer.readDeadline().toNanos();
+        dueNs = new AtomicLongArray(depth);
+        pullIds = new long[depth];
+        lengths = new int[depth];
+        for (int i = 0; i < BATCH; i++) {
+            completions[i] = new IbvWC();
+        }
+        try {
+            request = new ReadRequest(endpoint.queuePair());
+            poll = endpoint.completions().poll(completions, BATCH);
+            notify = endpoint.completions().reqNotification(false);
+        } catch (IOException e) {
+            throw new IllegalStateException("RDMA (" + endpoint.path() + "): the connection was closed before", e);
+        }
+        agent.setDaemon(true);
+        agent.start();
+    }
+
+    @Override
+    public int depth() {
+        return depth;
+    }
+
+    @Override
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+        int entry = freeEntry();
+        int lengthBytes = from.lengthBytes();
+        pullIds[entry] = pullId;
+        lengths[entry] = lengthBytes;
+        dueNs.set(entry, (System.nanoTime() + readDeadlineNs) | 1);
+        String refusal = lengthBytes <= 0 || localOffset < 0 || lengthBytes > chunkBytes - localOffset
+                ? "a block of " + lengthBytes + " bytes does not fit a chunk at " + localOffset
+                        + ": the advertised block is outside its region"
+                : post(entry, from, peer.pool().address(localChunk) + localOffset);
+        if (refusal != null && dueNs.getAndSet(entry, FREE) != FREE) {
+            listener.pullFailed(pullId, refusal);
+        }
+    }
+
+    private int freeEntry() {
+        for (int tried = 0; tried < depth; tried++) {
+            cursor = cursor + 1 == depth ? 0 : cursor + 1;
+            if (dueNs.get(cursor) == FREE) {
+                return cursor;
+            }
+        }
+        throw new IllegalStateException("more pulls than the depth of " + depth + " allows");
+    }
+
+    /** Null, or why it was not posted. */
+    private String post(int entry, RemoteBlock from, long localAddress) {
+        synchronized (queueLock) {
+            if (failure != null) {
+                return failure;
+            }
+            try {
+                request.post(
+                        WorkId.of(WorkId.PULL, generation++, entry),
+                        from.address(),
+                        (int) from.key(),
+                        localAddress,
+                        from.lengthBytes(),
+                        peer.region().getLkey());
+                return null;
+            } catch (IOException e) {
+                return "RDMA Read cannot be posted (" + endpoint.path() + "): " + e.getMessage();
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        if (closing) {
+            return;
+        }
+        closing = true;
+        fail(CLOSED);
+        try {
+            agent.join(JOIN_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        if (agent.isAlive()) {
+            // Taking its queues away now would crash it.
+            LOG.error("{} has not ended: its RDMA connection ({}) stays open", agent.getName(), endpoint.path());
+            return;
+        }
+        request.free();
+        poll.free();
+        notify.free();
+        peer.close();
+    }
+
+    /** The first cause counts; it ends the connection, which flushes what is under way. */
+    private void fail(String reason) {
+        synchronized (queueLock) {
+            if (failure == null) {
+                failedNs = System.nanoTime();
+                failure = reason;
+                endpoint.disconnect();
+            }
+        }
+    }
+
+    // ---- the agent's thread -----------------------------------------------------------------------------------
+
+    private void run() {
+        try {
+            int empty = 0;
+            long lookNs = System.nanoTime();
+            while (!isOver()) {
+                empty = drain() > 0 ? 0 : empty + 1;
+                if (empty > EMPTY_POLLS) {
+                    sleep();
+                    empty = 0;
+                }
+                long nowNs = System.nanoTime();
+                if (nowNs - lookNs >= 0) {
+                    look(nowNs);
+                    lookNs = nowNs + LOOK_NS;
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            LOG.error("polling for completions fails", e);
+            fail("RDMA (" + endpoint.path() + "): completions cannot be polled: " + e);
+        } finally {
+            answerTheRest();
+        }
+    }
+
+    /** Whether there is nothing left to wait for. */
+    private boolean isOver() {
+        if (failure == null) {
+            return false;
+        }
+        if (underWay() == 0) {
+            return closing;
+        }
+        return System.nanoTime() - failedNs > FLUSH_NS;
+    }
+
+    private int underWay() {
+        int count = 0;
+        for (int entry = 0; entry < depth; entry++) {
+            count += dueNs.get(entry) == FREE ? 0 : 1;
+        }
+        return count;
+    }
+
+    private int drain() throws IOException {
+        int count = poll.execute().getPolls();
+        // Copied out first: the objects are used again by the next poll.
+        for (int i = 0; i < count; i++) {
+            workIds[i] = completions[i].getWr_id();
+            statuses[i] = completions[i].getStatus();
+        }
+        for (int i = 0; i < count; i++) {
+            complete(workIds[i], statuses[i]);
+        }
+        return count;
+    }
+
+    private void complete(long workId, int status) {
+        int entry = WorkId.entry(workId);
+        if (WorkId.kind(workId) != WorkId.PULL || entry >= depth || dueNs.get(entry) == FREE) {
+            LOG.error("a completion that nobody waits for: {}, {}", Long.toHexString(workId), ReadFailure.name(status));
+            return;
+        }
+        long pullId = pullIds[entry];
+        if (status != ReadFailure.SUCCESS) {
+            fail(ReadFailure.text(status, lengths[entry], endpoint.path()));
+        }
+        dueNs.set(entry, FREE);
+        try {
+            if (status == ReadFailure.SUCCESS) {
+                listener.pulled(pullId);
+            } else {
+                listener.pullFailed(pullId, failure);
+            }
+        } catch (RuntimeException e) {
+            // The rest of the batch must still be told.
+            LOG.error("the listener fails on pull {}", pullId, e);
+        }
+    }
+
+    private void sleep() throws IOException {
+        notify.execute();
+        // What came before the event was asked for makes none.
+        if (drain() == 0 && endpoint.events().getCqEvent(endpoint.completions(), SLEEP_MS)) {
+            endpoint.completions().ackEvents(1);
+        }
+    }
+
+    private void look(long nowNs) throws IOException {
+        looks++;
+        RdmaCmEvent event = looks % CONNECTION_LOOKS == 0 ? peer.channel().poll(0) : null;
+        if (event != null) {
+            EventType type = CmChannel.type(event);
+            if (type == EventType.RDMA_CM_EVENT_DISCONNECTED || type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
+                fail("RDMA connection to the source failed (" + endpoint.path() + "): " + type
+                        + ", closed by the source or its node is down");
+            }
+        }
+        for (int entry = 0; entry < depth && failure == null; entry++) {
+            long due = dueNs.get(entry);
+            if (due != FREE && nowNs - due > 0) {
+                fail("RDMA Read of " + lengths[entry] + " bytes has not ended within "
+                        + TimeUnit.NANOSECONDS.toMillis(readDeadlineNs) + " ms (" + endpoint.path() + ")");
+            }
+        }
+    }
+
+    /** Without a queue pair nothing can land any more: now the chunks may go back. */
+    private void answerTheRest() {
+        if (underWay() == 0) {
+            return;
+        }
+        fail("RDMA (" + endpoint.path() + "): the connection is over");
+        LOG.warn("{} reads were not flushed within {} ms", underWay(), TimeUnit.NANOSECONDS.toMillis(FLUSH_NS));
+        synchronized (queueLock) {
+            endpoint.destroyQueuePair();
+        }
+        for (int entry = 0; entry < depth; entry++) {
+            long pullId = pullIds[entry];
+            if (dueNs.getAndSet(entry, FREE) != FREE) {
+                listener.pullFailed(pullId, failure);
+            }
+        }
+    }
+}

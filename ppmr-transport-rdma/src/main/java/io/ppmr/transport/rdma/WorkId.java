@@ -1,0 +1,38 @@
+package io.ppmr.transport.rdma;
+
+/**
+ * The number that a work request carries and its completion gives back. Of a failed completion nothing but this number
+ * and the status is valid (ibv_poll_cq(3)), so the kind of the request is in it as well.
+ *
+ * <pre>
+ *  63     56 55                 16 15       0
+ *  +--------+---------------------+----------+
+ *  |  kind  | generation of entry |  entry   |
+ *  +--------+---------------------+----------+
+ * </pre>
+ */
+final class WorkId {
+    /** A read of a chunk. */
+    static final int PULL = 1;
+    /** The read that proves who the peer is. */
+    static final int PROOF = 2;
+
+    private static final int KIND_SHIFT = 56;
+    private static final int GENERATION_SHIFT = 16;
+    private static final long GENERATION_MASK = (1L << (KIND_SHIFT - GENERATION_SHIFT)) - 1;
+    private static final long ENTRY_MASK = 0xFFFF;
+
+    private WorkId() {}
+
+    static long of(int kind, long generation, int entry) {
+        return (long) kind << KIND_SHIFT | (generation & GENERATION_MASK) << GENERATION_SHIFT | (entry & ENTRY_MASK);
+    }
+
+    static int kind(long workId) {
+        return (int) (workId >>> KIND_SHIFT);
+    }
+
+    static int entry(long workId) {
+        return (int) (workId & ENTRY_MASK);
+    }
+}
