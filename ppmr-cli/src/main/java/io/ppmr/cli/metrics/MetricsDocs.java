@@ -28,13 +28,13 @@ public final class MetricsDocs {
             <!-- Made by: ./ppmr metrics > docs/metrics.md. Change the meters in the code, not this page. -->
 
             With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
-            `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no thread for
-            one. It is loopback unless `address` says otherwise; whoever can reach it can read it. A scrape of both services
-            passes `promtool check metrics` in the tests.
+            `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no
+            thread for one. It is loopback unless `address` says otherwise; whoever can reach it can read it. A scrape
+            of both services passes `promtool check metrics` in the tests.
 
-            A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`; it and a summary (NAME`_count`, NAME`_sum`)
-            have the largest value of the last minutes as NAME`_max` beside them. What is counted on the way of the bytes is
-            counted as it happens. The warm-up at a service's start is not counted.
+            A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`; it and a summary (NAME`_count`,
+            NAME`_sum`) have the largest value of the last minutes as NAME`_max` beside them. What is counted on the
+            way of the bytes is counted as it happens. The warm-up at a service's start is not counted.
             """;
     private static final String EVENTS = """
 
@@ -42,8 +42,8 @@ public final class MetricsDocs {
 
             The hops are events of the JDK's flight recorder, too: `ppmr.source.ChunkFlight`, `ppmr.source.PoolWait`,
             `ppmr.source.SlotWait`, `ppmr.source.MigrationStep`, `ppmr.target.Pull`, `ppmr.target.PullWait`,
-            `ppmr.target.ReaderWait`. Each stands at the end of what it tells of and says in `took` how long that was. While
-            nothing records, none is made. One recording of a migration:
+            `ppmr.target.ReaderWait`. Each stands at the end of what it tells of and says in `took` how long that was.
+            While nothing records, none is made. One recording of a migration:
 
             ```
             jcmd PID JFR.start name=migration settings=profile

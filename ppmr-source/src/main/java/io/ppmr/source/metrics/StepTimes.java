@@ -41,7 +41,7 @@ public final class StepTimes {
             }
         }
         pause = Timer.builder("ppmr.source.pause")
-                .description("for how long a job did not compute: from its hold until the copies or the originals go on")
+                .description("how long a job did not compute: from its hold until copies or originals go on")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }
