@@ -1,5 +1,5 @@
 # What ppmr needs around it, fetched where it is missing. Sourced by the launcher, which gives say, fail,
-# leave_out, PPMR_HOME and cache. Sets jdk17, jdk25 and PPMR_CRIU. Quick when nothing is missing.
+# leave_out, PPMR_HOME and cache. Sets jdk17, jdk25, PPMR_CRIU and PPMR_PROMTOOL. Quick when nothing is missing.
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the launcher gives cache and guest_packages and reads jdk17 and jdk25
 
@@ -141,6 +141,29 @@ set_up_criu() {
     fi
 }
 
+# promtool checks metrics in the tests. Out of Debian's package prometheus, which is unpacked and not installed: an
+# installation would start its daemon.
+set_up_promtool() {
+    local folder=$cache/prometheus
+    if [ -n "${PPMR_PROMTOOL:-}" ]; then return; fi
+    PPMR_PROMTOOL=$(command -v promtool) && return
+    if [ ! -x "$folder/usr/bin/promtool" ]; then
+        rm -rf "$folder.new"
+        mkdir -p "$folder.new"
+        # As root apt would hand the download to a user of its own, who may not write here.
+        if ! (cd "$folder.new" && apt-get -q -o APT::Sandbox::User= download prometheus &&
+            dpkg-deb -x prometheus_*.deb .) >"$cache/prometheus.log" 2>&1; then
+            rm -rf "$folder.new"
+            PPMR_PROMTOOL=promtool
+            leave_out "the check of the metrics by promtool, because Debian's package prometheus cannot be had (see $cache/prometheus.log)"
+            return 0
+        fi
+        rm -f "$folder.new"/prometheus_*.deb
+        mv "$folder.new" "$folder"
+    fi
+    PPMR_PROMTOOL=$folder/usr/bin/promtool
+}
+
 # JDK 25: an installed one, else Debian 13's in a private folder, bound to its own C library.
 set_up_jdk25() {
     jdk25=$(find_jdk 25) && return
@@ -207,6 +230,7 @@ set_up_bench() {
 set_up_tests() {
     set_up_bench
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
+    set_up_promtool
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
     if $1; then set_up_jdk25; fi
 }

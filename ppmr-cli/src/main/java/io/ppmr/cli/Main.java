@@ -44,6 +44,7 @@ import picocli.CommandLine.Spec;
             HistoryCommand.class,
             ShowCommand.class,
             ConfigCommand.class,
+            MetricsCommand.class,
             CheckpointersCommand.class,
             DoctorCommand.class,
             InstallCommand.class,

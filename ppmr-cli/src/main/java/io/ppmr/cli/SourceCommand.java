@@ -6,6 +6,7 @@ import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
@@ -67,9 +68,13 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+        try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
+                LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 SourceService service = new SourceService(
-                        configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
+                        configuration.settings(),
+                        Transports.of(configuration.transport()),
+                        configuration::notes,
+                        meters.registry())) {
             service.start();
             migrations = new Migrations(
                     configuration.jobs(),

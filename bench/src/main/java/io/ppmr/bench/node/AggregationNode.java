@@ -109,5 +109,20 @@ final class AggregationNode implements BenchNode {
         public void starving() {
             // Chunks come back by themselves.
         }
+
+        @Override
+        public void waitedForChunk(long tookNs) {
+            // The benchmark takes its own times.
+        }
+
+        @Override
+        public void waitedForSlot(OutgoingFile file, long tookNs) {
+            // The benchmark takes its own times.
+        }
+
+        @Override
+        public void filled(long tookNs) {
+            // The benchmark takes its own times.
+        }
     }
 }

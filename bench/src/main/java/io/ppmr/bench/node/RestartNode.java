@@ -205,6 +205,11 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     }
 
     @Override
+    public void readerWaited(ArrivingFile file, long tookNs) {
+        // The benchmark takes its own times.
+    }
+
+    @Override
     public void readerWaits(ArrivingFile file) {
         // Whatever a reader can wait for, a freed chunk brings it.
     }

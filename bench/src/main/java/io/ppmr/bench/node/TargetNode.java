@@ -12,6 +12,8 @@ import io.ppmr.target.image.HeadStore;
 import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.ControlLink;
@@ -121,7 +123,8 @@ final class TargetNode implements BenchNode {
                         0,
                         IntStream.range(0, streams).boxed().toList()),
                 pulls -> new TcpChunkPuller(pool, data, pulls),
-                reason -> LOG.error("the run fails: {}", reason));
+                reason -> LOG.error("the run fails: {}", reason),
+                new TargetHops(new SimpleMeterRegistry()));
         agent = new SessionAgent(link, event -> {
             if (event instanceof SessionEvent.LinkLost lost) {
                 LOG.debug("the link has ended: {}", lost.reason());

@@ -37,6 +37,7 @@ import java.util.stream.Stream;
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
+ * @param metrics where its meters are shown, if they are
  * @param transport how the bytes may travel
  * @param announced those that users announce while the service runs
  */
@@ -46,6 +47,7 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthSettings> health,
+        Optional<InetSocketAddress> metrics,
         TransportWish transport,
         AnnouncedJobs announced) {
 
@@ -117,6 +119,7 @@ public record SourceConfig(
                 file.section(SourceKeys.TRIGGERS)
                         .bad(SourceKeys.HEALTH, "has no job to move: set trigger_job, or take health out");
             }
+            Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
             List<Mistake> mistakes = file.mistakes();
             if (!mistakes.isEmpty()) {
                 throw new ConfigException(mistakes);
@@ -150,7 +153,7 @@ public record SourceConfig(
                     new TransactionSettings(journal, pause, attempts, fence));
             AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
             return new SourceConfig(
-                    settings, control, jobs, Optional.ofNullable(trigger), health, transport, announced);
+                    settings, control, jobs, Optional.ofNullable(trigger), health, metrics, transport, announced);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {

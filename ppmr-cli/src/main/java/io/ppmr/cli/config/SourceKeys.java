@@ -174,7 +174,7 @@ public final class SourceKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, CommonKeys.FENCE, TRIGGERS, CheckpointerKeys.SECTION, JOBS);
+            List.of(CommonKeys.POOL, TARGET, MIGRATION, CommonKeys.FENCE, TRIGGERS, CommonKeys.METRICS, CheckpointerKeys.SECTION, JOBS);
 
     private SourceKeys() {}
 }

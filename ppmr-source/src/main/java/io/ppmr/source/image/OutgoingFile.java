@@ -342,6 +342,7 @@ public final class OutgoingFile {
             return claimed;
         }
         lock.unlock();
+        long startNs = System.nanoTime();
         try {
             while (claimed == FairClaims.TIMED_OUT && failure == null) {
                 outlet.starving();
@@ -349,6 +350,7 @@ public final class OutgoingFile {
             }
             return claimed;
         } finally {
+            outlet.waitedForChunk(System.nanoTime() - startNs);
             lock.lock();
         }
     }
@@ -367,6 +369,7 @@ public final class OutgoingFile {
         chunk = BufferPool.NONE;
         int crc32c = outlet.wantsCrc() ? crcOf(sealed) : 0;
         pool.ready(sealed);
+        outlet.filled(System.nanoTime() - chunkSinceNs);
         long offset = window * geometry.chunkBytes() + from;
         try {
             outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);

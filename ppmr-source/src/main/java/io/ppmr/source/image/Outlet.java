@@ -39,4 +39,12 @@ public interface Outlet {
     default boolean wantsCrc() {
         return true;
     }
+    /** A writer has waited for one. */
+    void waitedForChunk(long tookNs);
+
+    /** A writer has waited for a slot. */
+    void waitedForSlot(OutgoingFile file, long tookNs);
+
+    /** A chunk is about to be advertised, so long after it was claimed. */
+    void filled(long tookNs);
 }

@@ -337,9 +337,10 @@ public final class ArrivingFile {
         waitingOffset = offset;
         rank.readerWaits();
         listener.readerWaits(this);
+        long startNs = System.nanoTime();
         try {
             long seen = changes;
-            long deadlineNs = System.nanoTime() + WAIT_SLICE_MS * 1_000_000;
+            long deadlineNs = startNs + WAIT_SLICE_MS * 1_000_000;
             while (changes == seen && System.nanoTime() - deadlineNs < 0) {
                 wait(WAIT_SLICE_MS);
             }
@@ -348,6 +349,7 @@ public final class ArrivingFile {
             Thread.currentThread().interrupt();
             return false;
         } finally {
+            listener.readerWaited(this, System.nanoTime() - startNs);
             rank.readerGoesOn();
             readersWaiting--;
             if (readersWaiting == 0) {
