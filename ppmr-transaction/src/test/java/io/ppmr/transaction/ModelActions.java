@@ -8,6 +8,8 @@ final class ModelActions {
     /** Takes what can happen. */
     interface Sink {
         /**
+         * A state that may follow.
+         *
          * @param good it is no failure, and would happen some time if no failure follows
          */
         void next(ModelWorld world, String label, Object detail, boolean good);

@@ -25,11 +25,11 @@ final class ModelLosses {
     void each(ModelWorld world, ModelActions.Sink into) {
         from = world;
         sink = into;
-        int any = 7 << 3 * ModelBudget.SOURCE
-                | 7 << 3 * ModelBudget.TARGET
-                | 7 << 3 * ModelBudget.ORIGINAL
-                | 7 << 3 * ModelBudget.COPY
-                | 7 << 3 * ModelBudget.REBOOT;
+        int any = (7 << (3 * ModelBudget.SOURCE))
+                | (7 << (3 * ModelBudget.TARGET))
+                | (7 << (3 * ModelBudget.ORIGINAL))
+                | (7 << (3 * ModelBudget.COPY))
+                | (7 << (3 * ModelBudget.REBOOT));
         if ((from.budget & any) == 0) {
             return;
         }

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /** Runs the rules in a {@link ModelWorld}: numbers for states, journals and messages, and the effects. */
+@SuppressWarnings("EnumOrdinal") // A compact encoding of states, for this run alone.
 final class ModelMachine {
     static final String ID = "m";
     static final List<String> NAMES = List.of("a", "b");
