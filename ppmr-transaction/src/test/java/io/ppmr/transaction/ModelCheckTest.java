@@ -11,7 +11,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /**
  * Visits every state that the real rules can get into, for one source, two targets and two attempts, within budgets of
- * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses of
+ * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses
+ * of
  * the source's and of a target's node, deaths of an original and of a copy, failures, losses of a link, fence windows,
  * operators' decisions and returns of the source's node as the row says. The same search has to find what is wrong with
  * rules that are broken on purpose.
