@@ -15,7 +15,7 @@ import java.util.List;
  *
  * <pre>
  *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}
- *       answers "started", then progress lines and a report or an error;
+ *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "status"}                  one status line
