@@ -9,6 +9,7 @@ jdk25=
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
 build_packages=(ca-certificates gcc make libc6-dev)
+bench_packages=(libfuse-dev iperf3 openssh-server openssh-client sshfs)
 # For RDMA. Without the first group the build leaves it out; the second is for its tests, as are guest_packages.
 rdma_build_packages=(libibverbs-dev librdmacm-dev)
 rdma_test_packages=(ibverbs-providers ibverbs-utils perftest)
@@ -196,9 +197,15 @@ set_up_run() {
     [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
 }
 
+# What the benchmarks need beside: headers of libfuse for the limit in C, and programs to be compared with.
+set_up_bench() {
+    set_up_run
+    install_packages "${bench_packages[@]}" || true
+}
+
 # set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
 set_up_tests() {
-    set_up_run
+    set_up_bench
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
     if $1; then set_up_jdk25; fi

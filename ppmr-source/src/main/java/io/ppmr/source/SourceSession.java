@@ -117,7 +117,8 @@ final class SourceSession {
         }
         agent = new SessionAgent(link, claims, this::hear);
         agent.start();
-        link.send(introduction);
+        // Its clock now, when everything is connected: the target compares it with its own.
+        link.send(new ControlMessage.Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),

@@ -365,18 +365,23 @@ public final class OutgoingFile {
         }
         int sealed = chunk;
         chunk = BufferPool.NONE;
-        ByteBuffer bytes = pool.buffer(sealed);
-        bytes.limit(to).position(from);
-        crc.reset();
-        crc.update(bytes);
+        int crc32c = outlet.wantsCrc() ? crcOf(sealed) : 0;
         pool.ready(sealed);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
+            outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
             failure = String.valueOf(e.getMessage());
             throw e;
         }
+    }
+
+    private int crcOf(int sealed) {
+        ByteBuffer bytes = pool.buffer(sealed);
+        bytes.limit(to).position(from);
+        crc.reset();
+        crc.update(bytes);
+        return (int) crc.getValue();
     }
 }

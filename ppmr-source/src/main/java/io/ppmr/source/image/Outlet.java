@@ -34,4 +34,9 @@ public interface Outlet {
 
     /** A writer waits for a chunk of the pool. */
     void starving();
+
+    /** Whether a chunk's CRC32C is wanted. A target always wants it; a measurement may ask what it costs. */
+    default boolean wantsCrc() {
+        return true;
+    }
 }

@@ -184,6 +184,7 @@ public final class ArrivingFile {
     private void dropIfUnreachable() {
         if (removed && openHandles == 0) {
             extents.remove(0, Long.MAX_VALUE);
+            noteCoverage();
         }
     }
 
@@ -273,7 +274,8 @@ public final class ArrivingFile {
     }
 
     private void noteCoverage() {
-        boolean now = streamed && !ended && slots.holder(geometry.windowOf(handedTo)) == null;
+        boolean canBeRead = !removed || openHandles > 0;
+        boolean now = streamed && !ended && canBeRead && slots.holder(geometry.windowOf(handedTo)) == null;
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);
