@@ -239,6 +239,7 @@ final class SlurmCluster implements AutoCloseable {
         Files.writeString(folder.resolve("target.toml"), """
                 mount = "%1$s/target"
                 work_directory = "%1$s/target-work"
+                control_socket = "%1$s/target.sock"
                 journal = "%1$s/target-journal"
                 listen = "%2$s:7411"
                 key_file = "%1$s/key"
