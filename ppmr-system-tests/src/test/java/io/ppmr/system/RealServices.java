@@ -58,6 +58,7 @@ final class RealServices implements AutoCloseable {
         Files.writeString(config, """
                 mount = "%1$s/target"
                 work_directory = "%1$s/target-work"
+                journal = "%1$s/target-journal"
                 control_socket = "%1$s/target.sock"
                 listen = "127.0.0.1:%2$d"
                 key_file = "%1$s/key"
@@ -74,6 +75,7 @@ final class RealServices implements AutoCloseable {
         Files.writeString(config, """
                 mount = "%1$s/source"
                 work_directory = "%1$s/source-work"
+                journal = "%1$s/source-journal"
                 control_socket = "%1$s/source.sock"
                 key_file = "%1$s/key"
                 [target]

@@ -57,6 +57,7 @@ final class TargetMigration implements ParticipantPorts {
     private CopiedRanks copies;
     private Restoration restoration;
     private ControlLink link;
+    private ControlLink dropped;
     private String source = "";
     private String self = "";
     private int attempt;
@@ -199,6 +200,9 @@ final class TargetMigration implements ParticipantPorts {
 
     private void hearNow(Heard heard) {
         if (heard instanceof Heard.FromSource said) {
+            if (said.link() == dropped) {
+                return;
+            }
             link = said.link();
             if (said.message() instanceof ControlMessage.Failed failed) {
                 fail("the source fails: " + failed.reason());
@@ -313,6 +317,15 @@ final class TargetMigration implements ParticipantPorts {
     }
 
     @Override
+    public void dropSourceLink() {
+        if (link != null) {
+            dropped = link;
+            link.close();
+            link = null;
+        }
+    }
+
+    @Override
     public String copiesHeld() {
         return copies.whyNotHeld();
     }
@@ -343,16 +356,6 @@ final class TargetMigration implements ParticipantPorts {
                         () -> System.nanoTime() - untilNs < 0,
                         off -> hear(new Heard.FenceEnded(off))));
         return settings.fence().isPresent();
-    }
-
-    @Override
-    public void dropSourceLink() {
-        ControlLink dropped = link;
-        if (dropped != null) {
-            link = null;
-            inbox.removeIf(heard -> heard instanceof Heard.FromSource said && said.link() == dropped);
-            dropped.close();
-        }
     }
 
     @Override

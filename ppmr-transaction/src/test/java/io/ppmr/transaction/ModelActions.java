@@ -8,6 +8,8 @@ final class ModelActions {
     /** Takes what can happen. */
     interface Sink {
         /**
+         * A state that may follow.
+         *
          * @param good it is no failure, and would happen some time if no failure follows
          */
         void next(ModelWorld world, String label, Object detail, boolean good);
@@ -92,7 +94,11 @@ final class ModelActions {
             }
             boolean promise = said.message() instanceof TransactionMessage.Ask ask && ask.round() != 0;
             if (!promise || from.copy[said.to() - 1] == ModelWorld.HELD) {
-                numbered(from, "hear", said.to(), machine.hearing(number), said, true);
+                // It is asked again in the window only.
+                boolean good = !promise || (from.window >> (said.from() - 1) & 1) != 0;
+                if (good || !goodOnly) {
+                    numbered(from, "hear", said.to(), machine.hearing(number), said, good);
+                }
             }
         }
     }
@@ -298,11 +304,11 @@ final class ModelActions {
         if (from.isUp(0)) {
             shots();
         }
-        int any = 7 << 3 * ModelBudget.SOURCE
-                | 7 << 3 * ModelBudget.TARGET
-                | 7 << 3 * ModelBudget.ORIGINAL
-                | 7 << 3 * ModelBudget.COPY
-                | 7 << 3 * ModelBudget.REBOOT;
+        int any = (7 << (3 * ModelBudget.SOURCE))
+                | (7 << (3 * ModelBudget.TARGET))
+                | (7 << (3 * ModelBudget.ORIGINAL))
+                | (7 << (3 * ModelBudget.COPY))
+                | (7 << (3 * ModelBudget.REBOOT));
         if ((from.budget & any) == 0) {
             return;
         }
@@ -316,7 +322,7 @@ final class ModelActions {
             machineCrash(lost, 0);
             emit(lost, "the source's node is lost", "", false);
         }
-        if (from.isOff(0) && has(ModelBudget.REBOOT)) {
+        if (from.isOff(0) && has(ModelBudget.REBOOT) && allHaveNoticed()) {
             ModelWorld back = spend(from.copy(), ModelBudget.REBOOT);
             back.off &= ~1;
             machine.forgetWordsOfSource(back);
@@ -343,6 +349,20 @@ final class ModelActions {
                 emit(lost, "a target's node is lost", name(target + 1), false);
             }
         }
+    }
+
+    /** A node takes longer to start than a silent link to be noticed. */
+    private boolean allHaveNoticed() {
+        for (int target = 0; target < 2; target++) {
+            if (from.isUp(target + 1)) {
+                ParticipantState state = machine.participant(from, target);
+                boolean listens = state.phase() == Phase.PREPARING || state.phase() == Phase.PREPARED;
+                if (listens && !state.sourceLost()) {
+                    return false;
+                }
+            }
+        }
+        return true;
     }
 
     /** The source fences a target that it waits for; never while one of them may be about to shoot. */

@@ -18,6 +18,7 @@ final class DemoConfig {
         return """
                 mount = "%1$s/mount-a"
                 work_directory = "%1$s/work-a"
+                journal = "%1$s/journal-a"
                 control_socket = "%1$s/a/%2$s.sock"
                 key_file = "%1$s/key"
                 [target]
@@ -47,6 +48,7 @@ final class DemoConfig {
                 listen = "%3$s:%4$d"
                 mount = "%1$s/mount-b"
                 work_directory = "%1$s/work-b"
+                journal = "%1$s/journal-b"
                 control_socket = "%1$s/target.sock"
                 key_file = "%1$s/key"
                 allow_root_jobs = %6$b

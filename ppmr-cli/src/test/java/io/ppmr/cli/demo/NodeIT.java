@@ -88,6 +88,7 @@ class NodeIT {
         return Files.writeString(folder.resolve("source.toml"), """
                 mount = "mnt"
                 work_directory = "work"
+                journal = "journal"
                 control_socket = "sock"
                 key_file = "key"
                 [target]
