@@ -234,7 +234,17 @@ public final class SourceService implements AutoCloseable {
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
                 sessions.add(new SourceSession(
-                        settings, pool, claims, view, metrics.hops(), plan, place, transports, introduction, id, number));
+                        settings,
+                        pool,
+                        claims,
+                        view,
+                        metrics.hops(),
+                        plan,
+                        place,
+                        transports,
+                        introduction,
+                        id,
+                        number));
             }
             return new Attempt(
                     number,
@@ -279,7 +289,8 @@ public final class SourceService implements AutoCloseable {
     private void recover(String id, List<TransactionRecord> records) throws CheckpointException {
         Recorded recorded = Recorded.of(records);
         LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
-        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
+        MigrationRecord record =
+                new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
         OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
         SourceDuties duties = new SourceDuties(
                 id,

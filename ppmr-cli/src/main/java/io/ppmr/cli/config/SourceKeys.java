@@ -173,8 +173,15 @@ public final class SourceKeys {
             new ConfigSection("others", true, "One entry of others.", List.of(RANK, NODE));
 
     /** All sections but the top. */
-    public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, CommonKeys.FENCE, TRIGGERS, CommonKeys.METRICS, CheckpointerKeys.SECTION, JOBS);
+    public static final List<ConfigSection> SECTIONS = List.of(
+            CommonKeys.POOL,
+            TARGET,
+            MIGRATION,
+            CommonKeys.FENCE,
+            TRIGGERS,
+            CommonKeys.METRICS,
+            CheckpointerKeys.SECTION,
+            JOBS);
 
     private SourceKeys() {}
 }
