@@ -37,9 +37,10 @@ final class ServiceProcess implements AutoCloseable {
      */
     static ServiceProcess start(String role, Path directory, String... settings) throws Exception {
         Path mount = directory.resolve(role + "-mount");
-        List<String> lines = new ArrayList<>(
-                List.of("mount = '" + mount + "'", "work_directory = '" + directory.resolve(role + "-work") + "'",
-                        "journal = '" + directory.resolve(role + "-journal") + "'"));
+        List<String> lines = new ArrayList<>(List.of(
+                "mount = '" + mount + "'",
+                "work_directory = '" + directory.resolve(role + "-work") + "'",
+                "journal = '" + directory.resolve(role + "-journal") + "'"));
         lines.addAll(List.of(settings));
         Path config = Files.write(directory.resolve(role + ".toml"), lines);
         Path log = directory.resolve(role + ".log");

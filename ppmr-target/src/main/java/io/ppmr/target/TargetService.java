@@ -70,8 +70,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /** A service that takes the node for what somebody else says of it. */
-    public TargetService(
-            TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
+    public TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
         this(settings, pullers, choice, node, new SimpleMeterRegistry());
     }
 

@@ -1,5 +1,6 @@
 package io.ppmr.bench.node;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
@@ -7,9 +8,8 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
-import io.ppmr.source.rehearsal.Rehearsal;
-import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.source.metrics.SourceHops;
+import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
@@ -55,7 +55,10 @@ final class SourceNode implements BenchNode {
         Connections connections = Connections.to(Integer.parseInt(words.get(2)), Integer.parseInt(words.get(1)));
         ControlLink link = new ControlLink(connections.control(), 1, TargetNode.SILENCE_NS);
         exporter = new TcpRegionExporter(pool, connections.data(), this::lost);
-        outlet = new LinkOutlet(link, exporter, new SourceHops(new SimpleMeterRegistry(), pool.geometry().chunkCount()));
+        outlet = new LinkOutlet(
+                link,
+                exporter,
+                new SourceHops(new SimpleMeterRegistry(), pool.geometry().chunkCount()));
         directory = TargetNode.DIRECTORY + ++runs;
         files = new OutgoingFiles(
                 directory,

@@ -1,5 +1,6 @@
 package io.ppmr.bench.node;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.ImageHabits;
@@ -9,11 +10,10 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
-import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.ControlLink;
