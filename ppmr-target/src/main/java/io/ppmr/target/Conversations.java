@@ -99,9 +99,7 @@ final class Conversations {
         return List.copyOf(running.values());
     }
 
-    /**
-     * Ends what was being restored, and takes up again what was voted for, when an earlier run of the service ended.
-     */
+    /** Ends what was being restored, and takes up what was voted for, when an earlier run of the service ended. */
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
