@@ -84,22 +84,22 @@ final class FileStrategies {
         Path disk = Files.createDirectories(folder.resolve("staged"));
         Path program = bin.resolve("staged-restart");
         Files.writeString(program, """
-            #!/bin/bash
-            # As "RDMA+Local" of the paper: the image goes to a local file, past the page cache, first.
-            words=()
-            while [ $# -gt 0 ]; do
-                if [ "$1" = --file ]; then
-                    copy=%1$s/$(basename "$2")
-                    dd if="$2" of="$copy" bs=1M iflag=fullblock oflag=direct conv=fsync 2>/dev/null || exit 5
-                    words+=(--file "$copy")
-                    shift 2
-                else
-                    words+=("$1")
-                    shift
-                fi
-            done
-            exec %2$s/cr_restart "${words[@]}"
-            """.formatted(disk, bin));
+                #!/bin/bash
+                # As "RDMA+Local" of the paper: the image goes to a local file, past the page cache, first.
+                words=()
+                while [ $# -gt 0 ]; do
+                    if [ "$1" = --file ]; then
+                        copy=%1$s/$(basename "$2")
+                        dd if="$2" of="$copy" bs=1M iflag=fullblock oflag=direct conv=fsync 2>/dev/null || exit 5
+                        words+=(--file "$copy")
+                        shift 2
+                    else
+                        words+=("$1")
+                        shift
+                    fi
+                done
+                exec %2$s/cr_restart "${words[@]}"
+                """.formatted(disk, bin));
         if (!program.toFile().setExecutable(true)) {
             throw new IOException(program + " cannot be made executable");
         }

@@ -43,25 +43,25 @@ final class Services implements Closeable {
         this.processes = processes;
         KeyFile.create(folder.resolve("key"));
         String tool = """
-            [checkpointers.blcr]
-            type = "blcr"
-            checkpoint_program = "%1$s/cr_checkpoint"
-            restart_program = "%2$s"
-            kernel_module = false
-            [pool]
-            size = "%3$dk"
-            chunk = "%4$dk"
-            """.formatted(nodes.bin(), restartProgram, options.poolBytes >> 10, options.chunkBytes >> 10);
+                [checkpointers.blcr]
+                type = "blcr"
+                checkpoint_program = "%1$s/cr_checkpoint"
+                restart_program = "%2$s"
+                kernel_module = false
+                [pool]
+                size = "%3$dk"
+                chunk = "%4$dk"
+                """.formatted(nodes.bin(), restartProgram, options.poolBytes >> 10, options.chunkBytes >> 10);
         Files.writeString(folder.resolve("source.toml"), sourceToml(options.connections) + tool);
         Files.writeString(folder.resolve("target.toml"), """
-            listen = "%2$s:7411"
-            mount = "%1$s/mount-b"
-            work_directory = "%1$s/work-b"
-            control_socket = "%1$s/target.sock"
-            key_file = "%1$s/key"
-            allow_root_jobs = true
-            transport = "tcp"
-            """.formatted(folder, TwoNodes.ADDRESS_B) + tool);
+                listen = "%2$s:7411"
+                mount = "%1$s/mount-b"
+                work_directory = "%1$s/work-b"
+                control_socket = "%1$s/target.sock"
+                key_file = "%1$s/key"
+                allow_root_jobs = true
+                transport = "tcp"
+                """.formatted(folder, TwoNodes.ADDRESS_B) + tool);
         NativePrograms programs = new NativePrograms(nodes.bin());
         JavaCommand java = JavaCommand.from(System.getenv(), nodes.bin());
         target = ServiceProcess.start(
@@ -85,20 +85,20 @@ final class Services implements Closeable {
                 .mapToObj(rank -> "{rank = " + rank + ", pid_file = \"" + nodes.pidFile(rank) + "\"}")
                 .collect(Collectors.joining(", "));
         return """
-            mount = "%1$s/mount-a"
-            work_directory = "%1$s/work-a"
-            control_socket = "%1$s/source.sock"
-            key_file = "%1$s/key"
-            transport = "tcp"
-            [target]
-            address = "%2$s:7411"
-            connections = %3$d
-            [jobs.bench]
-            user = 0
-            group = 0
-            checkpointer = "blcr"
-            ranks = [%4$s]
-            """.formatted(folder, TwoNodes.ADDRESS_B, connections, ranks);
+                mount = "%1$s/mount-a"
+                work_directory = "%1$s/work-a"
+                control_socket = "%1$s/source.sock"
+                key_file = "%1$s/key"
+                transport = "tcp"
+                [target]
+                address = "%2$s:7411"
+                connections = %3$d
+                [jobs.bench]
+                user = 0
+                group = 0
+                checkpointer = "blcr"
+                ranks = [%4$s]
+                """.formatted(folder, TwoNodes.ADDRESS_B, connections, ranks);
     }
 
     /** Moves the job, which must have been started, and takes the migration apart. */
