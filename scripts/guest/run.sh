@@ -40,6 +40,9 @@ guest_lacks() {
 set_up_guest() {
     local tool package release lists=false
     mkdir -p "$cache/guest"
+    # Of several that start at once, one fetches and the others wait.
+    exec 8>"$cache/guest/lock"
+    flock -w 600 8 || guest_lacks "another call has been setting the guest up for ten minutes"
     export PATH=$PATH:/usr/sbin:/sbin
     [ "$(uname -m)" = x86_64 ] || guest_lacks "it is made for x86_64, this machine is $(uname -m)"
     install_packages "${guest_packages[@]}" || true
@@ -67,6 +70,7 @@ set_up_guest() {
     fetch_guest_kernel "$package" "$lists"
     release=$(cat "$guest_folder/release")
     make_initramfs "$release"
+    exec 8>&-
 }
 
 # The package that Debian's kernel package depends on, in the release's own version (not a backport).
@@ -85,7 +89,7 @@ fetch_guest_kernel() {
     if ! (cd "$work" && apt-get download "$package") >"$cache/guest/apt.log" 2>&1; then
         if ! $lists; then apt-get update -q >>"$cache/guest/apt.log" 2>&1 || true; fi
         (cd "$work" && apt-get download "$package") >>"$cache/guest/apt.log" 2>&1 ||
-            guest_lacks "$package cannot be fetched: $(tail -n 1 "$cache/guest/apt.log") (see $cache/guest/apt.log)"
+            { rm -rf "$work"; guest_lacks "$package cannot be fetched: $(tail -n 1 "$cache/guest/apt.log") (see $cache/guest/apt.log)"; }
     fi
     dpkg-deb -x "$work"/*.deb "$work/root" || guest_lacks "$package cannot be unpacked"
     local release

@@ -138,10 +138,10 @@ public final class ControlMessageCodec {
             writeText(out, m.migrationId());
             out.writeLong(m.round()).writeLong(m.promiseMs());
         } else if (message instanceof ControlMessage.Offer m) {
-            out.writeByte((byte) 23).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
+            out.writeByte((byte) 40).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
             writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Attached m) {
-            out.writeByte((byte) 24).writeByte((byte) (m.direct() ? 1 : 0));
+            out.writeByte((byte) 41).writeByte((byte) (m.direct() ? 1 : 0));
             out.writeLong(m.address()).writeLong(m.key());
             writeTexts(out, m.digest(), m.reason());
         } else if (message instanceof ControlMessage.Introduce m) {
@@ -202,8 +202,8 @@ public final class ControlMessageCodec {
             case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
             case 22 -> new ControlMessage.Peer(text(in), text(in));
             case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
-            case 23 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
-            case 24 ->
+            case 40 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
+            case 41 ->
                 new ControlMessage.Attached(in.readByte() != 0, in.readLong(), in.readLong(), text(in), text(in));
             case 32 -> new ControlMessage.Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
             case 33 -> new ControlMessage.Introduced(FactsCodec.readNode(in), FactsCodec.readFindings(in));

@@ -53,10 +53,10 @@ class ControlMessageCodecTest {
                 Arguments.of(
                         new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
                         "02 8877665544332211 3075000000000000 0100000000000000"),
-                Arguments.of(new ControlMessage.Offer(true, 4660, "ok"), "17 01 34120000 02 6f6b"),
+                Arguments.of(new ControlMessage.Offer(true, 4660, "ok"), "28 01 34120000 02 6f6b"),
                 Arguments.of(
                         new ControlMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
-                        "18 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
+                        "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(new ControlMessage.Refuse("busy"), "03 04 62757379"),
                 Arguments.of(
                         new ControlMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),

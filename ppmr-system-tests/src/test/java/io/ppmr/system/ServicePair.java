@@ -13,6 +13,7 @@ import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -22,6 +23,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import io.ppmr.source.JobNotes;
+import io.ppmr.source.JobHooks;
+import java.util.Map;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -82,11 +86,27 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
-        this(directory, options, UnaryOperator.identity());
+        this(directory, options, UnaryOperator.identity(), TransportChoice.tcp(), TransportChoice.tcp());
+    }
+
+    /** A pair whose bytes travel as these allow. */
+    ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
+            throws IOException, InterruptedException {
+        this(directory, options, UnaryOperator.identity(), sourceChoice, targetChoice);
     }
 
     /** A pair whose target takes itself for another node than it is. */
     ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
+            throws IOException, InterruptedException {
+        this(directory, options, targetIs, TransportChoice.tcp(), TransportChoice.tcp());
+    }
+
+    private ServicePair(
+            Path directory,
+            Options options,
+            UnaryOperator<NodeFacts> targetIs,
+            TransportChoice sourceChoice,
+            TransportChoice targetChoice)
             throws IOException, InterruptedException {
         NodeProbe probe = new NodeProbe(
                 Path.of("/"),
@@ -111,9 +131,11 @@ final class ServicePair implements AutoCloseable {
                         TransportWish.TCP,
                         Set.of()),
                 options.pullers,
+                targetChoice,
                 () -> targetIs.apply(probe.facts()));
         target.start();
-        source = new SourceService(new SourceSettings(
+        source = new SourceService(
+                new SourceSettings(
                 Files.createDirectory(directory.resolve("source")),
                 Files.createDirectory(directory.resolve("source-work")),
                 options.sourcePool,
@@ -125,7 +147,9 @@ final class ServicePair implements AutoCloseable {
                 Duration.ofSeconds(20),
                 Duration.ofSeconds(10),
                 new TransactionSettings(
-                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())));
+                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())),
+                sourceChoice,
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
         try {
             source.start();
         } catch (IOException e) {

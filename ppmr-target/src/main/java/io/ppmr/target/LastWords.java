@@ -9,7 +9,8 @@ import java.util.concurrent.TimeUnit;
  * unread, would reset the connection and could take that word back.
  */
 final class LastWords {
-    private static final long AT_MOST_NS = TimeUnit.SECONDS.toNanos(2);
+    /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
+    private static final long AT_MOST_NS = TimeUnit.SECONDS.toNanos(15);
 
     private LastWords() {}
 

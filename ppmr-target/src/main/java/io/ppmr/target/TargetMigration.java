@@ -57,6 +57,7 @@ final class TargetMigration implements ParticipantPorts {
     private CopiedRanks copies;
     private Restoration restoration;
     private ControlLink link;
+    private ControlLink dropped;
     private String source = "";
     private String self = "";
     private int attempt;
@@ -199,6 +200,9 @@ final class TargetMigration implements ParticipantPorts {
 
     private void hearNow(Heard heard) {
         if (heard instanceof Heard.FromSource said) {
+            if (said.link() == dropped) {
+                return;
+            }
             link = said.link();
             if (said.message() instanceof ControlMessage.Failed failed) {
                 fail("the source fails: " + failed.reason());
@@ -309,6 +313,15 @@ final class TargetMigration implements ParticipantPorts {
             restoration.start();
         } catch (IOException | CheckpointException e) {
             hear(new Heard.Failed(String.valueOf(e.getMessage())));
+        }
+    }
+
+    @Override
+    public void dropSourceLink() {
+        if (link != null) {
+            dropped = link;
+            link.close();
+            link = null;
         }
     }
 

@@ -57,15 +57,11 @@ public final class TargetService implements AutoCloseable {
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
     public TargetService(TargetSettings settings, PullerFactory pullers) {
-        this(settings, pullers, Introduction.probe(settings));
+        this(settings, pullers, TransportChoice.tcp(), Introduction.probe(settings));
     }
 
     /** A service that takes the node for what somebody else says of it. */
-    public TargetService(TargetSettings settings, PullerFactory pullers, NodeFactsSource node) {
-        this(settings, pullers, TransportChoice.tcp(), node);
-    }
-
-    private TargetService(
+    public TargetService(
             TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
         this.settings = settings;
         this.introduction = new Introduction(settings, node);

@@ -115,6 +115,9 @@ public final class MappedJournal implements TransactionJournal {
      * @throws IOException it cannot be read, or is damaged
      */
     public static List<Entry> read(Path path) throws IOException {
+        if (!Files.exists(path)) {
+            throw new IOException("there is no journal at " + path + "; the service's configuration names it");
+        }
         Set<Entry> all = new LinkedHashSet<>();
         for (Path old : oldFiles(path)) {
             all.addAll(JournalLayout.read(old).entries());

@@ -7,8 +7,8 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The transaction's messages as they go over the wire; docs/protocol.md. Begin, Accepted and the vote carry more than the
- * transaction's part and are made by the services.
+ * The transaction's messages as they go over the wire; docs/protocol.md. Begin, Accepted and the vote carry more than
+ * the transaction's part and are made by the services.
  */
 public final class WireMessages {
     private WireMessages() {}

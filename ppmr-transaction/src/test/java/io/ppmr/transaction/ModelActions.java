@@ -8,12 +8,15 @@ final class ModelActions {
     /** Takes what can happen. */
     interface Sink {
         /**
+         * A state that may follow.
+         *
          * @param good it is no failure, and would happen some time if no failure follows
          */
         void next(ModelWorld world, String label, Object detail, boolean good);
     }
 
     private final ModelMachine machine;
+    private final ModelLosses losses;
     private final boolean fenceWorks;
     private boolean goodOnly;
     private ModelWorld from;
@@ -21,6 +24,7 @@ final class ModelActions {
 
     ModelActions(ModelMachine machine, boolean fenceWorks) {
         this.machine = machine;
+        this.losses = new ModelLosses(machine);
         this.fenceWorks = fenceWorks;
     }
 
@@ -38,7 +42,10 @@ final class ModelActions {
             service(node);
         }
         if (!goodOnly) {
-            losses();
+            if (from.isUp(0)) {
+                shots();
+            }
+            losses.each(from, sink);
         }
     }
 
@@ -46,7 +53,7 @@ final class ModelActions {
         return ModelBudget.has(from.budget, kind);
     }
 
-    private static ModelWorld spend(ModelWorld world, int kind) {
+    static ModelWorld spend(ModelWorld world, int kind) {
         world.budget = ModelBudget.take(world.budget, kind);
         return world;
     }
@@ -92,12 +99,16 @@ final class ModelActions {
             }
             boolean promise = said.message() instanceof TransactionMessage.Ask ask && ask.round() != 0;
             if (!promise || from.copy[said.to() - 1] == ModelWorld.HELD) {
-                numbered(from, "hear", said.to(), machine.hearing(number), said, true);
+                // It is asked again in the window only.
+                boolean good = !promise || (from.window >> (said.from() - 1) & 1) != 0;
+                if (good || !goodOnly) {
+                    numbered(from, "hear", said.to(), machine.hearing(number), said, good);
+                }
             }
         }
     }
 
-    private static String name(int node) {
+    static String name(int node) {
         return ModelMachine.NAMES.get(node - 1);
     }
 
@@ -263,7 +274,7 @@ final class ModelActions {
         }
     }
 
-    private static void sourceIsOff(ModelWorld world) {
+    static void sourceIsOff(ModelWorld world) {
         world.off |= 1;
         world.state[0] = -1;
         world.alive = 0;
@@ -294,57 +305,6 @@ final class ModelActions {
         return phase == Phase.NOTHING || phase == Phase.ROLLED_BACK;
     }
 
-    private void losses() {
-        if (from.isUp(0)) {
-            shots();
-        }
-        int any = 7 << 3 * ModelBudget.SOURCE
-                | 7 << 3 * ModelBudget.TARGET
-                | 7 << 3 * ModelBudget.ORIGINAL
-                | 7 << 3 * ModelBudget.COPY
-                | 7 << 3 * ModelBudget.REBOOT;
-        if ((from.budget & any) == 0) {
-            return;
-        }
-        boolean prepared = allPrepared();
-        boolean rolledBack = machine.journals.get(from.journal[0]).records().stream()
-                .reduce(false, ModelActions::rollBackStands, (one, other) -> other);
-        if (!from.isOff(0) && has(ModelBudget.SOURCE)) {
-            ModelWorld lost = spend(from.copy(), ModelBudget.SOURCE);
-            lost.loss(!prepared || rolledBack);
-            sourceIsOff(lost);
-            machineCrash(lost, 0);
-            emit(lost, "the source's node is lost", "", false);
-        }
-        if (from.isOff(0) && has(ModelBudget.REBOOT)) {
-            ModelWorld back = spend(from.copy(), ModelBudget.REBOOT);
-            back.off &= ~1;
-            machine.forgetWordsOfSource(back);
-            emit(back, "the source's node is on again", "", false);
-        }
-        for (int target = 0; target < 2; target++) {
-            boolean original = (from.alive >> target & 1) != 0;
-            if (original && has(ModelBudget.ORIGINAL)) {
-                ModelWorld dead = spend(from.copy(), ModelBudget.ORIGINAL);
-                dead.loss(!prepared || rolledBack);
-                dead.alive &= ~(1 << target);
-                emit(dead, "an original dies", target, false);
-            }
-            if (from.copy[target] == ModelWorld.HELD && has(ModelBudget.COPY)) {
-                ModelWorld dead = spend(from.copy(), ModelBudget.COPY);
-                dead.loss(saidHeld(target));
-                dead.copy[target] = ModelWorld.DEAD;
-                emit(dead, "a copy dies", name(target + 1), false);
-            }
-            if (!from.isOff(target + 1) && has(ModelBudget.TARGET)) {
-                ModelWorld lost = spend(from.copy(), ModelBudget.TARGET);
-                lost.loss(saidHeld(target));
-                targetIsOff(lost, target);
-                emit(lost, "a target's node is lost", name(target + 1), false);
-            }
-        }
-    }
-
     /** The source fences a target that it waits for; never while one of them may be about to shoot. */
     private void shots() {
         if ((from.window | from.fencing) != 0) {
@@ -363,67 +323,10 @@ final class ModelActions {
                 ModelWorld shot = from.copy();
                 if (reached) {
                     spend(shot, ModelBudget.LINK);
-                    targetIsOff(shot, target);
+                    losses.targetIsOff(shot, target);
                 }
                 event(shot, "target fenced", 0, new CoordinatorEvent.Off(name(target + 1)), false);
             }
         }
-    }
-
-    private void machineCrash(ModelWorld world, int node) {
-        if (from.state[node] >= 0) {
-            machine.crash(world, node);
-        }
-    }
-
-    private void targetIsOff(ModelWorld world, int target) {
-        machineCrash(world, target + 1);
-        world.off |= 2 << target;
-        world.copy[target] = ModelWorld.NONE;
-        world.window &= ~(1 << target);
-    }
-
-    private boolean allPrepared() {
-        CoordinatorState state = CoordinatorRules.replay(
-                ModelMachine.ID, machine.journals.get(from.journal[0]).records());
-        for (int node = 1; node <= 2; node++) {
-            boolean prepared = machine.journals.get(from.journal[node]).records().stream()
-                    .anyMatch(record ->
-                            record instanceof TransactionRecord.Prepared && record.attempt() == state.attempt());
-            if (!prepared) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    private static boolean rollBackStands(boolean before, TransactionRecord record) {
-        if (record instanceof TransactionRecord.Begun || record instanceof TransactionRecord.CommitDecided) {
-            return false;
-        }
-        return before || record instanceof TransactionRecord.RollBackDecided;
-    }
-
-    /** Whether the target has said, of what it holds now, that it is still held; a promise says so too. */
-    private boolean saidHeld(int target) {
-        int attempt = machine.journals.get(from.journal[target + 1]).records().stream()
-                .filter(record -> record instanceof TransactionRecord.Prepared)
-                .mapToInt(TransactionRecord::attempt)
-                .max()
-                .orElse(0);
-        if (attempt == 0) {
-            return false;
-        }
-        boolean fences = machine.journals.get(from.journal[target + 1]).records().stream()
-                .anyMatch(record -> record instanceof TransactionRecord.Fencing && record.attempt() == attempt);
-        for (int number = 0; number < machine.messages.size() && !fences; number++) {
-            ModelMachine.Said said = machine.messages.get(number);
-            if (from.said(number) && said.from() == target + 1 && said.message().attempt() == attempt) {
-                fences = said.message() instanceof TransactionMessage.StillHeld
-                        || (said.message() instanceof TransactionMessage.Standing standing
-                                && standing.where() == TransactionMessage.Where.PROMISED);
-            }
-        }
-        return fences;
     }
 }

@@ -1,8 +1,10 @@
 package io.ppmr.transaction;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.Deque;
 import java.util.List;
 
 /** Visits every state of a model, the nearest first, in a table of fixed size. */
@@ -71,6 +73,52 @@ final class ModelSearch {
         return problem == null;
     }
 
+    /**
+     * Whether what is no failure can go round in a circle, so that a run need not come to an end. To be called after
+     * {@link #run}.
+     */
+    boolean hasCircle() {
+        byte[] seen = new byte[mask + 1];
+        Deque<int[]> path = new ArrayDeque<>();
+        Deque<int[]> ways = new ArrayDeque<>();
+        for (int i = 0; i < count; i++) {
+            if (seen[order[i]] == 0) {
+                enter(order[i], seen, path, ways);
+            }
+            while (!path.isEmpty()) {
+                int[] at = path.peek();
+                int[] next = ways.peek();
+                if (at[1] == next.length) {
+                    seen[at[0]] = 2;
+                    path.pop();
+                    ways.pop();
+                } else {
+                    int slot = next[at[1]++];
+                    if (seen[slot] == 1) {
+                        return true;
+                    }
+                    if (seen[slot] == 0) {
+                        enter(slot, seen, path, ways);
+                    }
+                }
+            }
+        }
+        return false;
+    }
+
+    private void enter(int slot, byte[] seen, Deque<int[]> path, Deque<int[]> ways) {
+        seen[slot] = 1;
+        path.push(new int[] {slot, 0});
+        List<Integer> next = new ArrayList<>();
+        actions.each(world(slot), true, (world, label, detail, good) -> {
+            if (good && !isSame(world, slot)) {
+                world.encode(key);
+                next.add(find());
+            }
+        });
+        ways.push(next.stream().mapToInt(Integer::intValue).toArray());
+    }
+
     private ModelWorld world(int slot) {
         return ModelWorld.decode(Arrays.copyOfRange(table, slot * WORDS, slot * WORDS + WORDS));
     }
@@ -111,24 +159,32 @@ final class ModelSearch {
     /** A new slot, or less than 0 if the state is known. */
     private int slotOf(ModelWorld world) {
         world.encode(key);
+        int slot = find();
+        if (isFree(slot)) {
+            System.arraycopy(key, 0, table, slot * WORDS, WORDS);
+            return slot;
+        }
+        return -1;
+    }
+
+    /** Where the key is, or the free slot where it would be. */
+    private int find() {
         long hash = 0;
         for (long word : key) {
             hash = (hash ^ word) * 0x9E3779B97F4A7C15L;
             hash ^= hash >>> 29;
         }
         int slot = (int) (hash >>> 20) & mask;
-        while (true) {
-            int at = slot * WORDS;
-            // The word of the states is never 0 in a state that is in use: a service is there or was.
-            if (table[at + 4] == 0 && table[at + 2] == 0 && table[at + 3] == 0) {
-                System.arraycopy(key, 0, table, at, WORDS);
-                return slot;
-            }
-            if (Arrays.equals(key, 0, WORDS, table, at, at + WORDS)) {
-                return -1;
-            }
+        while (!isFree(slot) && !Arrays.equals(key, 0, WORDS, table, slot * WORDS, slot * WORDS + WORDS)) {
             slot = slot + 1 & mask;
         }
+        return slot;
+    }
+
+    /** The words of the states are never all 0 in a slot that is in use: some service is there, or was. */
+    private boolean isFree(int slot) {
+        int at = slot * WORDS;
+        return table[at + 2] == 0 && table[at + 3] == 0 && table[at + 4] == 0;
     }
 
     /** How the problem comes about, one line a step. */
@@ -153,9 +209,7 @@ final class ModelSearch {
         if (problemWorld != null) {
             lines.add(problemLabel);
         } else {
-            lines.add("stuck: " + machine.states.get(Math.max(0, world(problemAt).state[0])) + " / "
-                    + world(problemAt).state[0] + " "
-                    + describe(world(problemAt)));
+            lines.add("stuck:" + describe(world(problemAt)));
         }
         return lines;
     }

@@ -1,8 +1,8 @@
 package io.ppmr.transaction;
 
 /**
- * One state of the world: the three services (their states and journals by number, -1 while a service is down), what was
- * ever said (a set of messages: nothing is ever unsaid, so each may come late, twice or never), the processes, the
+ * One state of the world: the three services (their states and journals by number, -1 while a service is down), what
+ * was ever said (a set of messages: nothing is ever unsaid, so each may come late, twice or never), the processes, the
  * budgets that are left, and what is remembered to judge it.
  */
 final class ModelWorld {

@@ -167,7 +167,7 @@ final class SimWorld {
             half |= ran && copy == Copy.NONE && !excused;
         }
         for (int rank = 0; rank < ranks; rank++) {
-            require(!(running && alive[rank] && !held[rank]), "an original and a copy run at once");
+            require(!(running && alive[rank]), "an original lives while a copy runs");
         }
         require(!half, "half of the copies run");
         require(originals() != Originals.DEAD || whole || excused, "no copy is left, and no case is named for it");

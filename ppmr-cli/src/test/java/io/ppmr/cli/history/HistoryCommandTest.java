@@ -58,7 +58,7 @@ class HistoryCommandTest {
     void shouldListEveryMigration() {
         String text = run(new HistoryCommand(), "--journal", path.toString());
         assertEquals(0, exit, text);
-        String[] lines = text.split("\n");
+        String[] lines = text.split("\n", -1);
         assertEquals(2, lines.length, text);
         assertTrue(lines[0].contains("m1") && lines[0].contains("COMMITTED") && lines[0].contains("lu.C"), text);
         assertTrue(lines[1].contains("m2") && lines[1].contains("OPEN"), text);

@@ -12,6 +12,7 @@ import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.DirectListener;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
@@ -150,6 +151,30 @@ class RdmaFailuresInGuest {
         } finally {
             puller.close();
             GuestLink.up();
+            pair.exporter().close();
+        }
+    }
+
+    @Test
+    void shouldTellTheRestWhenTheListenerThrows() throws Exception {
+        RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, exporterFailures::add);
+        ChunkPuller puller = pair.peer().puller(new PullListener() {
+            @Override
+            public void pulled(long pullId) {
+                answers.pulled(pullId);
+                throw new IllegalStateException("a listener that throws");
+            }
+
+            @Override
+            public void pullFailed(long pullId, String reason) {
+                answers.pullFailed(pullId, reason);
+            }
+        });
+        try {
+            startPulls(pair, puller, CHUNKS);
+            answers.requireEachOnce(CHUNKS);
+        } finally {
+            puller.close();
             pair.exporter().close();
         }
     }

@@ -46,7 +46,8 @@ class RdmaTransportTest {
     @Test
     void shouldRefuseAddressesThatDisniDoesNotKnow() throws Exception {
         RdmaTransport transport = new RdmaTransport(null, SHORT);
-        InetAddress six = InetAddress.getByName("2001:db8::7");
+        byte[] ofDocumentation = {0x20, 0x01, 0x0d, (byte) 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
+        InetAddress six = InetAddress.getByAddress(ofDocumentation);
         assertTrue(transport.unreachable(six, SHORT).contains("IPv4 alone"));
         BufferPool pool = new BufferPool(new PoolGeometry(PoolGeometry.MIN_CHUNK_BYTES, PoolGeometry.MIN_CHUNKS));
         assertTrue(assertThrows(IOException.class, () -> transport.listen(pool, six))

@@ -1,0 +1,168 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.source.MigrationReport;
+import io.ppmr.transport.DirectExporter;
+import io.ppmr.transport.DirectListener;
+import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.DirectTransport;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.TransportWish;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** How two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
+@Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class TransportChoiceIT {
+    private static final DirectTransport WITHOUT_DEVICE = DirectTransport.none("this node has no RDMA device");
+
+    @TempDir
+    private Path directory;
+
+    /** Has everything but a network that lets it through. */
+    private static final class Unlucky implements DirectTransport {
+        @Override
+        public String unusable() {
+            return null;
+        }
+
+        @Override
+        public String unreachable(InetAddress peer, Duration deadline) {
+            return null;
+        }
+
+        @Override
+        public DirectListener listen(BufferPool pool, InetAddress address) {
+            return new DirectListener() {
+                @Override
+                public int port() {
+                    return 1;
+                }
+
+                @Override
+                public DirectPeer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+                        throws IOException {
+                    long deadlineNs = System.nanoTime() + deadline.toNanos();
+                    while (!givenUp.getAsBoolean()) {
+                        if (System.nanoTime() - deadlineNs > 0) {
+                            throw new IOException("no connection within " + deadline);
+                        }
+                        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+                    }
+                    return null;
+                }
+
+                @Override
+                public void close() {
+                    // Nothing is open.
+                }
+            };
+        }
+
+        @Override
+        public DirectExporter connect(
+                BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+                throws IOException {
+            throw new IOException("the network swallows it");
+        }
+    }
+
+    private static TransportChoice of(TransportWish wish, DirectTransport direct) {
+        return new TransportChoice(wish, direct);
+    }
+
+    @Test
+    void shouldFallBackToTcpWhenTheConnectionFails() throws Exception {
+        assertEquals(
+                "tcp: the network swallows it",
+                commits(of(TransportWish.AUTO, new Unlucky()), of(TransportWish.AUTO, new Unlucky())));
+    }
+
+    @Test
+    void shouldUseTcpWhenTheTargetMayNotUseRdma() throws Exception {
+        String state = commits(of(TransportWish.AUTO, new Unlucky()), of(TransportWish.AUTO, WITHOUT_DEVICE));
+        assertEquals("tcp: this node has no RDMA device", state);
+    }
+
+    @Test
+    void shouldUseTcpWhenTheSourceHasNoDevice() throws Exception {
+        String state = commits(of(TransportWish.AUTO, WITHOUT_DEVICE), of(TransportWish.AUTO, new Unlucky()));
+        assertEquals("tcp: this node has no RDMA device", state);
+    }
+
+    @Test
+    void shouldFailByNameWhenRdmaAloneIsAllowedAndItDoesNotComeAbout() throws Exception {
+        fails(
+                MigrationReport.Outcome.ROLLED_BACK,
+                of(TransportWish.RDMA, new Unlucky()),
+                of(TransportWish.AUTO, new Unlucky()),
+                "the network swallows it");
+    }
+
+    @Test
+    void shouldFailByNameWhenRdmaAloneIsAllowedAndTheSourceHasNoDevice() throws Exception {
+        fails(
+                MigrationReport.Outcome.ROLLED_BACK,
+                of(TransportWish.RDMA, WITHOUT_DEVICE),
+                of(TransportWish.AUTO, new Unlucky()),
+                "this node has no RDMA device");
+    }
+
+    @Test
+    void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheTargetHasNoDevice() throws Exception {
+        fails(
+                MigrationReport.Outcome.REFUSED,
+                of(TransportWish.RDMA, new Unlucky()),
+                of(TransportWish.AUTO, WITHOUT_DEVICE),
+                "it must use RDMA, and this node cannot: this node has no RDMA device");
+    }
+
+    @Test
+    void shouldBeRefusedWhenTheTargetAllowsRdmaAloneAndTheSourceHasNone() throws Exception {
+        fails(
+                MigrationReport.Outcome.REFUSED,
+                of(TransportWish.TCP, WITHOUT_DEVICE),
+                of(TransportWish.RDMA, new Unlucky()),
+                "allows RDMA alone");
+    }
+
+    private String commits(TransportChoice source, TransportChoice target) throws Exception {
+        try (ReplayJob job = job();
+                ServicePair pair =
+                        new ServicePair(directory, ServicePair.Options.with(job.checkpointer()), source, target)) {
+            job.commits(pair);
+            return pair.source().transport();
+        }
+    }
+
+    private void fails(MigrationReport.Outcome outcome, TransportChoice source, TransportChoice target, String... words)
+            throws Exception {
+        try (ReplayJob job = job();
+                ServicePair pair =
+                        new ServicePair(directory, ServicePair.Options.with(job.checkpointer()), source, target)) {
+            MigrationReport report = job.fails(pair, outcome, words);
+            assertTrue(report.reason().contains("RDMA") || report.reason().contains("rdma"), report.reason());
+        }
+    }
+
+    private ReplayJob job() throws IOException {
+        return new ReplayJob(directory)
+                .rank(
+                        List.of("open image wcx", "write 300000", "close"),
+                        List.of("open image r", "read 300000", "eof"));
+    }
+}
