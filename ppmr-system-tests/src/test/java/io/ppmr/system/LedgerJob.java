@@ -19,8 +19,10 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 
 /**
  * A job whose every rank computes a chain of sums and writes each into its ledger, so that the ledger shows whether the
@@ -37,35 +39,55 @@ final class LedgerJob implements AutoCloseable {
     private static final int MORE_STEPS = 3;
 
     private final Path directory;
-    private final List<Process> originals = new ArrayList<>();
+    private final Map<Integer, Process> originals = new TreeMap<>();
 
     /** A line of a ledger. */
     private record Step(long number, long sum, long pid) {}
 
-    /** @param directory a new one, for its scripts, ledgers and marks */
+    /** Removes what an earlier job has left in its directory, whose processes are gone. */
+    static void clear(Path directory) throws IOException {
+        if (Files.exists(directory)) {
+            try (Stream<Path> files = Files.list(directory)) {
+                for (Path file : files.toList()) {
+                    Files.delete(file);
+                }
+            }
+        }
+    }
+
+    /** A job of so many ranks, from 0. */
     LedgerJob(Path directory, int ranks) throws Exception {
+        this(directory, 0, ranks);
+    }
+
+    /** @param directory for its scripts, ledgers and marks; may be that of another job with other ranks */
+    LedgerJob(Path directory, int firstRank, int ranks) throws Exception {
         this.directory = Files.createDirectories(directory);
         Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));
-        for (int rank = 0; rank < ranks; rank++) {
+        for (int rank = firstRank; rank < firstRank + ranks; rank++) {
             checkpoints(rank, "write 1m");
             restarts(rank, "read 1m");
             script("compute-" + rank, List.of("compute " + ledger(rank)));
-            originals.add(new ProcessBuilder(
-                            "setpriv",
-                            "--reuid",
-                            String.valueOf(ReplayJob.USER.uid()),
-                            "--regid",
-                            String.valueOf(ReplayJob.USER.gid()),
-                            "--clear-groups",
-                            REPLAY.toString(),
-                            this.directory.resolve("compute-" + rank).toString())
-                    .redirectErrorStream(true)
-                    .redirectOutput(this.directory.resolve("compute-" + rank + ".out").toFile())
-                    .start());
+            originals.put(
+                    rank,
+                    new ProcessBuilder(
+                                    "setpriv",
+                                    "--reuid",
+                                    String.valueOf(ReplayJob.USER.uid()),
+                                    "--regid",
+                                    String.valueOf(ReplayJob.USER.gid()),
+                                    "--clear-groups",
+                                    REPLAY.toString(),
+                                    this.directory.resolve("compute-" + rank).toString())
+                            .redirectErrorStream(true)
+                            .redirectOutput(this.directory
+                                    .resolve("compute-" + rank + ".out")
+                                    .toFile())
+                            .start());
             Files.writeString(
                     this.directory.resolve("pid-" + rank), originals.get(rank).pid() + "\n");
         }
-        for (int rank = 0; rank < ranks; rank++) {
+        for (int rank : originals.keySet()) {
             int asked = rank;
             Conditions.until("rank " + rank + " computes", () -> !steps(asked).isEmpty());
         }
@@ -161,7 +183,8 @@ final class LedgerJob implements AutoCloseable {
                 file = "image"
                 announced = ["image"]
                 checkpoints_held = true
-                """.formatted(REPLAY, directory);
+                """
+                .formatted(REPLAY, directory);
     }
 
     /** It, as a source's configuration says it, with further lines of its table. */
@@ -177,7 +200,8 @@ final class LedgerJob implements AutoCloseable {
                 checkpointer = "ledger"
                 ranks = [%s]
                 %s
-                """.formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), entries, more);
+                """
+                .formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), entries, more);
     }
 
     Job job() {
@@ -186,7 +210,7 @@ final class LedgerJob implements AutoCloseable {
 
     Job job(Checkpointer checkpointer, Map<Integer, String> others, JobHooks hooks) {
         List<Job.RankProcess> ranks = new ArrayList<>();
-        for (int rank = 0; rank < originals.size(); rank++) {
+        for (int rank : originals.keySet()) {
             ranks.add(new Job.RankProcess(rank, (int) pid(rank)));
         }
         return new Job("ledger", ReplayJob.USER, checkpointer, ranks, others, hooks);
@@ -196,7 +220,7 @@ final class LedgerJob implements AutoCloseable {
 
     /** Every rank goes on where it was, with the right result, and nothing else of it lives. */
     void runsHere() throws Exception {
-        for (int rank = 0; rank < originals.size(); rank++) {
+        for (int rank : originals.keySet()) {
             assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
             nothingElseLives(rank, pid(rank));
         }
@@ -204,7 +228,7 @@ final class LedgerJob implements AutoCloseable {
 
     /** Every rank goes on in a copy, with the right result, and nothing else of it lives. */
     void runsThere() throws Exception {
-        for (int rank = 0; rank < originals.size(); rank++) {
+        for (int rank : originals.keySet()) {
             long pid = goesOn(rank);
             assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
             assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "the original of rank " + rank + " lives");
@@ -214,7 +238,8 @@ final class LedgerJob implements AutoCloseable {
 
     /** Whether every rank goes on in a copy, or every one in its original; anything else is half a job, and fails. */
     boolean isMoved() throws Exception {
-        boolean moved = goesOn(0) != pid(0);
+        int first = originals.keySet().iterator().next();
+        boolean moved = goesOn(first) != pid(first);
         if (moved) {
             runsThere();
         } else {
@@ -240,7 +265,7 @@ final class LedgerJob implements AutoCloseable {
         long sum = 1;
         for (int i = 0; i < steps.size(); i++) {
             Step step = steps.get(i);
-            sum = word(i + 1) ^ sum * 31;
+            sum = word(i + 1) ^ (sum * 31);
             assertEquals(i + 1, step.number(), "rank " + rank + " has repeated or left out a step: " + step);
             assertEquals(sum, step.sum(), "rank " + rank + " has a wrong result: " + step);
         }
@@ -248,17 +273,18 @@ final class LedgerJob implements AutoCloseable {
 
     /** The same function as in image-replay.c, for seed 1. */
     private static long word(long index) {
-        long x = (index + 1) * MULTIPLIER_1 ^ MULTIPLIER_2;
+        long x = ((index + 1) * MULTIPLIER_1) ^ MULTIPLIER_2;
         x ^= x >>> 29;
         x *= MULTIPLIER_3;
-        return x ^ x >>> 32;
+        return x ^ (x >>> 32);
     }
 
     private List<Step> steps(int rank) throws IOException {
         List<Step> steps = new ArrayList<>();
         if (Files.exists(ledger(rank))) {
             String text = Files.readString(ledger(rank), StandardCharsets.US_ASCII);
-            for (String line : text.substring(0, text.lastIndexOf('\n') + 1).lines().toList()) {
+            for (String line :
+                    text.substring(0, text.lastIndexOf('\n') + 1).lines().toList()) {
                 String[] words = line.split(" ", -1);
                 steps.add(new Step(
                         Long.parseLong(words[0]), Long.parseUnsignedLong(words[1], 16), Long.parseLong(words[2])));
@@ -302,7 +328,7 @@ final class LedgerJob implements AutoCloseable {
 
     /** Every rank stands still: no process of it runs, for as long as it takes to look a while. */
     void standsStill() throws Exception {
-        for (int rank = 0; rank < originals.size(); rank++) {
+        for (int rank : originals.keySet()) {
             int before = steps(rank).size();
             long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(1);
             while (System.nanoTime() - deadlineNs < 0) {
@@ -349,7 +375,7 @@ final class LedgerJob implements AutoCloseable {
 
     @Override
     public void close() {
-        originals.forEach(Process::destroyForcibly);
+        originals.values().forEach(Process::destroyForcibly);
         programs().forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
     }
 }

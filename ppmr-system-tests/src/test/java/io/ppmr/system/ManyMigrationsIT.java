@@ -37,10 +37,14 @@ class ManyMigrationsIT {
                     count(Path.of("/proc/self/fd")),
                     count(Path.of("/proc/self/task")),
                     Files.readAllLines(Path.of("/proc/self/mountinfo")).size(),
-                    under(directory, "source") + under(directory, "target") + under(directory, "source-work")
-                            + under(directory, "target-work") + under(directory, "source-journal")
-                            + under(directory, "target-journal") + staging(),
-                    residentKib());
+                    under(directory, "source")
+                            + under(directory, "target")
+                            + under(directory, "source-work")
+                            + under(directory, "target-work")
+                            + under(directory, "source-journal")
+                            + under(directory, "target-journal")
+                            + staging(),
+                    rssKib());
         }
 
         private static long count(Path folder) throws IOException {
@@ -67,7 +71,7 @@ class ManyMigrationsIT {
             }
         }
 
-        private static long residentKib() throws IOException {
+        private static long rssKib() throws IOException {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
                 if (line.startsWith("VmRSS:")) {
                     return Long.parseLong(line.replaceAll("[^0-9]", ""));
@@ -130,7 +134,7 @@ class ManyMigrationsIT {
 
     /** Every fourth fails when restarting, every fourth when checkpointing; the others go well. */
     private void one(SourceService source, Path at, int number) throws Exception {
-        clear(at);
+        LedgerJob.clear(at);
         try (LedgerJob job = new LedgerJob(at, 2)) {
             int kind = number % KINDS;
             if (kind == 1) {
@@ -153,14 +157,6 @@ class ManyMigrationsIT {
                     "only the two ranks are left of " + number,
                     () -> job.programs().size() <= 2);
             assertTrue(job.programs().size() == 2, "one process a rank");
-        }
-    }
-
-    private static void clear(Path at) throws IOException {
-        try (Stream<Path> files = Files.list(at)) {
-            for (Path file : files.toList()) {
-                Files.delete(file);
-            }
         }
     }
 }

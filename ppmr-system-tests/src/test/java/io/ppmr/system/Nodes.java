@@ -13,9 +13,11 @@ import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -40,7 +42,7 @@ final class Nodes implements AutoCloseable {
     private static final int MIGRATIONS = 2;
 
     private final Path directory;
-    private final Deque<AutoCloseable> services = new ArrayDeque<>();
+    private final Deque<Closeable> services = new ArrayDeque<>();
 
     Nodes(Path directory) throws IOException {
         this.directory = directory;
@@ -67,8 +69,9 @@ final class Nodes implements AutoCloseable {
                         TransportWish.TCP,
                         Set.of()),
                 TcpChunkPuller::new,
-                probe::facts);
-        services.push(target);
+                TransportChoice.tcp(),
+                probe);
+        services.push(target::close);
         target.start();
         return target;
     }
@@ -88,7 +91,7 @@ final class Nodes implements AutoCloseable {
                 Duration.ofSeconds(60),
                 Duration.ofSeconds(20),
                 new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty())));
-        services.push(source);
+        services.push(source::close);
         source.start();
         return source;
     }
@@ -115,12 +118,12 @@ final class Nodes implements AutoCloseable {
     }
 
     @Override
-    public void close() throws Exception {
-        Exception failure = null;
+    public void close() throws IOException {
+        IOException failure = null;
         while (!services.isEmpty()) {
             try {
                 services.pop().close();
-            } catch (IOException | RuntimeException e) {
+            } catch (IOException e) {
                 failure = e;
             }
         }

@@ -4,6 +4,8 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.doctor.NodeProbe;
 import io.ppmr.protocol.NodeFacts;
+import io.ppmr.source.JobHooks;
+import io.ppmr.source.JobNotes;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import io.ppmr.source.SpareNodes;
@@ -12,8 +14,8 @@ import io.ppmr.target.PullerFactory;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
@@ -23,10 +25,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import io.ppmr.source.JobNotes;
-import io.ppmr.source.JobHooks;
-import java.util.Map;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.UnaryOperator;
@@ -136,18 +136,18 @@ final class ServicePair implements AutoCloseable {
         target.start();
         source = new SourceService(
                 new SourceSettings(
-                Files.createDirectory(directory.resolve("source")),
-                Files.createDirectory(directory.resolve("source-work")),
-                options.sourcePool,
-                options.sourceKey,
-                SpareNodes.of(target.address()),
-                2,
-                Duration.ofSeconds(5),
-                Duration.ofMinutes(5),
-                Duration.ofSeconds(20),
-                Duration.ofSeconds(10),
-                new TransactionSettings(
-                        directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())),
+                        Files.createDirectory(directory.resolve("source")),
+                        Files.createDirectory(directory.resolve("source-work")),
+                        options.sourcePool,
+                        options.sourceKey,
+                        SpareNodes.of(target.address()),
+                        2,
+                        Duration.ofSeconds(5),
+                        Duration.ofMinutes(5),
+                        Duration.ofSeconds(20),
+                        Duration.ofSeconds(10),
+                        new TransactionSettings(
+                                directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())),
                 sourceChoice,
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
         try {

@@ -61,8 +61,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /** A service that takes the node for what somebody else says of it. */
-    public TargetService(
-            TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
+    public TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
         this.settings = settings;
         this.introduction = new Introduction(settings, node);
         this.transports = new TargetTransport(choice, pullers);
