@@ -35,6 +35,9 @@
  *   pause MS | die            SIGKILL to itself
  *   stop                      SIGSTOP to PID, until it is stopped
  *   spawn                     a stopped process of its own session, whose PID goes to FILE
+ *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before
+ *   save LEDGER               writes how far that has come at the file position, 64 bytes, and into LEDGER.saved
+ *   load LEDGER               reads that; what "spawn" makes then goes on from there, and its PID goes to LEDGER.copies
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -65,6 +68,11 @@ static long pid;
 static const char *pidfile;
 static const char *line_text;
 static int line_number;
+static uint64_t step;
+static uint64_t sum = 1;
+static char loaded[1024];
+
+#define STATE_BYTES 64
 
 static void die_saying(const char *what)
 {
@@ -327,6 +335,63 @@ static int stop_process(void)
     return -1;
 }
 
+static int compute(const char *ledger)
+{
+    int out = open(ledger, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (out < 0)
+        return -1;
+    for (;; pause_ms(10)) {
+        step++;
+        sum = word_at(step) ^ sum * 31;
+        char text[STATE_BYTES];
+        int length = snprintf(text, sizeof text, "%llu %016llx %d\n", (unsigned long long)step, (unsigned long long)sum,
+                              (int)getpid());
+        if (write(out, text, (size_t)length) != length)
+            return -1;
+    }
+}
+
+static int note(const char *ledger, const char *suffix, const char *text)
+{
+    char name[1100];
+    snprintf(name, sizeof name, "%s%s", ledger, suffix);
+    int out = open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (out < 0)
+        return -1;
+    ssize_t n = write(out, text, strlen(text));
+    close(out);
+    return n == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+static int save_state(const char *ledger)
+{
+    char state[STATE_BYTES] = "0 1\n";
+    char text[STATE_BYTES];
+    FILE *in = fopen(ledger, "re");
+    while (in != NULL && fgets(text, sizeof text, in) != NULL)
+        memcpy(state, text, sizeof state);
+    if (in != NULL)
+        fclose(in);
+    if (note(ledger, ".saved", state) != 0)
+        return -1;
+    return write(current, state, sizeof state) == sizeof state ? 0 : -1;
+}
+
+static int load_state(const char *ledger)
+{
+    char state[STATE_BYTES];
+    if (read(current, state, sizeof state) != sizeof state)
+        return -1;
+    unsigned long long saved_step;
+    unsigned long long saved_sum;
+    if (sscanf(state, "%llu %llx", &saved_step, &saved_sum) != 2)
+        wrong("what was saved", 0, 2);
+    step = saved_step;
+    sum = saved_sum;
+    snprintf(loaded, sizeof loaded, "%s", ledger);
+    return 0;
+}
+
 static int spawn_stopped(void)
 {
     pid_t child = fork();
@@ -339,11 +404,17 @@ static int spawn_stopped(void)
         for (int fd = 0; fd < MAX_OPEN + 8; fd++)
             close(fd);
         raise(SIGSTOP);
+        if (loaded[0] != 0)
+            _exit(compute(loaded) == 0 ? 0 : 1);
         while (true)
             pause();
     }
     int status;
     if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+        return -1;
+    char text[STATE_BYTES];
+    snprintf(text, sizeof text, "%d\n", (int)child);
+    if (loaded[0] != 0 && note(loaded, ".copies", text) != 0)
         return -1;
     FILE *out = fopen(pidfile, "w");
     if (out == NULL)
@@ -474,6 +545,9 @@ static int call(char **w, int n)
     if (IS("die")) { raise(SIGKILL); return 0; }
     if (IS("stop")) return stop_process();
     if (IS("spawn")) return spawn_stopped();
+    if (IS("compute")) return compute(w[1]);
+    if (IS("save")) return save_state(w[1]);
+    if (IS("load")) return load_state(w[1]);
     fprintf(stderr, "image-replay: line %d: no such call: %s\n", line_number, op);
     exit(1);
 }

@@ -50,7 +50,7 @@ final class ServiceProcess implements AutoCloseable {
         builder.environment().put("_JAVA_SR_SIGNUM", flags().getProperty("_JAVA_SR_SIGNUM"));
         ServiceProcess service = new ServiceProcess(builder.start(), mount, log);
         try {
-            Conditions.get(service::isReady);
+            Conditions.until("the " + role + " is ready", service::isReady);
             return service;
         } catch (Exception | AssertionError e) {
             service.close();
@@ -82,13 +82,46 @@ final class ServiceProcess implements AutoCloseable {
         return flags;
     }
 
-    private Boolean isReady() throws IOException {
+    private boolean isReady() throws IOException {
         if (!process.isAlive()) {
             throw new IOException("it has ended with status " + process.exitValue());
         }
         try (BufferedReader lines = Files.newBufferedReader(log, StandardCharsets.UTF_8)) {
-            return lines.lines().anyMatch(line -> line.startsWith("ready")) ? true : null;
+            return lines.lines().anyMatch(line -> line.startsWith("ready"));
         }
+    }
+
+    /** Ends it as the kernel ends a process: it does nothing any more, and its mount is dead. */
+    void kill() throws IOException {
+        process.destroyForcibly();
+        if (!hasEnded(process)) {
+            throw new IOException("a killed service has not ended");
+        }
+    }
+
+    boolean isAlive() {
+        return process.isAlive();
+    }
+
+    /** Stops all its threads until {@link #thaw}; its connections stay up. */
+    void freeze() throws IOException {
+        signal("STOP");
+    }
+
+    void thaw() throws IOException {
+        signal("CONT");
+    }
+
+    private void signal(String name) throws IOException {
+        Process kill = new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).start();
+        if (!hasEnded(kill) || kill.exitValue() != 0) {
+            throw new IOException("SIG" + name + " could not be sent to the service");
+        }
+    }
+
+    /** What it has said since its last start. */
+    String log() throws IOException {
+        return Files.readString(log);
     }
 
     /** Processor time that it has used so far. */

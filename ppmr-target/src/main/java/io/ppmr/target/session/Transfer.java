@@ -57,6 +57,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final Consumer<String> onFailure;
     private final TransferWatch watch;
     private final TargetHops hops;
+    private final TransferGauges gauges;
 
     private final ChunkBits freedChunks;
     private final long[] freedNow;
@@ -75,10 +76,6 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final AtomicLong arrivedBytes = new AtomicLong();
     private final AtomicLong headBytes = new AtomicLong();
     private long frames;
-    private long stagedSeen;
-    private long stagingSeen;
-    private int queuedSeen;
-    private int inFlightSeen;
     private boolean failed;
 
     /**
@@ -99,6 +96,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             throws ErrnoException {
         this.link = link;
         this.hops = hops;
+        this.gauges = new TransferGauges(hops);
         this.syncs = new PendingSyncs(link);
         this.onFailure = onFailure;
         int chunks = pool.geometry().chunkCount();
@@ -226,26 +224,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             }
         }
         watch.sample(nowNs, readBytes.sum());
-        count();
+        gauges.show(pulls.queued(), pulls.inFlight(), staging.usedBytes(), ledger.stagedBytes());
         return freed;
-    }
-
-    private void underWay(int queued, int inFlight, long stagingUsedBytes) {
-        if (queued != queuedSeen || inFlight != inFlightSeen || stagingUsedBytes != stagingSeen) {
-            hops.underWay(queued - queuedSeen, inFlight - inFlightSeen, stagingUsedBytes - stagingSeen);
-            queuedSeen = queued;
-            inFlightSeen = inFlight;
-            stagingSeen = stagingUsedBytes;
-        }
-    }
-
-    private void count() {
-        underWay(pulls.queued(), pulls.inFlight(), staging.usedBytes());
-        long staged = ledger.stagedBytes();
-        if (staged > stagedSeen) {
-            hops.staged(staged - stagedSeen);
-            stagedSeen = staged;
-        }
     }
 
     /** Whether a mark was left that {@link #doWork} has not seen. */
@@ -290,7 +270,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
         ledger.reclaimAll();
         staging.close();
-        underWay(0, 0, 0);
+        gauges.show(0, 0, 0, ledger.stagedBytes());
     }
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {

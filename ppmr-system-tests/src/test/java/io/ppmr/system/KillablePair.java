@@ -1,0 +1,118 @@
+package io.ppmr.system;
+
+import io.ppmr.cli.control.ControlClient;
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+
+/**
+ * A source and a target as processes of their own that can be frozen, killed and started again on the same journals, and
+ * a folder for the one job that they know at a time.
+ */
+final class KillablePair implements AutoCloseable {
+    static final String SOURCE = "source";
+    static final String TARGET = "target";
+    static final int RANKS = 2;
+
+    private final Path directory;
+    private final int port;
+    private final String fence;
+    private final Map<String, ServiceProcess> services = new TreeMap<>();
+
+    /** @param fence the target's table of that name, or nothing */
+    KillablePair(Path directory, String fence) throws Exception {
+        this.directory = directory;
+        this.fence = fence;
+        port = Nodes.nobody().getPort();
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+        Path key = directory.resolve("key");
+        Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
+        try {
+            start(TARGET);
+            start(SOURCE);
+        } catch (Exception | AssertionError e) {
+            close();
+            throw e;
+        }
+    }
+
+    /** Starts a service, the first time or again. */
+    void start(String role) throws Exception {
+        ServiceProcess before = services.remove(role);
+        if (before != null) {
+            before.kill();
+        }
+        String common =
+                """
+                key_file = "%1$s/key"
+                control_socket = "%1$s/%2$s.sock"
+                silence_limit = "60s"
+                """
+                        .formatted(directory, role);
+        Path jobs = directory.resolve("job");
+        String own = role.equals(TARGET)
+                ? """
+                listen = "127.0.0.1:%d"
+                stall_limit = "60s"
+                %s
+                """
+                        .formatted(port, fence)
+                : """
+                [target]
+                address = "127.0.0.1:%d"
+                """
+                                .formatted(port)
+                        + LedgerJob.toml(jobs, RANKS, "");
+        services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs)));
+    }
+
+    ServiceProcess service(String role) {
+        return services.get(role);
+    }
+
+    LedgerJob job() throws Exception {
+        LedgerJob.clear(directory.resolve("job"));
+        return new LedgerJob(directory.resolve("job"), RANKS);
+    }
+
+    /** Has the job moved; the migration's name. */
+    String migrate() throws Exception {
+        try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
+            return client.start("ledger", false).id();
+        }
+    }
+
+    /** Waits until a service's journal has such a record of a migration. */
+    void awaitRecord(String role, String id, Class<? extends TransactionRecord> kind) throws Exception {
+        Conditions.until(
+                "the " + role + "'s journal has " + kind.getSimpleName(), () -> has(role, id, kind::isInstance));
+    }
+
+    private boolean has(String role, String id, Predicate<TransactionRecord> wanted) throws IOException {
+        List<TransactionRecord> records = Nodes.journal(directory, role);
+        return records.stream().anyMatch(record -> record.migrationId().equals(id) && wanted.test(record));
+    }
+
+    /** Whether both live and can take the next job. */
+    boolean isWell() {
+        return services.size() == 2 && services.values().stream().allMatch(ServiceProcess::isAlive);
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (ServiceProcess service : services.values()) {
+            service.kill();
+        }
+        for (ServiceProcess service : services.values()) {
+            service.close();
+        }
+        services.clear();
+    }
+}

@@ -1,0 +1,381 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.NamespacePolicy;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.source.Job;
+import io.ppmr.source.JobHooks;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
+
+/**
+ * A job whose every rank computes a chain of sums and writes each into its ledger, so that the ledger shows whether the
+ * computation goes on, with the right result, and once: a second live copy, or one that begins again, repeats a step; a
+ * lost one adds nothing. Its checkpointer and its restart are the program image-replay.
+ */
+final class LedgerJob implements AutoCloseable {
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+    private static final Path REPLAY = HOME.resolve("ppmr-system-tests/target/native-test/image-replay");
+    private static final Path NATIVE = HOME.resolve("ppmr-checkpoint/target/native");
+    private static final long MULTIPLIER_1 = 0x9E3779B97F4A7C15L;
+    private static final long MULTIPLIER_2 = 0xD1B54A32D192ED03L;
+    private static final long MULTIPLIER_3 = 0xBF58476D1CE4E5B9L;
+    private static final int MORE_STEPS = 3;
+
+    private final Path directory;
+    private final Map<Integer, Process> originals = new TreeMap<>();
+
+    /** A line of a ledger. */
+    private record Step(long number, long sum, long pid) {}
+
+    /** Removes what an earlier job has left in its directory, whose processes are gone. */
+    static void clear(Path directory) throws IOException {
+        if (Files.exists(directory)) {
+            try (Stream<Path> files = Files.list(directory)) {
+                for (Path file : files.toList()) {
+                    Files.delete(file);
+                }
+            }
+        }
+    }
+
+    /** A job of so many ranks, from 0. */
+    LedgerJob(Path directory, int ranks) throws Exception {
+        this(directory, 0, ranks);
+    }
+
+    /** @param directory for its scripts, ledgers and marks; may be that of another job with other ranks */
+    LedgerJob(Path directory, int firstRank, int ranks) throws Exception {
+        this.directory = Files.createDirectories(directory);
+        Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));
+        for (int rank = firstRank; rank < firstRank + ranks; rank++) {
+            checkpoints(rank, "write 1m");
+            restarts(rank, "read 1m");
+            script("compute-" + rank, List.of("compute " + ledger(rank)));
+            originals.put(
+                    rank,
+                    new ProcessBuilder(
+                                    "setpriv",
+                                    "--reuid",
+                                    String.valueOf(ReplayJob.USER.uid()),
+                                    "--regid",
+                                    String.valueOf(ReplayJob.USER.gid()),
+                                    "--clear-groups",
+                                    REPLAY.toString(),
+                                    this.directory.resolve("compute-" + rank).toString())
+                            .redirectErrorStream(true)
+                            .redirectOutput(this.directory
+                                    .resolve("compute-" + rank + ".out")
+                                    .toFile())
+                            .start());
+            Files.writeString(
+                    this.directory.resolve("pid-" + rank), originals.get(rank).pid() + "\n");
+        }
+        for (int rank : originals.keySet()) {
+            int asked = rank;
+            Conditions.until("rank " + rank + " computes", () -> !steps(asked).isEmpty());
+        }
+    }
+
+    /** What a rank's checkpointer does between stopping the process, saving its state, and the end of the image. */
+    void checkpoints(int rank, String... calls) throws IOException {
+        List<String> lines = new ArrayList<>(List.of("stop", "open image wcx", "save " + ledger(rank)));
+        lines.addAll(List.of(calls));
+        lines.add("close");
+        script("checkpoint-" + rank, lines);
+    }
+
+    /** What a rank's restart does between reading the state and making the copy. */
+    void restarts(int rank, String... calls) throws IOException {
+        restartsBy("restart", rank, calls);
+    }
+
+    /** The same for the restarts of a checkpointer of its own. */
+    void restartsBy(String kind, int rank, String... calls) throws IOException {
+        List<String> lines = new ArrayList<>(List.of("open image r", "load " + ledger(rank)));
+        lines.addAll(List.of(calls));
+        lines.add("spawn");
+        script(kind + "-" + rank, lines);
+    }
+
+    private void script(String name, List<String> lines) throws IOException {
+        Files.write(directory.resolve(name), lines);
+    }
+
+    Path ledger(int rank) {
+        return directory.resolve("ledger-" + rank);
+    }
+
+    /** A file for "touch" and "await" in scripts. */
+    Path mark(String name) {
+        return directory.resolve("mark-" + name);
+    }
+
+    /** Makes a mark that a script awaits. */
+    void set(String mark) throws IOException {
+        Files.createFile(mark(mark));
+    }
+
+    /** Waits until a script has made a mark. */
+    void awaitMark(String mark) throws Exception {
+        Conditions.until("a script says " + mark, () -> Files.exists(mark(mark)));
+    }
+
+    long pid(int rank) {
+        return originals.get(rank).pid();
+    }
+
+    Checkpointer checkpointer() {
+        return checkpointer("restart", true);
+    }
+
+    /** @param restart which restart scripts: see {@link #restartsBy} */
+    Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) {
+        return new CheckpointerSettings.Command(
+                        List.of(
+                                REPLAY.toString(),
+                                "--dir",
+                                "{dir}",
+                                "--pid",
+                                "{pid}",
+                                directory + "/checkpoint-{rank}"),
+                        List.of(
+                                REPLAY.toString(),
+                                "--dir",
+                                "{dir}",
+                                "--pidfile",
+                                "{pidfile}",
+                                directory + "/" + restart + "-{rank}"),
+                        ReadingMode.STREAMED,
+                        "image",
+                        List.of("image"),
+                        List.of(),
+                        Map.of(),
+                        true,
+                        checkpointsHeldRanks,
+                        NamespacePolicy.NEVER)
+                .create(new NativePrograms(NATIVE));
+    }
+
+    /** Its checkpointer, as a configuration says it. */
+    static String checkpointerToml(Path directory) {
+        return """
+                [checkpointers.ledger]
+                type = "command"
+                checkpoint = ["%1$s", "--dir", "{dir}", "--pid", "{pid}", "%2$s/checkpoint-{rank}"]
+                restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
+                file = "image"
+                announced = ["image"]
+                checkpoints_held = true
+                """
+                .formatted(REPLAY, directory);
+    }
+
+    /** It, as a source's configuration says it, with further lines of its table. */
+    static String toml(Path directory, int ranks, String more) {
+        StringBuilder entries = new StringBuilder();
+        for (int rank = 0; rank < ranks; rank++) {
+            entries.append("{rank = %d, pid_file = \"%s/pid-%d\"}, ".formatted(rank, directory, rank));
+        }
+        return """
+                [jobs.ledger]
+                user = %d
+                group = %d
+                checkpointer = "ledger"
+                ranks = [%s]
+                %s
+                """
+                .formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), entries, more);
+    }
+
+    Job job() {
+        return job(checkpointer(), Map.of(), JobHooks.NONE);
+    }
+
+    Job job(Checkpointer checkpointer, Map<Integer, String> others, JobHooks hooks) {
+        List<Job.RankProcess> ranks = new ArrayList<>();
+        for (int rank : originals.keySet()) {
+            ranks.add(new Job.RankProcess(rank, (int) pid(rank)));
+        }
+        return new Job("ledger", ReplayJob.USER, checkpointer, ranks, others, hooks);
+    }
+
+    // ---- what the ledgers show -------------------------------------------------------------------------------------
+
+    /** Every rank goes on where it was, with the right result, and nothing else of it lives. */
+    void runsHere() throws Exception {
+        for (int rank : originals.keySet()) {
+            assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
+            nothingElseLives(rank, pid(rank));
+        }
+    }
+
+    /** Every rank goes on in a copy, with the right result, and nothing else of it lives. */
+    void runsThere() throws Exception {
+        for (int rank : originals.keySet()) {
+            long pid = goesOn(rank);
+            assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
+            assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "the original of rank " + rank + " lives");
+            nothingElseLives(rank, pid);
+        }
+    }
+
+    /** Whether every rank goes on in a copy, or every one in its original; anything else is half a job, and fails. */
+    boolean isMoved() throws Exception {
+        int first = originals.keySet().iterator().next();
+        boolean moved = goesOn(first) != pid(first);
+        if (moved) {
+            runsThere();
+        } else {
+            runsHere();
+        }
+        return moved;
+    }
+
+    /** Waits until a rank goes on, and checks every step so far; the process that does it. */
+    private long goesOn(int rank) throws Exception {
+        int before = steps(rank).size();
+        Conditions.until("rank " + rank + " goes on", () -> steps(rank).size() >= before + MORE_STEPS);
+        List<Step> steps = steps(rank);
+        check(rank, steps);
+        long pid = steps.get(steps.size() - 1).pid();
+        for (Step step : steps.subList(before, steps.size())) {
+            assertEquals(pid, step.pid(), "rank " + rank + " is computed by two processes at step " + step.number());
+        }
+        return pid;
+    }
+
+    private static void check(int rank, List<Step> steps) {
+        long sum = 1;
+        for (int i = 0; i < steps.size(); i++) {
+            Step step = steps.get(i);
+            sum = word(i + 1) ^ (sum * 31);
+            assertEquals(i + 1, step.number(), "rank " + rank + " has repeated or left out a step: " + step);
+            assertEquals(sum, step.sum(), "rank " + rank + " has a wrong result: " + step);
+        }
+    }
+
+    /** The same function as in image-replay.c, for seed 1. */
+    private static long word(long index) {
+        long x = ((index + 1) * MULTIPLIER_1) ^ MULTIPLIER_2;
+        x ^= x >>> 29;
+        x *= MULTIPLIER_3;
+        return x ^ (x >>> 32);
+    }
+
+    private List<Step> steps(int rank) throws IOException {
+        List<Step> steps = new ArrayList<>();
+        if (Files.exists(ledger(rank))) {
+            String text = Files.readString(ledger(rank), StandardCharsets.US_ASCII);
+            for (String line :
+                    text.substring(0, text.lastIndexOf('\n') + 1).lines().toList()) {
+                String[] words = line.split(" ", -1);
+                steps.add(new Step(
+                        Long.parseLong(words[0]), Long.parseUnsignedLong(words[1], 16), Long.parseLong(words[2])));
+            }
+        }
+        return steps;
+    }
+
+    private void nothingElseLives(int rank, long pid) throws Exception {
+        Conditions.until(
+                "only process " + pid + " of rank " + rank + " lives",
+                () -> lives(pid) && living(rank).stream().allMatch(other -> other == pid));
+        check(rank, steps(rank));
+    }
+
+    /** The processes of a rank that exist: the original and its copies, held or not. */
+    private List<Long> living(int rank) throws IOException {
+        List<Long> pids = new ArrayList<>(copies(rank));
+        pids.add(pid(rank));
+        return pids.stream().filter(LedgerJob::lives).toList();
+    }
+
+    /** How many copies of a rank exist, held or not. */
+    int livingCopies(int rank) throws IOException {
+        return (int) copies(rank).stream().filter(LedgerJob::lives).count();
+    }
+
+    /** What the restarts have made so far. */
+    private List<Long> copies(int rank) throws IOException {
+        Path noted = directory.resolve("ledger-" + rank + ".copies");
+        return Files.exists(noted)
+                ? Files.readAllLines(noted).stream().map(Long::valueOf).toList()
+                : List.of();
+    }
+
+    /** How far a rank was at each checkpoint. */
+    List<String> saved(int rank) throws IOException {
+        Path noted = directory.resolve("ledger-" + rank + ".saved");
+        return Files.exists(noted) ? Files.readAllLines(noted) : List.of();
+    }
+
+    /** Every rank stands still: no process of it runs, for as long as it takes to look a while. */
+    void standsStill() throws Exception {
+        for (int rank : originals.keySet()) {
+            int before = steps(rank).size();
+            long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(1);
+            while (System.nanoTime() - deadlineNs < 0) {
+                LockSupport.parkNanos(deadlineNs - System.nanoTime());
+            }
+            assertEquals(before, steps(rank).size(), "rank " + rank + " is to be held");
+        }
+    }
+
+    /** Ends an original, as the death of its node does. */
+    void killOriginal(int rank) throws InterruptedException {
+        originals.get(rank).destroyForcibly();
+        assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "an original does not end");
+    }
+
+    /** Processes of the program image-replay that work for this job: originals, copies, checkpoints and restarts. */
+    List<Long> programs() {
+        return ProcessHandle.allProcesses()
+                .map(ProcessHandle::pid)
+                .filter(LedgerJob::lives)
+                .filter(pid -> commandLine(pid).contains(directory + "/"))
+                .toList();
+    }
+
+    private static String commandLine(long pid) {
+        try {
+            return Files.readString(Path.of("/proc", Long.toString(pid), "cmdline"));
+        } catch (IOException e) {
+            return "";
+        }
+    }
+
+    /** Whether a process exists and is this job's program: a number may be somebody else's by now. */
+    private static boolean lives(long pid) {
+        try {
+            return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "exe"))
+                    .getFileName()
+                    .toString()
+                    .equals(REPLAY.getFileName().toString());
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    @Override
+    public void close() {
+        originals.values().forEach(Process::destroyForcibly);
+        programs().forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
+    }
+}

@@ -1,0 +1,134 @@
+package io.ppmr.system;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.doctor.NodeProbe;
+import io.ppmr.source.SourceService;
+import io.ppmr.source.SourceSettings;
+import io.ppmr.source.SpareNodes;
+import io.ppmr.source.TransactionSettings;
+import io.ppmr.target.TargetService;
+import io.ppmr.target.TargetSettings;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.Closeable;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/** As many sources and targets on this machine as a test wants, with real mounts, joined by TCP over loopback. */
+final class Nodes implements AutoCloseable {
+    private static final PreSharedKey KEY =
+            new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
+    private static final PoolGeometry POOL = PoolGeometry.of(4 << 20, 64 << 10);
+    private static final int MIGRATIONS = 2;
+
+    private final Path directory;
+    private final Deque<Closeable> services = new ArrayDeque<>();
+
+    Nodes(Path directory) throws IOException {
+        this.directory = directory;
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    TargetService target(String name, Checkpointer... restores) throws IOException, InterruptedException {
+        NodeProbe probe = new NodeProbe(Path.of("/"), POOL.poolBytes(), POOL.chunkBytes(), List.of(restores));
+        TargetService target = new TargetService(
+                new TargetSettings(
+                        new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
+                        Files.createDirectory(directory.resolve(name)),
+                        Files.createDirectory(directory.resolve(name + "-work")),
+                        POOL,
+                        new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(60)),
+                        KEY,
+                        List.of(restores),
+                        Duration.ofMinutes(5),
+                        Duration.ofSeconds(20),
+                        MIGRATIONS,
+                        directory.resolve(name + "-journal"),
+                        Optional.empty(),
+                        false,
+                        TransportWish.TCP,
+                        Set.of()),
+                TcpChunkPuller::new,
+                TransportChoice.tcp(),
+                probe);
+        services.push(target::close);
+        target.start();
+        return target;
+    }
+
+    /** @param spares asked in this order */
+    SourceService source(String name, Duration pauseBudget, InetSocketAddress... spares)
+            throws IOException, InterruptedException {
+        SourceService source = new SourceService(new SourceSettings(
+                Files.createDirectory(directory.resolve(name)),
+                Files.createDirectory(directory.resolve(name + "-work")),
+                POOL,
+                KEY,
+                new SpareNodes.Listed(Arrays.asList(spares)),
+                2,
+                Duration.ofSeconds(5),
+                Duration.ofMinutes(5),
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(20),
+                new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty())));
+        services.push(source::close);
+        source.start();
+        return source;
+    }
+
+    /** Where nobody listens. */
+    static InetSocketAddress nobody() throws IOException {
+        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return new InetSocketAddress(InetAddress.getLoopbackAddress(), free.getLocalPort());
+        }
+    }
+
+    /** What a service's journal has, oldest first; also while it runs. */
+    List<TransactionRecord> journal(String name) throws IOException {
+        return journal(directory, name);
+    }
+
+    static List<TransactionRecord> journal(Path directory, String name) throws IOException {
+        Path file = directory.resolve(name + "-journal").resolve(MappedJournal.FILE_NAME);
+        return Files.exists(file)
+                ? MappedJournal.read(file).stream()
+                        .map(TransactionJournal.Entry::record)
+                        .toList()
+                : List.of();
+    }
+
+    @Override
+    public void close() throws IOException {
+        IOException failure = null;
+        while (!services.isEmpty()) {
+            try {
+                services.pop().close();
+            } catch (IOException e) {
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+}

@@ -1,0 +1,233 @@
+package io.ppmr.system;
+
+import static io.ppmr.system.KillablePair.SOURCE;
+import static io.ppmr.system.KillablePair.TARGET;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * A service or a command is killed at a step, the service is started again: the computation exists exactly once, and its
+ * result is right (docs/transaction.md, "What is promised"). One pair of services serves all cases, unless one fails.
+ */
+@Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class TransactionDeathIT {
+    @TempDir
+    private static Path directory;
+
+    private static KillablePair pair;
+    private static boolean wentWell;
+
+    @BeforeEach
+    void startServices() throws Exception {
+        if (pair == null) {
+            pair = new KillablePair(Files.createTempDirectory(directory, "pair"), "");
+        }
+        wentWell = false;
+    }
+
+    @AfterEach
+    void dropServicesIfAnythingFailed() throws IOException {
+        if (pair != null && !(wentWell && pair.isWell())) {
+            pair.close();
+            pair = null;
+        }
+    }
+
+    @AfterAll
+    static void endServices() throws IOException {
+        if (pair != null) {
+            pair.close();
+            pair = null;
+        }
+    }
+
+    /** The migration is over on both sides, and no command of it is left. */
+    private static void isOver(LedgerJob job, String id) throws Exception {
+        pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+        Conditions.until(
+                "no command of the migration is left", () -> job.programs().size() == KillablePair.RANKS);
+        wentWell = true;
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {SOURCE, TARGET})
+    void shouldGoOnWhereItWasWhenAServiceIsKilledWhileWriting(String role) throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            pair.service(role).kill();
+            pair.start(role);
+            job.set("go");
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {SOURCE, TARGET})
+    void shouldGoOnWhereItWasWhenAServiceIsKilledBeforeTheVote(String role) throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+            String id = pair.migrate();
+            job.awaitMark("read");
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+            pair.service(role).kill();
+            job.standsStill();
+            pair.start(role);
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    /** Both services are held up where the target has voted and the source has not heard it. */
+    private static String voted(LedgerJob job) throws Exception {
+        job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+        String id = pair.migrate();
+        job.awaitMark("read");
+        pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+        pair.service(SOURCE).freeze();
+        job.set("go");
+        pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+        return id;
+    }
+
+    @Test
+    void shouldGoOnWhereItWasWhenTheSourceIsKilledAfterTheVote() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            String id = voted(job);
+            pair.service(SOURCE).kill();
+            job.standsStill();
+            assertEquals(1, job.livingCopies(0), "the copy is held");
+            pair.start(SOURCE);
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnOnceWhenTheTargetIsKilledAfterItsVote() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            String id = voted(job);
+            pair.service(TARGET).kill();
+            pair.service(SOURCE).thaw();
+            job.standsStill();
+            pair.start(TARGET);
+            job.isMoved();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnOnceWhenBothAreKilledAfterTheVote() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            String id = voted(job);
+            pair.service(SOURCE).kill();
+            pair.service(TARGET).kill();
+            job.standsStill();
+            pair.start(TARGET);
+            pair.start(SOURCE);
+            job.isMoved();
+            isOver(job, id);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {SOURCE, TARGET})
+    void shouldGoOnThereWhenAServiceIsKilledAfterTheDecision(String role) throws Exception {
+        try (LedgerJob job = pair.job()) {
+            String id = pair.migrate();
+            pair.awaitRecord(SOURCE, id, TransactionRecord.CommitDecided.class);
+            pair.service(role).kill();
+            pair.start(role);
+            job.runsThere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnThereWhenTheTargetIsKilledAsItsCopiesAreReleased() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            String id = pair.migrate();
+            pair.awaitRecord(TARGET, id, TransactionRecord.CommittedHere.class);
+            pair.service(TARGET).kill();
+            pair.start(TARGET);
+            job.runsThere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnWhereItWasWhenACheckpointerIsKilled() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "die");
+            String id = pair.migrate();
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnWhereItWasWhenARestartIsKilled() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.restarts(0, "read 1m", "die");
+            String id = pair.migrate();
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldGoOnThereWhenTheSourceNodeIsLostAfterTheVoteAndProvedOff() throws Exception {
+        replacePair("[fence]\ncommand = [\"true\"]\ndelay = \"1s\"\ndeadline = \"20s\"\n");
+        try (LedgerJob job = pair.job()) {
+            loseSourceNode(job);
+            job.runsThere();
+        }
+    }
+
+    @Test
+    void shouldHoldTheCopiesAndSaySoWhenTheLostSourceNodeIsNotProvedOff() throws Exception {
+        replacePair("[fence]\ncommand = [\"false\"]\ndelay = \"1s\"\ndeadline = \"20s\"\n");
+        try (LedgerJob job = pair.job()) {
+            loseSourceNode(job);
+            Conditions.until(
+                    "the target says that the source is not proved off",
+                    () -> pair.service(TARGET).log().contains("does not prove the source off"));
+            job.standsStill();
+            assertEquals(1, job.livingCopies(0), "the copies are held");
+            assertEquals(1, job.livingCopies(1), "the copies are held");
+        }
+    }
+
+    private static void replacePair(String fence) throws Exception {
+        pair.close();
+        pair = new KillablePair(Files.createTempDirectory(directory, "fenced"), fence);
+    }
+
+    /** The source's service and the originals die as with their node, and never come back. */
+    private static void loseSourceNode(LedgerJob job) throws Exception {
+        voted(job);
+        pair.service(SOURCE).kill();
+        for (int rank = 0; rank < KillablePair.RANKS; rank++) {
+            job.killOriginal(rank);
+        }
+        assertFalse(pair.isWell(), "its pair is dropped after the test");
+    }
+}
