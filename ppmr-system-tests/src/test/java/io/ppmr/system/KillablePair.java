@@ -12,8 +12,8 @@ import java.util.TreeMap;
 import java.util.function.Predicate;
 
 /**
- * A source and a target as processes of their own that can be frozen, killed and started again on the same journals, and
- * a folder for the one job that they know at a time.
+ * A source and a target as processes of their own that can be frozen, killed and started again on the same journals,
+ * and a folder for the one job that they know at a time.
  */
 final class KillablePair implements AutoCloseable {
     static final String SOURCE = "source";
