@@ -183,8 +183,7 @@ final class LedgerJob implements AutoCloseable {
                 file = "image"
                 announced = ["image"]
                 checkpoints_held = true
-                """
-                .formatted(REPLAY, directory);
+                """.formatted(REPLAY, directory);
     }
 
     /** It, as a source's configuration says it, with further lines of its table. */
@@ -200,8 +199,7 @@ final class LedgerJob implements AutoCloseable {
                 checkpointer = "ledger"
                 ranks = [%s]
                 %s
-                """
-                .formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), entries, more);
+                """.formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), entries, more);
     }
 
     Job job() {
