@@ -32,8 +32,12 @@ final class Attempt {
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final long RELEASE_WAIT_S = 20;
 
-    /** Something heard from a participant, or that it is lost. */
-    record Heard(int place, SessionEvent event) {}
+    /**
+     * Something heard from a participant, or that it is lost.
+     *
+     * @param attempt in which; a later one may have another participant in the same place
+     */
+    record Heard(int attempt, String participant, SessionEvent event) {}
 
     /** A participant did not take its ranks; nothing has been done to the originals in this attempt. */
     record NotTaken(int place, boolean refused, String reason) {}
@@ -88,10 +92,15 @@ final class Attempt {
      */
     NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
         for (int place = 0; place < sessions.size(); place++) {
-            int from = place;
+            String from = plan.legs().get(place).address();
             try {
                 String refusal = sessions.get(place)
-                        .begin(job, migrationId, record, cancellation, event -> heard.accept(new Heard(from, event)));
+                        .begin(
+                                job,
+                                migrationId,
+                                record,
+                                cancellation,
+                                event -> heard.accept(new Heard(number, from, event)));
                 if (refusal != null) {
                     return new NotTaken(place, true, refusal);
                 }

@@ -93,8 +93,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         this.cancellation = cancellation;
         this.programs = programs;
         this.workDirectory = settings.workDirectory().resolve("hooks-" + id);
-        this.voices =
-                new Voices(settings, (participant, event) -> heard.add(new Attempt.Heard(placeOf(participant), event)));
+        this.voices = new Voices(settings, heard::add);
     }
 
     /** An earlier run of the service has come as far as this attempt. */
@@ -110,9 +109,10 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         return moving;
     }
 
-    /** The next thing heard from a participant; null after a while without one. */
+    /** The next thing heard from a participant; null after a while without one, and for what an older attempt says. */
     Attempt.Heard poll(Duration atMost) throws InterruptedException {
-        return heard.poll(atMost.toMillis(), TimeUnit.MILLISECONDS);
+        Attempt.Heard next = heard.poll(atMost.toMillis(), TimeUnit.MILLISECONDS);
+        return next == null || next.attempt() != number ? null : next;
     }
 
     /** Takes notice of checkpoints that have ended. */

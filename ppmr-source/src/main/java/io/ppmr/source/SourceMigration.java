@@ -124,7 +124,7 @@ final class SourceMigration {
         try {
             Attempt.Heard heard = duties.poll(duties.isMoving() ? POLL : QUIET_POLL);
             if (heard != null) {
-                hear(duties.participant(heard.place()), heard.event());
+                hear(heard.participant(), heard.event());
             }
             if (duties.isMoving()) {
                 duties.work(this::imageComplete);

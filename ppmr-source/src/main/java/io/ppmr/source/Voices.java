@@ -9,7 +9,7 @@ import java.net.InetSocketAddress;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -21,13 +21,13 @@ final class Voices implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Voices.class);
 
     private final SourceSettings settings;
-    private final BiConsumer<String, SessionEvent> heard;
+    private final Consumer<Attempt.Heard> heard;
     private final Map<String, Courier> couriers = new HashMap<>();
     private final Map<String, SourceSession> sessions = new HashMap<>();
     private int attempt;
 
     /** @param heard told what couriers hear, on their threads */
-    Voices(SourceSettings settings, BiConsumer<String, SessionEvent> heard) {
+    Voices(SourceSettings settings, Consumer<Attempt.Heard> heard) {
         this.settings = settings;
         this.heard = heard;
     }
@@ -65,13 +65,14 @@ final class Voices implements AutoCloseable {
     }
 
     private Courier courier(String participant) {
+        int number = attempt;
         return new Courier(
                 new Connector(address(participant), settings.authenticator(), settings.connectDeadline()),
                 participant,
-                attempt,
+                number,
                 settings.silenceLimit(),
                 List.of(),
-                message -> heard.accept(participant, new SessionEvent.Said(message)));
+                message -> heard.accept(new Attempt.Heard(number, participant, new SessionEvent.Said(message))));
     }
 
     /** The address that a participant's name is. */
