@@ -11,7 +11,9 @@ import io.ppmr.transaction.CoordinatorState;
 import io.ppmr.transaction.TransactionMessage;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -36,6 +38,7 @@ final class SourceMigration {
     private final Coordinator coordinator;
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
     private final Cancellation cancellation;
+    private final Set<String> reached = new HashSet<>();
     private boolean calledOff;
     private long openSinceNs;
     private boolean paused;
@@ -159,11 +162,14 @@ final class SourceMigration {
     private void hear(String participant, SessionEvent event) {
         if (event instanceof SessionEvent.Lost lost) {
             duties.lost(participant);
+            reached.remove(participant);
             coordinator.linkDown(participant, System.nanoTime());
             fail(participant + ": " + lost.reason(), participant);
             return;
         }
-        coordinator.linkUp(participant, System.nanoTime());
+        if (reached.add(participant)) {
+            coordinator.linkUp(participant, System.nanoTime());
+        }
         ControlMessage message = ((SessionEvent.Said) event).message();
         if (message instanceof ControlMessage.Failed failed) {
             fail("the target fails: " + failed.reason(), participant);

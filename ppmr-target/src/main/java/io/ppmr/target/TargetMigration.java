@@ -204,7 +204,10 @@ final class TargetMigration implements ParticipantPorts {
             if (said.link() == dropped) {
                 return;
             }
-            link = said.link();
+            if (link != said.link()) {
+                link = said.link();
+                participant.linkUp(System.nanoTime());
+            }
             if (said.message() instanceof ControlMessage.Failed failed) {
                 fail("the source fails: " + failed.reason());
             } else {
