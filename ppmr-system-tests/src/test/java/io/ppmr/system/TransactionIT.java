@@ -164,6 +164,7 @@ class TransactionIT {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 2)) {
             job.restartsBy("failing", 0, "read 1m", "open missing r");
+            job.restartsBy("failing", 1, "read 1m");
             TargetService fails = nodes.target("fails", job.checkpointer("failing", true));
             TargetService takes = nodes.target("takes", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, fails.address(), takes.address());

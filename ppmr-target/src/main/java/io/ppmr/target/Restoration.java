@@ -87,6 +87,15 @@ final class Restoration {
         Files.write(workRoot.resolve(STARTED), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
+    private void noteRestored(HeldRank rank) throws CheckpointException {
+        try {
+            note(rank.processes());
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "rank " + rank.rank() + " is restored, but " + workRoot + " cannot be written: make room", e);
+        }
+    }
+
     /**
      * Takes notice of restarts that have ended.
      *
@@ -99,6 +108,8 @@ final class Restoration {
             if (rank != null) {
                 restarts.remove(restart.getKey());
                 copies.add(rank);
+                // It may have a session of its own, so the restart's processes do not lead to it.
+                noteRestored(rank);
                 says.accept(new ControlMessage.Restored(
                         rank.rank(),
                         rank.processes().stream().map(ProcessIdentity::pid).toList()));

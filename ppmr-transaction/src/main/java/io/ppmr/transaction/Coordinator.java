@@ -166,7 +166,9 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     private Transition<CoordinatorState> judge(String reason, String participant, boolean copiesGone) {
-        boolean again = !calledOff && nowNs < pauseEndNs && !participant.isEmpty();
+        // Asked once for each attempt: a failure that follows from the first would use up the next spare.
+        boolean open = state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+        boolean again = open && !calledOff && nowNs < pauseEndNs && !participant.isEmpty();
         List<String> next = again ? ports.nextAttempt(reason, participant) : List.of();
         return CoordinatorRules.apply(state, new CoordinatorEvent.Failed(reason, copiesGone, ports.originals(), next));
     }
