@@ -223,14 +223,17 @@ set_up_run() {
 # What the benchmarks need beside: headers of libfuse for the limit in C, and programs to be compared with.
 set_up_bench() {
     set_up_run
-    install_packages "${bench_packages[@]}" || true
+    install_without_services ssh -- "${bench_packages[@]}" || true
 }
 
 # set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
 set_up_tests() {
-    set_up_bench
+    set_up_run
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     set_up_promtool
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
-    if $1; then set_up_jdk25; fi
+    if $1; then
+        set_up_bench
+        set_up_jdk25
+    fi
 }
