@@ -45,7 +45,8 @@ final class TargetMigration implements ParticipantPorts {
     private static final long POLL_MS = 20;
     private static final long QUIET_POLL_MS = 200;
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
-    private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(2);
+    /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
+    private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
 
     private final String id;
     private final TargetSettings settings;
