@@ -1,5 +1,5 @@
 # What ppmr needs around it, fetched where it is missing. Sourced by the launcher, which gives say, fail,
-# leave_out, PPMR_HOME and cache. Sets jdk17, jdk25 and PPMR_CRIU. Quick when nothing is missing.
+# leave_out, PPMR_HOME and cache. Sets jdk17, jdk25, PPMR_CRIU and PPMR_PROMTOOL. Quick when nothing is missing.
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the launcher gives cache and guest_packages and reads jdk17 and jdk25
 
@@ -9,10 +9,14 @@ jdk25=
 # Packages; any one of several names separated by | will do. Where a machine has fuse3 installed, that
 # package stands in for fuse (asking for fuse would remove it).
 build_packages=(ca-certificates gcc make libc6-dev)
+bench_packages=(libfuse-dev iperf3 openssh-server openssh-client sshfs)
 # For RDMA. Without the first group the build leaves it out; the second is for its tests, as are guest_packages.
 rdma_build_packages=(libibverbs-dev librdmacm-dev)
 rdma_test_packages=(ibverbs-providers ibverbs-utils perftest)
 run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
+
+# Slurm, for its test alone: the test starts daemons of its own.
+slurm_packages=(munge slurm-client slurmctld slurmd)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
@@ -76,6 +80,39 @@ install_packages() {
     return 1
 }
 
+# install_without_services SERVICE... -- NAME|NAME...: installs packages whose services are neither started nor
+# left to start by themselves. A policy-rc.d (invoke-rc.d(8)) that the machine has of its own stays in force.
+install_without_services() {
+    local services=() service policy=/usr/sbin/policy-rc.d made=false status=0 new=()
+    while [ "$1" != -- ]; do
+        services+=("$1")
+        shift
+    done
+    shift
+    [ -n "$(missing_packages "$@")" ] || return 0
+    for service in "${services[@]}"; do
+        package_installed "$service" || new+=("$service")
+    done
+    if [ "$(id -u)" -eq 0 ] && [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        made=true
+        trap 'rm -f /usr/sbin/policy-rc.d; exit 130' INT TERM
+    fi
+    install_packages "$@" || status=1
+    if $made; then
+        rm -f "$policy"
+        trap - INT TERM
+    fi
+    for service in "${new[@]}"; do
+        package_installed "$service" || continue
+        # Both ways in which a package has its service started at boot; either may be absent.
+        if command -v systemctl >/dev/null; then systemctl --quiet disable "$service" >/dev/null 2>&1 || true; fi
+        if command -v update-rc.d >/dev/null; then update-rc.d "$service" disable >/dev/null 2>&1 || true; fi
+    done
+    return "$status"
+}
+
 # Maven, JDK 17 and a C compiler, without which nothing can be built. Where they did not come as packages they do
 # as well, so what counts in the end is that they are here.
 require_build_tools() {
@@ -102,6 +139,29 @@ set_up_criu() {
         PPMR_CRIU=
         leave_out "CRIU, because it could not be installed: $(tail -n 1 "$cache/criu.log") (see $cache/criu.log)"
     fi
+}
+
+# promtool checks metrics in the tests. Out of Debian's package prometheus, which is unpacked and not installed: an
+# installation would start its daemon.
+set_up_promtool() {
+    local folder=$cache/prometheus
+    if [ -n "${PPMR_PROMTOOL:-}" ]; then return; fi
+    PPMR_PROMTOOL=$(command -v promtool) && return
+    if [ ! -x "$folder/usr/bin/promtool" ]; then
+        rm -rf "$folder.new"
+        mkdir -p "$folder.new"
+        # As root apt would hand the download to a user of its own, who may not write here.
+        if ! (cd "$folder.new" && apt-get -q -o APT::Sandbox::User= download prometheus &&
+            dpkg-deb -x prometheus_*.deb .) >"$cache/prometheus.log" 2>&1; then
+            rm -rf "$folder.new"
+            PPMR_PROMTOOL=promtool
+            leave_out "the check of the metrics by promtool, because Debian's package prometheus cannot be had (see $cache/prometheus.log)"
+            return 0
+        fi
+        rm -f "$folder.new"/prometheus_*.deb
+        mv "$folder.new" "$folder"
+    fi
+    PPMR_PROMTOOL=$folder/usr/bin/promtool
 }
 
 # JDK 25: an installed one, else Debian 13's in a private folder, bound to its own C library.
@@ -160,9 +220,17 @@ set_up_run() {
     [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
 }
 
+# What the benchmarks need beside: headers of libfuse for the limit in C, and programs to be compared with.
+set_up_bench() {
+    set_up_run
+    install_packages "${bench_packages[@]}" || true
+}
+
 # set_up_tests ALL: what the tests need; JDK 25 where ALL is true.
 set_up_tests() {
-    set_up_run
+    set_up_bench
+    install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
+    set_up_promtool
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
     if $1; then set_up_jdk25; fi
 }

@@ -38,7 +38,7 @@ require_job() {
     await 60 "the job goes on after: $1" job_runs
     seen "the job goes on after: $1"
 }
-under_way() { property ppmr-source StatusText | grep -q 'being migrated' || moved; }
+under_way() { property ppmr-source StatusText | grep -q 'is under way\|being migrated' || moved; }
 # From the sources, as ./ppmr install does once it has built them.
 install_tree() {
     env PPMR_HOME="$home" "$java" -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
@@ -66,11 +66,13 @@ kernel_module = false"
 cat >/etc/ppmr/target.toml <<TOML
 listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
+work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
 $tools
 TOML
 cat >/etc/ppmr/source.toml <<TOML
 mount = "/run/ppmr/source"
+work_directory = "/var/lib/ppmr/work/source"
 key_file = "/etc/ppmr/key"
 trigger_job = "solver"
 [target]
@@ -86,7 +88,7 @@ TOML
 
 # Under emulation the JVM's second compiler would take more time than it saves.
 printf 'JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1\nPPMR_JAVA_HOME=%s\n' "${java%/bin/java}" >/etc/ppmr/environment
-export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1 PPMR_JAVA_HOME=${java%/bin/java}
 
 # The watchdog of a test is in a hurry.
 mkdir -p /etc/systemd/system/ppmr-target.service.d
@@ -116,7 +118,7 @@ for try in 1 2 3 4; do
     await 30 "the migration begins" under_way
     await 120 "the job has moved" moved_or_not
     if moved; then break; fi
-    echo "try $try: $(property ppmr-source StatusText)"
+    echo "try $try: $(journalctl --no-pager -o cat -u ppmr-source | grep 'ROLLED_BACK' | tail -n 1)"
 done
 await 60 "the job has moved" moved
 copy=$(job_pid)

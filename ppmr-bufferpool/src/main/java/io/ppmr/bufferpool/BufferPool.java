@@ -116,13 +116,18 @@ public final class BufferPool {
 
     /** Chunks that are free now, for gauges and tests; exact only when nothing moves. */
     public int freeChunks() {
-        int free = 0;
+        return chunks(ChunkState.FREE);
+    }
+
+    /** Chunks that are in a state now, for gauges and tests; exact only when nothing moves. */
+    public int chunks(ChunkState state) {
+        int count = 0;
         for (int chunk = 0; chunk < states.length; chunk++) {
-            if (state(chunk) == ChunkState.FREE) {
-                free++;
+            if (state(chunk) == state) {
+                count++;
             }
         }
-        return free;
+        return count;
     }
 
     private void push(int chunk) {

@@ -7,7 +7,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. Known by
+ * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own.
+ * Known by
  * what {@link RankCommand#started} named. Immutable, for any thread.
  */
 public final class AbandonedCommand {
@@ -33,7 +34,8 @@ public final class AbandonedCommand {
     }
 
     /**
-     * Waits for the end of a checkpoint, whose files fail since the filesystem is gone; one that does not end is killed.
+     * Waits for the end of a checkpoint, whose files fail since the filesystem is gone; one that does not end is
+     * killed.
      */
     public void awaitEnd() throws CheckpointException {
         if (!Patience.until(kit.timing().cancelGrace(), () -> members().isEmpty())) {

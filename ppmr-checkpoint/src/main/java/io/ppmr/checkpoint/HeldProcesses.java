@@ -34,7 +34,8 @@ public final class HeldProcesses implements HeldRank {
     }
 
     /**
-     * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that descend
+     * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that
+     * descend
      * from them by now, and the init of the namespace that they live in. What is gone is left out of neither.
      */
     public static HeldProcesses recorded(int rank, List<ProcessIdentity> recorded, NativePrograms programs)

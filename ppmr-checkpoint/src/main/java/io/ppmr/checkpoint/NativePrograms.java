@@ -6,8 +6,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify} and {@code ppmr-rank-init}. Each one's
- * source says what it does and what its exit status means.
+ * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify}, {@code
+ * ppmr-rank-init} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and what its
+ * exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -47,6 +48,11 @@ public record NativePrograms(Path directory) {
     /** Makes a PID and mount namespace for one restored rank. */
     public Path rankInit() {
         return directory.resolve("ppmr-rank-init");
+    }
+
+    /** What srun starts for each rank. */
+    public Path slurmTask() {
+        return directory.resolve("ppmr-slurm-task");
     }
 
     /** Says which helper is missing, if one is. */

@@ -25,7 +25,8 @@ public interface RankCommand {
     void cancel();
 
     /**
-     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the rank.
+     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the
+     * rank.
      * A service that is started after this one has died ends them by {@link AbandonedCommand}.
      */
     List<ProcessIdentity> started();

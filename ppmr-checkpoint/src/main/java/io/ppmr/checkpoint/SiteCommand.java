@@ -10,7 +10,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline; its
+ * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
+ * its
  * output goes to a file in the work directory and, line by line, to the log. Immutable, for any thread.
  *
  * @param name for messages and for its output's file
@@ -31,7 +32,8 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
      *
      * @param environment added to the service's own
      * @param workDirectory where its output goes; made if missing
-     * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline; says what it printed
+     * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline; says what it
+     * printed
      */
     public void run(Map<String, String> environment, Path workDirectory, NativePrograms programs)
             throws CheckpointException {

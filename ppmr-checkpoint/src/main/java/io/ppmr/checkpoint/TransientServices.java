@@ -96,9 +96,10 @@ final class TransientServices implements CommandStarter {
             if (said.matches("[1-9][0-9]{0,9}")) {
                 return new Started(client, Integer.parseInt(said));
             }
+            String end = client.isAlive() ? "nothing was heard of it for 60 s" : "exit status " + client.exitValue();
             client.destroyForcibly();
             throw new CheckpointException(name + " could not be started in a service of its own: "
-                    + (said.isEmpty() ? "systemd has not started it within 60 s" : said)
+                    + (said.isEmpty() ? end : said)
                     + ". Remedy: systemctl status, and the journal of PID 1, say why");
         } catch (IOException e) {
             throw new CheckpointException(

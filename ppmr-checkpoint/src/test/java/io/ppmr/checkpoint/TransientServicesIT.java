@@ -109,6 +109,9 @@ class TransientServicesIT {
                 script("echo 'Failed to connect to bus: No such file'; exit 1").toString());
         CheckpointException e = assertThrows(CheckpointException.class, () -> start("true"));
         assertTrue(e.getMessage().contains("Failed to connect to bus: No such file. Remedy"), e.getMessage());
+        starter = new TransientServices(Map.of(), script("exit 200").toString());
+        e = assertThrows(CheckpointException.class, () -> start("true"));
+        assertTrue(e.getMessage().contains("exit status 200"), e.getMessage());
         starter = new TransientServices(Map.of(), directory + "/none");
         assertTrue(assertThrows(CheckpointException.class, () -> start("true"))
                 .getMessage()

@@ -8,6 +8,7 @@ import io.ppmr.cli.history.HistoryCommand;
 import io.ppmr.cli.history.ShowCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
+import io.ppmr.cli.slurm.SlurmRunCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -43,11 +44,13 @@ import picocli.CommandLine.Spec;
             HistoryCommand.class,
             ShowCommand.class,
             ConfigCommand.class,
+            MetricsCommand.class,
             CheckpointersCommand.class,
             DoctorCommand.class,
             InstallCommand.class,
             UninstallCommand.class,
             KeygenCommand.class,
+            SlurmRunCommand.class,
             DemoCommand.class
         })
 public final class Main implements Runnable {

@@ -1,10 +1,12 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.config.SourceConfig;
+import io.ppmr.cli.control.ControlAccess;
 import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
@@ -56,7 +58,9 @@ final class SourceCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         SourceConfig configuration = SourceConfig.load(config);
-        boolean armed = !noTrigger && configuration.triggerJob().isPresent();
+        boolean armed = !noTrigger
+                && (configuration.triggerJob().isPresent()
+                        || configuration.announced().taken());
         if (armed) {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
@@ -64,18 +68,26 @@ final class SourceCommand implements Callable<Integer> {
         MountPoint.prepare(configuration.settings().mountPoint());
         Files.createDirectories(configuration.settings().workDirectory());
         Migrations migrations;
-        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+        try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
+                LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 SourceService service = new SourceService(
-                        configuration.settings(), Transports.of(configuration.transport()), configuration::notes)) {
+                        configuration.settings(),
+                        Transports.of(configuration.transport()),
+                        configuration::notes,
+                        meters.registry())) {
             service.start();
             migrations = new Migrations(
-                    configuration.jobs(), configuration.triggerJob(), (id, order, cancellation, watcher) -> {
+                    configuration.jobs(),
+                    configuration.triggerJob(),
+                    (id, order, cancellation, watcher) -> {
                         signs.changed();
                         MigrationReport report = service.migrate(id, order, cancellation, watcher);
                         signs.ended("job " + order.job().name() + " "
                                 + report.outcome().name().toLowerCase(Locale.ROOT));
                         return report;
-                    });
+                    },
+                    configuration.announced(),
+                    configuration.announced().prepare());
             serve(
                     configuration,
                     service,
@@ -108,7 +120,9 @@ final class SourceCommand implements Callable<Integer> {
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
         ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
-        try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
+        ControlAccess access =
+                configuration.announced().taken() ? settings.access().withJobOwners() : settings.access();
+        try (ControlServer control = new ControlServer(settings.socket(), access, requests)) {
             ProcessSignals.on("USR1", () -> logState(migrations, healthState.get()));
             if (armed) {
                 ProcessSignals.on("USR2", () -> trigger(migrations));
@@ -116,7 +130,13 @@ final class SourceCommand implements Callable<Integer> {
             LOG.info(
                     "commands at {}; {}",
                     control.path(),
-                    armed ? "SIGUSR2 moves job " + configuration.triggerJob().get() : "SIGUSR2 moves none");
+                    armed
+                            ? "SIGUSR2 moves "
+                                    + configuration
+                                            .triggerJob()
+                                            .map(job -> "job " + job)
+                                            .orElse("the announced job")
+                            : "SIGUSR2 moves none");
             ready.run();
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();

@@ -6,6 +6,7 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
+import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.Supervisor;
@@ -48,8 +49,10 @@ final class TargetCommand implements Callable<Integer> {
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
         Files.createDirectories(settings.workDirectory());
-        try (LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
-                TargetService service = new TargetService(settings, Transports.of(settings.transport()))) {
+        try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
+                LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                TargetService service =
+                        new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
             service.start();
             serve(configuration.control(), service, signs, run);
         }

@@ -11,7 +11,8 @@ import org.slf4j.LoggerFactory;
  * request, however many are blocked in the view, up to a limit.
  *
  * <p>This is libfuse's {@code fuse_loop_mt} on Java threads. Under libfuse's own threads jffi attaches the thread to
- * the JVM and detaches it again at each single call, which makes and registers a {@code Thread} each time.
+ * the JVM and detaches it again at each single call, which makes and registers a {@code Thread} each time. Reads and
+ * writes are served by {@link DataRequests} and never come to libfuse; everything else is libfuse's.
  */
 final class FuseWorkers {
     private static final Logger LOG = LoggerFactory.getLogger(FuseWorkers.class);
@@ -23,6 +24,7 @@ final class FuseWorkers {
     private static final int EINTR = -4;
 
     private final LibFuse29 library;
+    private final DataRequests dataRequests;
     private final long session;
     private final long channel;
     private final long requestBytes;
@@ -32,8 +34,10 @@ final class FuseWorkers {
     private final AtomicInteger started = new AtomicInteger();
     private final CountDownLatch allGone = new CountDownLatch(1);
 
-    FuseWorkers(LibFuse29 library, long session, long channel, long requestBytes, String name) {
+    FuseWorkers(
+            LibFuse29 library, DataRequests dataRequests, long session, long channel, long requestBytes, String name) {
         this.library = library;
+        this.dataRequests = dataRequests;
         this.session = session;
         this.channel = channel;
         this.requestBytes = requestBytes;
@@ -99,7 +103,7 @@ final class FuseWorkers {
                     library.fuse_session_exit(session);
                     break;
                 }
-                needed = serveOne(buffer, channelCell);
+                needed = serveOne(request, buffer, channelCell);
             }
         } finally {
             MEMORY.freeMemory(buffer);
@@ -109,11 +113,13 @@ final class FuseWorkers {
     }
 
     /** Serves the request in hand; answers whether this thread is still wanted. */
-    private boolean serveOne(long buffer, long channelCell) {
+    private boolean serveOne(long request, long buffer, long channelCell) {
         if (idle.decrementAndGet() == 0) {
             startOne();
         }
-        library.fuse_session_process_buf(session, buffer, MEMORY.getLong(channelCell));
+        if (!dataRequests.serve(request)) {
+            library.fuse_session_process_buf(session, buffer, MEMORY.getLong(channelCell));
+        }
         if (idle.incrementAndGet() > IDLE_MAX) {
             idle.decrementAndGet();
             return false;

@@ -1,6 +1,5 @@
 package io.ppmr.fuse;
 
-import com.kenai.jffi.MemoryIO;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -22,7 +21,6 @@ import ru.serce.jnrfuse.struct.Statvfs;
  * the view that blocks, never this class.
  */
 final class JnrFuseAdapter {
-    private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
     private static final long HANDLE_OFFSET = FILE_INFO.fh.offset();
     private static final long FLAGS_OFFSET = FILE_INFO.flags.offset();
@@ -87,21 +85,19 @@ final class JnrFuseAdapter {
         return "handle " + handleOf(fileInfo);
     }
 
-    // Data calls: plain addresses, no object made.
+    // Data calls: plain numbers, no object made.
 
-    int read(long path, long address, long lengthBytes, long offset, long fileInfo) {
-        long handle = MEMORY.getLong(fileInfo + HANDLE_OFFSET);
+    int read(long handle, long address, int lengthBytes, long offset) {
         try {
-            return view.read(handle, address, (int) lengthBytes, offset);
+            return view.read(handle, address, lengthBytes, offset);
         } catch (Throwable failure) {
             return ErrorReply.of("read", "handle " + handle + " at " + offset, failure);
         }
     }
 
-    int write(long path, long address, long lengthBytes, long offset, long fileInfo) {
-        long handle = MEMORY.getLong(fileInfo + HANDLE_OFFSET);
+    int write(long handle, long address, int lengthBytes, long offset) {
         try {
-            return view.write(handle, address, (int) lengthBytes, offset);
+            return view.write(handle, address, lengthBytes, offset);
         } catch (Throwable failure) {
             return ErrorReply.of("write", "handle " + handle + " at " + offset, failure);
         }

@@ -41,6 +41,9 @@ public interface LibFuse29 {
 
     long fuse_chan_bufsize(Pointer channel);
 
+    /** The descriptor of {@code /dev/fuse}; libfuse closes it when it tears down. */
+    int fuse_chan_fd(Pointer channel);
+
     /** Waits for a request; answers its bytes, 0 once the mount is gone, or a negated errno. */
     int fuse_session_receive_buf(long session, long buffer, long channelInOut);
 

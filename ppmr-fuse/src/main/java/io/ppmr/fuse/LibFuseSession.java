@@ -4,7 +4,6 @@ import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 import jnr.ffi.Struct;
-import jnr.ffi.annotations.Delegate;
 import ru.serce.jnrfuse.FuseStubFS;
 import ru.serce.jnrfuse.struct.FuseContext;
 import ru.serce.jnrfuse.struct.FuseOperations;
@@ -14,8 +13,7 @@ import ru.serce.jnrfuse.struct.FuseOperations;
  * serves; libfuse answers ENOSYS to the rest, and the kernel then stops asking (extended attributes, locks, access).
  *
  * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form takes a timeout for
- * success. Requests are taken by {@link FuseWorkers}. Read and write are bound by closures of our own that take plain
- * numbers, because jnr-fuse builds a String, two pointers and a structure for each call.
+ * success. Requests are taken by {@link FuseWorkers}, reads and writes served by {@link DataRequests}.
  */
 final class LibFuseSession extends FuseStubFS {
     /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
@@ -24,31 +22,15 @@ final class LibFuseSession extends FuseStubFS {
     private static final int UTIME_OMIT_OK = 4;
     private static final int POINTER_BYTES = 8;
 
-    // libfuse holds plain addresses of these; the fields keep them from the garbage collector.
-    private final RawRead rawRead;
-    private final RawWrite rawWrite;
+    private final JnrFuseAdapter adapter;
 
     LibFuseSession(JnrFuseAdapter adapter) {
-        rawRead = adapter::read;
-        rawWrite = adapter::write;
+        this.adapter = adapter;
         FuseOperations operations = fuseOperations;
-        bindData(operations);
         bindNames(operations, adapter);
         bindHandles(operations, adapter);
         long flagsOffset = operations.bmap.offset() + POINTER_BYTES;
         Struct.getMemory(operations).putInt(flagsOffset, NULLPATH_OK | UTIME_OMIT_OK);
-    }
-
-    /** Called by libfuse with plain addresses; public because jnr-ffi implements it. */
-    public interface RawRead {
-        @Delegate
-        int read(long path, long address, long lengthBytes, long offset, long fileInfo);
-    }
-
-    /** Called by libfuse with plain addresses; public because jnr-ffi implements it. */
-    public interface RawWrite {
-        @Delegate
-        int write(long path, long address, long lengthBytes, long offset, long fileInfo);
     }
 
     /**
@@ -75,7 +57,14 @@ final class LibFuseSession extends FuseStubFS {
         }
         Pointer session = library.fuse_get_session(fuse);
         Pointer channel = library.fuse_session_next_chan(session, null);
-        new FuseWorkers(library, session.address(), channel.address(), library.fuse_chan_bufsize(channel), name)
+        DataRequests dataRequests = new DataRequests(adapter, LibC.load(), library.fuse_chan_fd(channel));
+        new FuseWorkers(
+                        library,
+                        dataRequests,
+                        session.address(),
+                        channel.address(),
+                        library.fuse_chan_bufsize(channel),
+                        name)
                 .serve();
         library.fuse_teardown(fuse, mountPoint.getPointer(0));
         return true;
@@ -85,13 +74,6 @@ final class LibFuseSession extends FuseStubFS {
     Caller caller() {
         FuseContext context = getContext();
         return new Caller(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());
-    }
-
-    private void bindData(FuseOperations operations) {
-        var closures = Runtime.getSystemRuntime().getClosureManager();
-        Pointer memory = Struct.getMemory(operations);
-        memory.putPointer(operations.read.offset(), closures.getClosurePointer(RawRead.class, rawRead));
-        memory.putPointer(operations.write.offset(), closures.getClosurePointer(RawWrite.class, rawWrite));
     }
 
     private static void bindNames(FuseOperations operations, JnrFuseAdapter adapter) {

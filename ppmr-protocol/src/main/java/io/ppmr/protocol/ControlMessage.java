@@ -47,7 +47,8 @@ public sealed interface ControlMessage {
     }
 
     /**
-     * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it has
+     * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it
+     * has
      * voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a link
      * for lost after {@code silenceLimitMs}.
      */

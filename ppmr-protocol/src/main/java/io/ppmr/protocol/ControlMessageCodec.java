@@ -90,7 +90,14 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 7);
             writeText(out, m.path());
             out.writeInt(m.mode()).writeInt(m.uid()).writeInt(m.gid()).writeLong(m.modifiedEpochNs());
-        } else if (message instanceof ControlMessage.Restored m) {
+        } else {
+            writeStep(out, message);
+        }
+    }
+
+    /** Those of the steps of a migration, after its beginning. */
+    private static void writeStep(Bytes<?> out, ControlMessage message) {
+        if (message instanceof ControlMessage.Restored m) {
             out.writeByte((byte) 8).writeInt(m.rank());
             writeInts(out, m.pids());
         } else if (message instanceof ControlMessage.Prepared m) {
@@ -137,7 +144,14 @@ public final class ControlMessageCodec {
             out.writeByte((byte) 21);
             writeText(out, m.migrationId());
             out.writeLong(m.round()).writeLong(m.promiseMs());
-        } else if (message instanceof ControlMessage.Offer m) {
+        } else {
+            writeArrangement(out, message);
+        }
+    }
+
+    /** Those by which two nodes find out whether, and how, they can work together. */
+    private static void writeArrangement(Bytes<?> out, ControlMessage message) {
+        if (message instanceof ControlMessage.Offer m) {
             out.writeByte((byte) 40).writeByte((byte) (m.direct() ? 1 : 0)).writeInt(m.port());
             writeText(out, m.reason());
         } else if (message instanceof ControlMessage.Attached m) {

@@ -47,4 +47,21 @@ public record NodeFacts(
         rdmaPorts = List.copyOf(rdmaPorts);
         tools = List.copyOf(tools);
     }
+
+    /** The same node at another time by its clock. */
+    public NodeFacts at(long epochMs) {
+        return new NodeFacts(
+                hostName,
+                architecture,
+                kernel,
+                libc,
+                jdk,
+                epochMs,
+                availableBytes,
+                stagingBytes,
+                chunkBytes,
+                cpuFeatures,
+                rdmaPorts,
+                tools);
+    }
 }

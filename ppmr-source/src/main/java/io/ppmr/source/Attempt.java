@@ -22,7 +22,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all at
+ * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
+ * at
  * once (paper 1, section IV). It decides nothing: what it hears and what has become of the checkpoints is for the
  * migration, whose thread owns it.
  */

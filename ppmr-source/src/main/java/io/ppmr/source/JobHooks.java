@@ -15,7 +15,8 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * The commands by which a job's own library is told to stand still and to go on (papers 2 and 3: suspend drains and closes
+ * The commands by which a job's own library is told to stand still and to go on (papers 2 and 3: suspend drains and
+ * closes
  * its endpoints, reconnect opens them to where the ranks are now). Each runs as the job's user, to its deadline.
  *
  * @param suspend before the first checkpoint: all ranks stop communicating, also those that stay

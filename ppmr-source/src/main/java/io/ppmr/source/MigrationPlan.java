@@ -5,7 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Which target takes which ranks. The participants' order is part of it: the first one has the duty to find out what was
+ * Which target takes which ranks. The participants' order is part of it: the first one has the duty to find out what
+ * was
  * decided when the source is lost.
  */
 public record MigrationPlan(List<Leg> legs) {

@@ -6,6 +6,7 @@ import io.ppmr.protocol.TransferReport;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.MovedRank;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.metrics.StepTimes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +36,7 @@ final class MigrationRecord {
     private final String id;
     private final String checkpointer;
     private final long poolBytes;
+    private final StepTimes times;
     private final Consumer<MigrationProgress> watcher;
     private final long startNs = System.nanoTime();
     private final List<MovedRank> ranks = new ArrayList<>();
@@ -42,13 +44,16 @@ final class MigrationRecord {
     private long expectedBytes;
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
+    private long stepSinceNs = System.nanoTime();
     private long heldNs;
     private double pauseSeconds;
 
-    MigrationRecord(String id, String checkpointer, long poolBytes, Consumer<MigrationProgress> watcher) {
+    MigrationRecord(
+            String id, String checkpointer, long poolBytes, StepTimes times, Consumer<MigrationProgress> watcher) {
         this.id = id;
         this.checkpointer = checkpointer;
         this.poolBytes = poolBytes;
+        this.times = times;
         this.watcher = watcher;
     }
 
@@ -57,6 +62,9 @@ final class MigrationRecord {
     }
 
     void step(Step next) {
+        long nowNs = System.nanoTime();
+        times.stepped(id, step, nowNs - stepSinceNs);
+        stepSinceNs = nowNs;
         step = next;
         tell();
     }
@@ -83,7 +91,9 @@ final class MigrationRecord {
     /** The job computes again, here or there. */
     void resumed() {
         if (heldNs != 0) {
-            pauseSeconds = (System.nanoTime() - heldNs) / NANOS;
+            long pausedNs = System.nanoTime() - heldNs;
+            times.paused(pausedNs);
+            pauseSeconds = pausedNs / NANOS;
             heldNs = 0;
         }
     }

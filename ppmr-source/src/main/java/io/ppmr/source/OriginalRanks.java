@@ -19,7 +19,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned by
+ * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
+ * by
  * the migration's thread.
  */
 final class OriginalRanks {

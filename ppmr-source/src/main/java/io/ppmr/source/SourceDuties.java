@@ -30,7 +30,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a coordinator's decisions mean at the source: sessions and checkpoints, the originals, hooks, the fence. Owned by
+ * What a coordinator's decisions mean at the source: sessions and checkpoints, the originals, hooks, the fence. Owned
+ * by
  * the migration's thread.
  */
 final class SourceDuties implements CoordinatorPorts, AutoCloseable {

@@ -1,39 +1,52 @@
 package io.ppmr.source;
 
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.metrics.SourceHops;
+import io.ppmr.source.metrics.StepTimes;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.Locale;
 import java.util.Map;
 
-/**
- * What a source counts over its life: migrations by outcome, the bytes of their images, and how long they took. Added
- * when a migration ends; nothing of it is on the data path. Safe for any thread.
- */
+/** What a source counts over its life; everything is registered at its start. Safe for any thread. */
 public final class SourceMetrics {
     private static final double NANOS = 1e9;
 
     private final Map<Outcome, Counter> migrations = new EnumMap<>(Outcome.class);
-    private final Counter bytes;
     private final Timer duration;
+    private final SourceHops hops;
+    private final StepTimes steps;
 
-    public SourceMetrics(MeterRegistry registry) {
+    public SourceMetrics(MeterRegistry registry, BufferPool pool, FairClaims claims) {
         for (Outcome outcome : Outcome.values()) {
             migrations.put(
                     outcome,
-                    Counter.builder("ppmr.source.migrations." + outcome.name().toLowerCase(Locale.ROOT))
-                            .description("migrations that ended so")
+                    Counter.builder("ppmr.source.migrations")
+                            .tag("outcome", outcome.name().toLowerCase(Locale.ROOT))
+                            .description("migrations by how they ended")
                             .register(registry));
         }
-        bytes = Counter.builder("ppmr.source.bytes")
-                .description("bytes of images that were sent")
-                .register(registry);
         duration = Timer.builder("ppmr.source.migration")
                 .description("time from the order to migrate to the end")
                 .register(registry);
+        for (ChunkState state : ChunkState.values()) {
+            Gauge.builder("ppmr.source.pool.chunks", pool, all -> all.chunks(state))
+                    .tag("state", state.name().toLowerCase(Locale.ROOT))
+                    .description("chunks of the pool by what they are used for now")
+                    .register(registry);
+        }
+        Gauge.builder("ppmr.source.pool.waiting", claims, FairClaims::waiting)
+                .description("writers that wait for a chunk of the pool now")
+                .register(registry);
+        hops = new SourceHops(registry, pool.geometry().chunkCount());
+        steps = new StepTimes(registry);
     }
 
     /** How many migrations have ended so. */
@@ -41,9 +54,16 @@ public final class SourceMetrics {
         return migrations.get(outcome).count();
     }
 
+    SourceHops hops() {
+        return hops;
+    }
+
+    StepTimes steps() {
+        return steps;
+    }
+
     void ended(MigrationReport report) {
         migrations.get(report.outcome()).increment();
-        bytes.increment((double) report.bytes());
         duration.record(Duration.ofNanos((long) (report.seconds() * NANOS)));
     }
 }

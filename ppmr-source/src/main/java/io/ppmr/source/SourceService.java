@@ -52,8 +52,8 @@ public final class SourceService implements AutoCloseable {
     private final SourceSettings settings;
     private final NodeFactsSource node;
     private final ProcessTable processes;
-    private final MeterRegistry meters = new SimpleMeterRegistry();
-    private final SourceMetrics metrics = new SourceMetrics(meters);
+    private final MeterRegistry meters;
+    private final SourceMetrics metrics;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
@@ -75,6 +75,19 @@ public final class SourceService implements AutoCloseable {
      */
     public SourceService(
             SourceSettings settings, TransportChoice transports, BiFunction<String, List<Integer>, JobNotes> jobs) {
+        this(settings, transports, jobs, new SimpleMeterRegistry());
+    }
+
+    /**
+     * A service that counts where somebody looks.
+     *
+     * @param meters where its meters are registered
+     */
+    public SourceService(
+            SourceSettings settings,
+            TransportChoice transports,
+            BiFunction<String, List<Integer>, JobNotes> jobs,
+            MeterRegistry meters) {
         this.transports = transports;
         this.jobs = jobs;
         this.settings = settings;
@@ -82,6 +95,8 @@ public final class SourceService implements AutoCloseable {
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
+        this.meters = meters;
+        this.metrics = new SourceMetrics(meters, pool, claims);
     }
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
@@ -132,7 +147,7 @@ public final class SourceService implements AutoCloseable {
             throws InterruptedException {
         Job job = order.job();
         MigrationRecord record = new MigrationRecord(
-                id, job.checkpointer().name(), settings.pool().poolBytes(), watcher);
+                id, job.checkpointer().name(), settings.pool().poolBytes(), metrics.steps(), watcher);
         OriginalRanks originals;
         JobFacts facts;
         List<InetSocketAddress> targets;
@@ -219,7 +234,17 @@ public final class SourceService implements AutoCloseable {
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
                 sessions.add(new SourceSession(
-                        settings, pool, claims, view, plan, place, transports, introduction, id, number));
+                        settings,
+                        pool,
+                        claims,
+                        view,
+                        metrics.hops(),
+                        plan,
+                        place,
+                        transports,
+                        introduction,
+                        id,
+                        number));
             }
             return new Attempt(
                     number,
@@ -264,7 +289,8 @@ public final class SourceService implements AutoCloseable {
     private void recover(String id, List<TransactionRecord> records) throws CheckpointException {
         Recorded recorded = Recorded.of(records);
         LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
-        MigrationRecord record = new MigrationRecord(id, "", settings.pool().poolBytes(), SourceService::logProgress);
+        MigrationRecord record =
+                new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
         OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
         SourceDuties duties = new SourceDuties(
                 id,

@@ -8,6 +8,7 @@ import io.ppmr.protocol.Finding;
 import io.ppmr.source.MigrationPlan.Leg;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
@@ -38,6 +39,7 @@ final class SourceSession {
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view;
+    private final SourceHops hops;
     private final MigrationPlan plan;
     private final int place;
     private final Connector connector;
@@ -59,6 +61,7 @@ final class SourceSession {
             BufferPool pool,
             FairClaims claims,
             OutgoingImageView view,
+            SourceHops hops,
             MigrationPlan plan,
             int place,
             TransportChoice transports,
@@ -69,6 +72,7 @@ final class SourceSession {
         this.pool = pool;
         this.claims = claims;
         this.view = view;
+        this.hops = hops;
         this.plan = plan;
         this.place = place;
         this.transports = transports;
@@ -117,7 +121,8 @@ final class SourceSession {
         }
         agent = new SessionAgent(link, claims, this::hear);
         agent.start();
-        link.send(introduction);
+        // Its clock now, when everything is connected: the target compares it with its own.
+        link.send(new ControlMessage.Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
         link.send(new ControlMessage.Begin(
                 migrationId,
                 job.name(),
@@ -145,7 +150,7 @@ final class SourceSession {
         if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
             throw new IOException("target " + leg().target() + " answers with " + answer);
         }
-        outlet = new LinkOutlet(link, exporter);
+        outlet = new LinkOutlet(link, exporter, hops);
         journal.sends(place, outlet::sentBytes);
         journal.clock(place, accept.clockNs(), System.nanoTime());
         show(job);

@@ -25,6 +25,8 @@ final class RealServices implements AutoCloseable {
     private final Path directory;
     private final int port;
     private final List<String> javaOptions = new ArrayList<>();
+    private String sourceSections = "";
+    private String targetSections = "";
     private Process source;
     private Process target;
 
@@ -44,6 +46,13 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
+    /** Adds sections to the configurations that are written from now on. */
+    RealServices sections(String toSource, String toTarget) {
+        sourceSections = toSource;
+        targetSections = toTarget;
+        return this;
+    }
+
     Process startTarget(ReplayJob job) throws IOException {
         Path config = directory.resolve("target.toml");
         Files.writeString(config, """
@@ -56,7 +65,7 @@ final class RealServices implements AutoCloseable {
                 stall_limit = "20s"
                 [staging]
                 limit = "64m"
-                %3$s""".formatted(directory, port, job.toml()));
+                %3$s%4$s""".formatted(directory, port, job.toml(), targetSections));
         target = start("target", config);
         return target;
     }
@@ -71,7 +80,7 @@ final class RealServices implements AutoCloseable {
                 key_file = "%1$s/key"
                 [target]
                 address = "127.0.0.1:%2$d"
-                %3$s%4$s""".formatted(directory, port, job.toml(), job.jobToml()));
+                %3$s%4$s%5$s""".formatted(directory, port, job.toml(), job.jobToml(), sourceSections));
         source = start("source", config);
         return source;
     }

@@ -86,25 +86,32 @@ final class ServicePair implements AutoCloseable {
     }
 
     ServicePair(Path directory, Options options) throws IOException, InterruptedException {
-        this(directory, options, UnaryOperator.identity(), TransportChoice.tcp(), TransportChoice.tcp());
+        this(directory, options, UnaryOperator.identity(), List.of(), TransportChoice.tcp(), TransportChoice.tcp());
     }
 
     /** A pair whose bytes travel as these allow. */
     ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
             throws IOException, InterruptedException {
-        this(directory, options, UnaryOperator.identity(), sourceChoice, targetChoice);
+        this(directory, options, UnaryOperator.identity(), List.of(), sourceChoice, targetChoice);
+    }
+
+    /** A pair whose source asks these spare nodes before its own target. */
+    ServicePair(Path directory, Options options, List<InetSocketAddress> before)
+            throws IOException, InterruptedException {
+        this(directory, options, UnaryOperator.identity(), before, TransportChoice.tcp(), TransportChoice.tcp());
     }
 
     /** A pair whose target takes itself for another node than it is. */
     ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
             throws IOException, InterruptedException {
-        this(directory, options, targetIs, TransportChoice.tcp(), TransportChoice.tcp());
+        this(directory, options, targetIs, List.of(), TransportChoice.tcp(), TransportChoice.tcp());
     }
 
     private ServicePair(
             Path directory,
             Options options,
             UnaryOperator<NodeFacts> targetIs,
+            List<InetSocketAddress> before,
             TransportChoice sourceChoice,
             TransportChoice targetChoice)
             throws IOException, InterruptedException {
@@ -140,7 +147,8 @@ final class ServicePair implements AutoCloseable {
                         Files.createDirectory(directory.resolve("source-work")),
                         options.sourcePool,
                         options.sourceKey,
-                        SpareNodes.of(target.address()),
+                        new SpareNodes.Listed(Stream.concat(before.stream(), Stream.of(target.address()))
+                                .toList()),
                         2,
                         Duration.ofSeconds(5),
                         Duration.ofMinutes(5),

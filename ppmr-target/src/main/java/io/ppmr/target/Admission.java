@@ -7,7 +7,9 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 
-/** Whether a migration that a source asks for can be taken; nothing has been done to its originals yet. For any thread. */
+/**
+ * Whether a migration that a source asks for can be taken; nothing has been done to its originals yet. For any thread.
+ */
 final class Admission {
     private static final int MAX_DATA_CONNECTIONS = 64;
 

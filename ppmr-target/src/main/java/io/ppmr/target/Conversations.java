@@ -99,7 +99,7 @@ final class Conversations {
         return List.copyOf(running.values());
     }
 
-    /** Ends what was being restored, and takes up again what was voted for, when an earlier run of the service ended. */
+    /** Ends what was being restored, and takes up what was voted for, when an earlier run of the service ended. */
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
@@ -312,7 +312,6 @@ final class Conversations {
             migration.begin(begin, restoration, link, agent::conversationOver);
             metrics.ended(
                     migration.outcome().orElse(Outcome.ROLLED_BACK),
-                    transfer.report(0),
                     transfer.refusedSeeks(),
                     Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
@@ -349,7 +348,8 @@ final class Conversations {
                             begin.gid(),
                             begin.ranks()),
                     joined.maker(),
-                    reason -> migration.hear(new Heard.Failed(reason)));
+                    reason -> migration.hear(new Heard.Failed(reason)),
+                    metrics.hops());
         } catch (ErrnoException | RuntimeException e) {
             joined.close();
             view.removeTree(directory);

@@ -1,55 +1,78 @@
 package io.ppmr.target;
 
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
-import io.ppmr.protocol.TransferReport;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.transaction.Outcome;
 import java.time.Duration;
 import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
-/**
- * What a target counts over its life. A transfer counts for itself while it runs, without a shared counter on the data
- * path; its sums are added here when it ends. Safe for any thread.
- */
+/** What a target counts over its life; everything is registered at its start. Safe for any thread. */
 public final class TargetMetrics {
-    /** Every meter, with what it means. */
+    /** What is counted when it happens once in a while. */
     public enum Meter {
-        COMMITTED("ppmr.target.migrations.committed", "migrations whose ranks run here"),
-        ROLLED_BACK("ppmr.target.migrations.rolled_back", "migrations that were given up here"),
-        REFUSED("ppmr.target.migrations.refused", "migrations that were not taken"),
-        ARRIVED_BYTES("ppmr.target.bytes.arrived", "bytes of images that have arrived"),
-        READ_BYTES("ppmr.target.bytes.read", "bytes that restarts have read"),
-        STAGED_BYTES("ppmr.target.bytes.staged", "bytes that went to staging"),
-        REFUSED_SEEKS("ppmr.target.seeks.refused", "reads of a stream that asked for bytes given away before");
+        COMMITTED("ppmr.target.migrations", "outcome", "committed", "migrations by how they ended here"),
+        ROLLED_BACK("ppmr.target.migrations", "outcome", "rolled_back", "migrations by how they ended here"),
+        REFUSED("ppmr.target.migrations", "outcome", "refused", "migrations by how they ended here"),
+        REFUSED_SEEKS(
+                "ppmr.target.reads.refused",
+                "reason",
+                "seek",
+                "reads of a stream that asked for bytes given away before");
 
         private final String meterName;
+        private final String tag;
+        private final String value;
         private final String meaning;
 
-        Meter(String meterName, String meaning) {
+        Meter(String meterName, String tag, String value, String meaning) {
             this.meterName = meterName;
+            this.tag = tag;
+            this.value = value;
             this.meaning = meaning;
-        }
-
-        /** The meter's name in the registry. */
-        public String meterName() {
-            return meterName;
         }
     }
 
     private final Map<Meter, Counter> counters = new EnumMap<>(Meter.class);
     private final Timer duration;
+    private final TargetHops hops;
+    /** A gauge holds what it looks at by a weak reference. */
+    private final List<BufferPool> pools;
 
-    public TargetMetrics(MeterRegistry registry) {
+    /**
+     * Registers the meters.
+     *
+     * @param pools those of the service, one for each migration that it takes at once
+     */
+    public TargetMetrics(MeterRegistry registry, List<BufferPool> pools) {
+        this.pools = pools;
         for (Meter meter : Meter.values()) {
             counters.put(
                     meter,
-                    Counter.builder(meter.meterName).description(meter.meaning).register(registry));
+                    Counter.builder(meter.meterName)
+                            .tag(meter.tag, meter.value)
+                            .description(meter.meaning)
+                            .register(registry));
         }
         duration = Timer.builder("ppmr.target.migration")
                 .description("time from accepting a migration to its end")
                 .register(registry);
+        for (ChunkState state : ChunkState.values()) {
+            Gauge.builder("ppmr.target.pool.chunks", pools, all -> all.stream()
+                            .mapToInt(pool -> pool.chunks(state))
+                            .sum())
+                    .tag("state", state.name().toLowerCase(Locale.ROOT))
+                    .description("chunks of the pools and their lanes by what they are used for now")
+                    .register(registry);
+        }
+        hops = new TargetHops(registry);
     }
 
     /** What a meter has counted so far. */
@@ -57,16 +80,22 @@ public final class TargetMetrics {
         return counters.get(meter).count();
     }
 
+    /** How many chunks of the pools are free. */
+    public int freeChunks() {
+        return pools.stream().mapToInt(BufferPool::freeChunks).sum();
+    }
+
+    TargetHops hops() {
+        return hops;
+    }
+
     void refused() {
         counters.get(Meter.REFUSED).increment();
     }
 
-    void ended(Outcome outcome, TransferReport transfer, long refusedSeeks, Duration took) {
+    void ended(Outcome outcome, long refusedSeeks, Duration took) {
         Meter result = outcome == Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
         counters.get(result).increment();
-        counters.get(Meter.ARRIVED_BYTES).increment((double) transfer.arrivedBytes());
-        counters.get(Meter.READ_BYTES).increment((double) transfer.readBytes());
-        counters.get(Meter.STAGED_BYTES).increment((double) transfer.stagedBytes());
         counters.get(Meter.REFUSED_SEEKS).increment((double) refusedSeeks);
         duration.record(took);
     }

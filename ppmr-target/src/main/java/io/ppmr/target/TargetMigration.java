@@ -34,7 +34,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the target, new or taken up again from the journal: feeds what happens to the {@link Participant} and
+ * One migration at the target, new or taken up again from the journal: feeds what happens to the {@link Participant}
+ * and
  * carries out what follows. Restored ranks are held until it is decided.
  *
  * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.

@@ -40,8 +40,8 @@ public final class TargetService implements AutoCloseable {
     private final TargetTransport transports;
     private final List<Berth> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
-    private final MeterRegistry meters = new SimpleMeterRegistry();
-    private final TargetMetrics metrics = new TargetMetrics(meters);
+    private final MeterRegistry meters;
+    private final TargetMetrics metrics;
     private FuseMount mount;
     private TransactionJournal journal;
     private Conversations conversations;
@@ -52,7 +52,16 @@ public final class TargetService implements AutoCloseable {
     }
 
     public TargetService(TargetSettings settings, TransportChoice transports) {
-        this(settings, TcpChunkPuller::new, transports, Introduction.probe(settings));
+        this(settings, transports, new SimpleMeterRegistry());
+    }
+
+    /**
+     * A service that counts where somebody looks.
+     *
+     * @param meters where its meters are registered
+     */
+    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
+        this(settings, TcpChunkPuller::new, transports, Introduction.probe(settings), meters);
     }
 
     /** A service whose transport is made by somebody else: one that injects faults, say. */
@@ -62,12 +71,24 @@ public final class TargetService implements AutoCloseable {
 
     /** A service that takes the node for what somebody else says of it. */
     public TargetService(TargetSettings settings, PullerFactory pullers, TransportChoice choice, NodeFactsSource node) {
+        this(settings, pullers, choice, node, new SimpleMeterRegistry());
+    }
+
+    private TargetService(
+            TargetSettings settings,
+            PullerFactory pullers,
+            TransportChoice choice,
+            NodeFactsSource node,
+            MeterRegistry meters) {
         this.settings = settings;
         this.introduction = new Introduction(settings, node);
         this.transports = new TargetTransport(choice, pullers);
         for (int i = 0; i < settings.migrations(); i++) {
             berths.add(Berth.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
+        this.meters = meters;
+        this.metrics =
+                new TargetMetrics(meters, berths.stream().map(Berth::pool).toList());
     }
 
     /** Mounts, warms up and listens; when it returns a migration may come. */

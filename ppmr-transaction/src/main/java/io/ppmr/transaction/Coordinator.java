@@ -191,6 +191,11 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     @Override
+    void woke(long now) {
+        // It only ever waits longer when it was frozen.
+    }
+
+    @Override
     void timers() {
         if (nowNs >= pauseEndNs) {
             pauseEndNs = NEVER;

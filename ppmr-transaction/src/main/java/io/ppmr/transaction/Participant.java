@@ -66,6 +66,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     /** An event; messages by {@link #heard} and {@link #heardPeer}. */
     public void on(ParticipantEvent event, long now) {
+        woke(now);
         nowNs = now;
         boolean message = event instanceof ParticipantEvent.Heard || event instanceof ParticipantEvent.HeardPeer;
         take(() -> ParticipantRules.apply(state, event), message);
@@ -76,6 +77,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * or was dropped.
      */
     public void heard(TransactionMessage message, long now) {
+        woke(now);
         nowNs = now;
         if (!linked && !isStale()) {
             linkUp(now);
@@ -93,6 +95,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     /** A message of another participant. */
     public void heardPeer(String participant, TransactionMessage message, long now) {
+        woke(now);
         if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
             // Who promises counts as still held: the source may be shot on it.
             String gone = ports.copiesHeld();
@@ -112,6 +115,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     /** A new link to the source is up: both sides have just proved on it that they are alive. */
     public void linkUp(long now) {
+        woke(now);
         nowNs = now;
         heardNs = now;
         linked = true;
@@ -140,6 +144,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     /** The link to the source is lost. */
     public void linkDown(long now) {
+        woke(now);
         nowNs = now;
         if (linked) {
             linked = false;
@@ -237,6 +242,15 @@ public final class Participant extends TransactionDriver<ParticipantState> {
                             ports.send(name, ParticipantRules.ask(state, state.round(), promiseNs(state.round()))));
         }
         return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
+    }
+
+    /** A service that was frozen does not know since when the source is lost: no fence until a new link. */
+    @Override
+    void woke(long now) {
+        boolean frozen = nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
+        if (frozen && !state.done()) {
+            windowUsed = true;
+        }
     }
 
     @Override

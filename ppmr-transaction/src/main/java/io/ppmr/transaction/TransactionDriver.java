@@ -31,7 +31,12 @@ abstract class TransactionDriver<S> {
     private long retryNs = NEVER;
     private long resendNs = NEVER;
     private long sayNs = NEVER;
+    private long sayFullNs;
     private boolean running;
+    /** The event of which no effect has been carried out yet, and the state before it. */
+    private Supplier<Transition<S>> untouched;
+
+    private S before;
 
     TransactionDriver(String migrationId, TransactionTimes times, TransactionJournal journal, S state) {
         this.migrationId = migrationId;
@@ -76,7 +81,9 @@ abstract class TransactionDriver<S> {
         running = true;
         try {
             while (performPending() && !waiting.isEmpty()) {
-                Transition<S> transition = waiting.poll().get();
+                untouched = waiting.poll();
+                before = state;
+                Transition<S> transition = untouched.get();
                 state = transition.state();
                 pending.addAll(transition.effects());
             }
@@ -94,12 +101,28 @@ abstract class TransactionDriver<S> {
             boolean done = effect instanceof Effect.Persist persist ? persisted(persist.record()) : perform(effect);
             if (!done) {
                 retryNs = nowNs + times.retryNs();
+                takeBack();
                 return false;
             }
+            untouched = null;
             pending.poll();
         }
+        untouched = null;
         retryNs = NEVER;
         return true;
+    }
+
+    /**
+     * A step whose first record cannot be written is not taken: the event is looked at anew later, since what it has
+     * proved may not hold any more by then.
+     */
+    private void takeBack() {
+        if (untouched != null && pending.peek() instanceof Effect.Persist) {
+            pending.clear();
+            state = before;
+            waiting.addFirst(untouched);
+            untouched = null;
+        }
     }
 
     private boolean persisted(TransactionRecord record) {
@@ -112,8 +135,11 @@ abstract class TransactionDriver<S> {
             written(record);
             return true;
         } catch (IOException e) {
-            say("the journal cannot be written, so " + record.getClass().getSimpleName()
-                    + " waits; make room or mend the disk: " + e.getMessage());
+            if (nowNs >= sayFullNs) {
+                sayFullNs = nowNs + times.sayNs();
+                say("the journal cannot be written, so " + record.getClass().getSimpleName()
+                        + " waits; make room or mend the disk: " + e.getMessage());
+            }
             LOG.debug("journal", e);
             return false;
         }
@@ -133,6 +159,7 @@ abstract class TransactionDriver<S> {
 
     /** Time passes: what is due is done. */
     public final void tick(long now) {
+        woke(now);
         nowNs = now;
         if (now >= retryNs) {
             run();
@@ -151,6 +178,9 @@ abstract class TransactionDriver<S> {
             sayNs = held == null ? NEVER : now + times.sayNs();
         }
     }
+
+    /** Called before anything else at each call, with the time of the last one still in {@link #nowNs}. */
+    abstract void woke(long now);
 
     /** What has timers of its own. */
     abstract void timers();

@@ -53,7 +53,8 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
         if (world.copies[index] == Copy.RESTORING) {
             world.copies[index] = Copy.HELD;
             participant.copiesHeld("s", List.of(), world.clock.nowNs);
-            world.voted[index] = true;
+            // Not if it is rolling back already, and its copies do not end at once.
+            world.voted[index] = participant.state().phase() == ParticipantState.Phase.PREPARED;
         }
     }
 

@@ -49,6 +49,22 @@ public final class CommonKeys {
     public static final ConfigSection POOL =
             new ConfigSection("pool", false, "The memory through which images flow.", List.of(POOL_SIZE, POOL_CHUNK));
 
+    private static final int MAX_PORT = 65535;
+
+    public static final ConfigKey<Integer> METRICS_PORT = ConfigKey.optional(
+            "port",
+            ValueTypes.number(1, MAX_PORT),
+            "the port of http://ADDRESS:PORT/metrics; without it there is none");
+    public static final ConfigKey<String> METRICS_ADDRESS = ConfigKey.withDefault(
+            "address",
+            ValueTypes.TEXT,
+            "127.0.0.1",
+            "the address of this node that it listens at; whoever can reach it can read it");
+    public static final ConfigSection METRICS = new ConfigSection(
+            "metrics",
+            false,
+            "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).",
+            List.of(METRICS_PORT, METRICS_ADDRESS));
     public static final ConfigKey<List<String>> FENCE_COMMAND = ConfigKey.optional(
             "command",
             ValueTypes.WORDS,

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -49,6 +50,21 @@ final class CommonValues {
             top.bad(CommonKeys.KEY_FILE, e.getMessage());
             return null;
         }
+    }
+
+    /** Where the meters are shown, if they are; meaningless where the file has mistakes. */
+    static Optional<InetSocketAddress> metrics(ConfigFile file) {
+        ConfigFile.Section section = file.section(CommonKeys.METRICS);
+        Integer port = section.get(CommonKeys.METRICS_PORT);
+        String address = section.get(CommonKeys.METRICS_ADDRESS);
+        if (port == null || address == null || !file.here()) {
+            return Optional.empty();
+        }
+        InetSocketAddress resolved = new InetSocketAddress(address, port);
+        if (resolved.isUnresolved()) {
+            section.bad(CommonKeys.METRICS_ADDRESS, "\"" + address + "\" is no address of this node: give one");
+        }
+        return Optional.of(resolved);
     }
 
     /** Inside the mount the commands' own files would be taken for images. */

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.source.Job;
 import io.ppmr.source.JobHooks;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -21,6 +22,7 @@ import java.util.Map;
  * @param ranks its processes
  * @param others its ranks on other nodes
  * @param hooks what its library is told
+ * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
  */
 public record ConfiguredJob(
         String name,
@@ -28,7 +30,8 @@ public record ConfiguredJob(
         Checkpointer checkpointer,
         List<RankSource> ranks,
         Map<Integer, String> others,
-        JobHooks hooks) {
+        JobHooks hooks,
+        List<InetSocketAddress> spares) {
 
     /**
      * Where the PID of a rank's root process is found.
@@ -40,12 +43,13 @@ public record ConfiguredJob(
 
     /** A job whose ranks are all here, and whose library needs to be told nothing. */
     public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
-        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE);
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of());
     }
 
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);
+        spares = List.copyOf(spares);
     }
 
     /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.service.HealthSettings;
 import io.ppmr.source.JobHooks;
@@ -36,7 +37,9 @@ import java.util.stream.Stream;
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
+ * @param metrics where its meters are shown, if they are
  * @param transport how the bytes may travel
+ * @param announced those that users announce while the service runs
  */
 public record SourceConfig(
         SourceSettings settings,
@@ -44,7 +47,9 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthSettings> health,
-        TransportWish transport) {
+        Optional<InetSocketAddress> metrics,
+        TransportWish transport,
+        AnnouncedJobs announced) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -86,6 +91,7 @@ public record SourceConfig(
             ConfigFile.Section top = file.top(ConfigRole.SOURCE);
             Path mount = top.get(CommonKeys.MOUNT);
             Path work = top.get(CommonKeys.WORK_DIRECTORY);
+            Path announcements = top.get(SourceKeys.ANNOUNCEMENTS);
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             TransportWish transport = top.get(CommonKeys.TRANSPORT);
@@ -113,6 +119,7 @@ public record SourceConfig(
                 file.section(SourceKeys.TRIGGERS)
                         .bad(SourceKeys.HEALTH, "has no job to move: set trigger_job, or take health out");
             }
+            Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
             List<Mistake> mistakes = file.mistakes();
             if (!mistakes.isEmpty()) {
                 throw new ConfigException(mistakes);
@@ -130,7 +137,8 @@ public record SourceConfig(
                             checkpointers.get(job.checkpointer()),
                             job.ranks(),
                             job.others(),
-                            job.hooks())));
+                            job.hooks(),
+                            List.of())));
             SourceSettings settings = new SourceSettings(
                     mount,
                     work,
@@ -143,7 +151,9 @@ public record SourceConfig(
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));
-            return new SourceConfig(settings, control, jobs, Optional.ofNullable(trigger), health, transport);
+            AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
+            return new SourceConfig(
+                    settings, control, jobs, Optional.ofNullable(trigger), health, metrics, transport, announced);
         }
 
         private SpareNodes spares(ConfigFile.Section target) {

@@ -18,6 +18,10 @@ public final class SourceKeys {
             "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters");
     public static final ConfigKey<String> TRIGGER_JOB = ConfigKey.optional(
             "trigger_job", ValueTypes.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
+    public static final ConfigKey<Path> ANNOUNCEMENTS = ConfigKey.optional(
+            "announcements",
+            ValueTypes.PATH,
+            "a directory in which users announce their jobs (Slurm); without it none are taken");
     public static final ConfigKey<Path> JOURNAL = ConfigKey.withDefault(
             "journal",
             ValueTypes.PATH,
@@ -37,7 +41,8 @@ public final class SourceKeys {
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     CommonKeys.TRANSPORT,
-                    TRIGGER_JOB));
+                    TRIGGER_JOB,
+                    ANNOUNCEMENTS));
 
     public static final ConfigKey<InetSocketAddress> ADDRESS = ConfigKey.optional(
             "address", ValueTypes.ADDRESS, "where the spare node's target listens, if there is one spare node");
@@ -168,8 +173,15 @@ public final class SourceKeys {
             new ConfigSection("others", true, "One entry of others.", List.of(RANK, NODE));
 
     /** All sections but the top. */
-    public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, TARGET, MIGRATION, CommonKeys.FENCE, TRIGGERS, CheckpointerKeys.SECTION, JOBS);
+    public static final List<ConfigSection> SECTIONS = List.of(
+            CommonKeys.POOL,
+            TARGET,
+            MIGRATION,
+            CommonKeys.FENCE,
+            TRIGGERS,
+            CommonKeys.METRICS,
+            CheckpointerKeys.SECTION,
+            JOBS);
 
     private SourceKeys() {}
 }

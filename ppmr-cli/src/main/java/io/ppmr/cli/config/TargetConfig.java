@@ -22,8 +22,9 @@ import java.util.Set;
  *
  * @param settings the service's
  * @param control where {@code ppmr status} reaches it
+ * @param metrics where its meters are shown, if they are
  */
-public record TargetConfig(TargetSettings settings, ControlSettings control) {
+public record TargetConfig(TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics) {
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -74,6 +75,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
+        Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
         List<Mistake> mistakes = file.mistakes();
         if (!mistakes.isEmpty()) {
             throw new ConfigException(mistakes);
@@ -97,7 +99,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control) {
                 allowRoot,
                 transport,
                 ignored);
-        return new TargetConfig(settings, control);
+        return new TargetConfig(settings, control, metrics);
     }
 
     private static Set<String> ignoredChecks(ConfigFile.Section top) {

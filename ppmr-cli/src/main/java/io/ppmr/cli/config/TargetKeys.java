@@ -78,7 +78,7 @@ public final class TargetKeys {
 
     /** All sections but the top. */
     public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, CheckpointerKeys.SECTION);
+            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, CommonKeys.METRICS, CheckpointerKeys.SECTION);
 
     private TargetKeys() {}
 }

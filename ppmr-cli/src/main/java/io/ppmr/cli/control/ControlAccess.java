@@ -8,11 +8,22 @@ import java.util.Optional;
  *
  * @param group whose members may do everything
  * @param statusForAll whether others may read the status
+ * @param jobOwners whether others may have those jobs moved that they have announced
  */
-public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll) {
+public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, boolean jobOwners) {
     private static final String OWNER_ONLY = "rw-------";
     private static final String GROUP_TOO = "rw-rw----";
     private static final String ALL = "rw-rw-rw-";
+
+    /** For a service whose jobs are all in its configuration. */
+    public ControlAccess(Optional<ControlGroup> group, boolean statusForAll) {
+        this(group, statusForAll, false);
+    }
+
+    /** The same, and owners of announced jobs may have them moved. */
+    public ControlAccess withJobOwners() {
+        return new ControlAccess(group, statusForAll, true);
+    }
 
     /** For root and the service's own user alone. */
     public static final ControlAccess OWNER = new ControlAccess(Optional.empty(), false);
@@ -51,6 +62,6 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll) 
 
     /** The socket's mode: the kernel keeps out whom we would turn away anyway. */
     String socketMode() {
-        return statusForAll ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
+        return statusForAll || jobOwners ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
     }
 }

@@ -14,7 +14,8 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}   "started", then progress lines and a report or an error;
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}
+ *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "status"}                  one status line

@@ -12,8 +12,20 @@ public interface ControlRequests {
      *
      * @param readsOnly whether it changes nothing, so that those may ask who may only read the status
      * @param answerer what answers it
+     * @param owners which users may ask it although they may not control the service
      */
-    record Request(boolean readsOnly, Answerer answerer) {}
+    record Request(boolean readsOnly, Answerer answerer, Owners owners) {
+        /** One that is only for those who may control the service. */
+        public Request(boolean readsOnly, Answerer answerer) {
+            this(readsOnly, answerer, (request, user) -> false);
+        }
+    }
+
+    /** Whether a request is about what a user owns. */
+    @FunctionalInterface
+    interface Owners {
+        boolean mayAsk(JsonNode request, String user);
+    }
 
     /** Answers one request to its end. */
     @FunctionalInterface

@@ -121,7 +121,7 @@ public final class ControlServer implements AutoCloseable {
             String user = peer.user().getName();
             ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
             Conversation with = new Conversation(user, lines, protocol, server::isOpen);
-            if (right == ControlAccess.Right.NOTHING) {
+            if (right == ControlAccess.Right.NOTHING && !access.jobOwners()) {
                 LOG.warn("control socket: user {} is turned away", user);
                 with.say(ControlProtocol.ERROR, turnedAway(user));
                 return;
@@ -152,12 +152,22 @@ public final class ControlServer implements AutoCloseable {
                     ControlProtocol.ERROR,
                     "unknown request: " + line.substring(0, Math.min(line.length(), 80)) + " (known: "
                             + String.join(", ", new TreeSet<>(requests.keySet())) + ")");
-        } else if (right == ControlAccess.Right.STATUS && !request.readsOnly()) {
+        } else if (!may(right, request, parsed, with.user())) {
             LOG.warn("control socket: user {} may not do this: {}", with.user(), line);
-            with.say(ControlProtocol.ERROR, turnedAway(with.user()) + "; you may read its status");
+            with.say(
+                    ControlProtocol.ERROR,
+                    turnedAway(with.user())
+                            + (right == ControlAccess.Right.STATUS ? "; you may read its status" : "")
+                            + (access.jobOwners() ? "; you may have jobs moved that you have announced" : ""));
         } else {
             request.answerer().answer(parsed, with);
         }
+    }
+
+    private boolean may(ControlAccess.Right right, ControlRequests.Request request, JsonNode parsed, String user) {
+        return right == ControlAccess.Right.CONTROL
+                || (right == ControlAccess.Right.STATUS && request.readsOnly())
+                || (access.jobOwners() && request.owners().mayAsk(parsed, user));
     }
 
     private String turnedAway(String user) {

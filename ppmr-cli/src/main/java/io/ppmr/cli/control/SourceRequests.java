@@ -39,11 +39,15 @@ public final class SourceRequests implements ControlRequests {
     @Override
     public Map<String, Request> requests() {
         return Map.of(
-                ControlProtocol.MIGRATE, new Request(false, this::migrate),
+                ControlProtocol.MIGRATE, new Request(false, this::migrate, this::ownsJob),
                 ControlProtocol.CANCEL, new Request(false, this::cancel),
                 ControlProtocol.WATCH, new Request(true, (request, with) -> watch(with)),
                 ControlProtocol.STATUS,
                         new Request(true, (request, with) -> with.say(ControlProtocol.STATUS, status())));
+    }
+
+    private boolean ownsJob(JsonNode request, String user) {
+        return migrations.isOwnedBy(request.path(ControlProtocol.JOB).asText(), user);
     }
 
     private ControlStatus status() {

@@ -26,7 +26,8 @@ final class PeerQuestion {
         Connector.Control control = new Connector(target, key, CONNECT_LIMIT).control();
         ControlMessage[] answer = new ControlMessage[1];
         try (ControlLink link = new ControlLink(control.channel(), 1, ANSWER_LIMIT.toNanos())) {
-            link.send(introduction);
+            // Its clock now, when everything is connected: the target compares it with its own.
+            link.send(new Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
             long deadlineNs = System.nanoTime() + ANSWER_LIMIT.toNanos();
             while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
                 link.doWork((type, buffer, offset, lengthBytes) -> {

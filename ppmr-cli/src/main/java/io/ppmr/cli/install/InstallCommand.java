@@ -16,7 +16,7 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "install",
         description = {
-            "Puts the built tree at its place, with systemd units in /etc/systemd/system and configuration in /etc/ppmr.",
+            "Puts the built tree at its place, units in /etc/systemd/system and configuration in /etc/ppmr.",
             "May be repeated, to upgrade. Configuration that was changed is kept."
         },
         mixinStandardHelpOptions = true)

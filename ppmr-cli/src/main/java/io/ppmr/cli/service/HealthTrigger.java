@@ -23,6 +23,7 @@ public final class HealthTrigger implements AutoCloseable {
     private final Migrations migrations;
     private final HealthJudge judge;
     private final CountDownLatch end = new CountDownLatch(1);
+    private final AtomicBoolean underWay = new AtomicBoolean();
     private final AtomicBoolean hasMoved = new AtomicBoolean();
     private final Thread thread;
     private Answer lastAnswer = Answer.UNKNOWN;
@@ -54,6 +55,10 @@ public final class HealthTrigger implements AutoCloseable {
     }
 
     private void take(Answer answer) {
+        if (underWay.get()) {
+            // What the node says while its job is on its way counts for nothing.
+            return;
+        }
         if (hasMoved.getAndSet(false)) {
             judge.moved();
         }
@@ -74,26 +79,29 @@ public final class HealthTrigger implements AutoCloseable {
             judge.moved();
             return;
         }
+        underWay.set(true);
         try {
             Migrations.Started started = migrations.start(null, "the health command", this::onEvent);
             LOG.warn("health command: this node is going: migration {} of job {}", started.id(), started.job());
         } catch (RefusedException e) {
+            underWay.set(false);
             LOG.error("health command: this node is going, and no migration starts: {}", e.getMessage());
         }
     }
 
+    /** The migration's thread. */
     private void onEvent(MigrationEvent event) {
-        if (event instanceof MigrationEvent.Ended ended) {
-            Outcome outcome = ended.report().outcome();
-            boolean stays = outcome == Outcome.ROLLED_BACK || outcome == Outcome.REFUSED;
-            hasMoved.set(!stays);
-            if (stays) {
-                LOG.warn(
-                        "health command: its migration has moved nothing; tried again after {} if the node is still"
-                                + " going",
-                        settings.rest());
-            }
+        if (event instanceof MigrationEvent.Going) {
+            return;
         }
+        boolean moved = event instanceof MigrationEvent.Ended ended
+                && ended.report().outcome() != Outcome.ROLLED_BACK
+                && ended.report().outcome() != Outcome.REFUSED;
+        if (!moved) {
+            LOG.warn("health command: nothing was moved; tried again after {} if it still fails", settings.rest());
+        }
+        hasMoved.set(moved);
+        underWay.set(false);
     }
 
     private Answer ask() throws InterruptedException {

@@ -9,10 +9,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells the {@link Supervisor} how the service is: that it needs more time to start, that it is ready, what it does, and
- * that it lives. A sign of life is given only after the service's mount has answered and its agents have gone round;
- * one that hangs gives none, and is ended. An idle service wakes for this alone, twice in the watchdog's time, and
- * not at all without a watchdog.
+ * Tells the {@link Supervisor} how the service is: that it needs more time to start, that it is ready, what it does,
+ * and that it lives. A sign of life is given only after the service's mount has answered and its agents have gone
+ * round; one that hangs gives none, and is ended. An idle service wakes for this alone, twice in the watchdog's time,
+ * and not at all without a watchdog.
  *
  * <p>Has a daemon thread of its own where there is a supervisor; closed by the service's command.
  */

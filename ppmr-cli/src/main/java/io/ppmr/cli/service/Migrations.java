@@ -1,5 +1,7 @@
 package io.ppmr.cli.service;
 
+import io.ppmr.cli.announce.AnnouncedJobs;
+import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.source.Cancellation;
 import io.ppmr.source.MigrationOrder;
@@ -8,6 +10,7 @@ import io.ppmr.source.MigrationReport;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -57,16 +60,46 @@ public final class Migrations {
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
     private final Mover mover;
+    private final AnnouncedJobs announced;
+    private final MoveRecords records;
     private final List<Consumer<MigrationEvent>> watchers = new CopyOnWriteArrayList<>();
     private Running running;
     private MigrationReport lastReport;
     private boolean closed;
     private volatile MigrationProgress latest;
 
+    /** Those of a source that takes no announced jobs. */
     public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, Mover mover) {
+        this(jobs, triggerJob, mover, AnnouncedJobs.none(), new MoveRecords(Optional.empty()));
+    }
+
+    /**
+     * @param jobs those of the configuration, by name
+     * @param triggerJob the one that the signal moves; without it, the signal moves the one that is announced
+     * @param announced those that users announce
+     * @param records where is written what becomes of those
+     */
+    public Migrations(
+            Map<String, ConfiguredJob> jobs,
+            Optional<String> triggerJob,
+            Mover mover,
+            AnnouncedJobs announced,
+            MoveRecords records) {
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.mover = mover;
+        this.announced = announced;
+        this.records = records;
+    }
+
+    /** Whether a user may have a job moved that is not the service's own or root. */
+    public boolean isOwnedBy(String job, String user) {
+        return !jobs.containsKey(job) && announced.isOwnedBy(job, user);
+    }
+
+    /** Whether users other than the service's own and root have jobs here. */
+    public boolean servesUsers() {
+        return announced.taken();
     }
 
     /**
@@ -167,32 +200,41 @@ public final class Migrations {
     }
 
     private ConfiguredJob job(String name) throws RefusedException {
-        if (name == null && triggerJob.isEmpty()) {
-            throw new RefusedException(
-                    "no job is named, and the configuration names no trigger_job: known are " + known());
-        }
-        ConfiguredJob job = jobs.get(name == null ? triggerJob.get() : name);
+        String wanted = name == null ? triggered() : name;
+        ConfiguredJob job = jobs.get(wanted);
         if (job == null) {
-            throw new RefusedException("there is no job '" + name + "' in the configuration: known are " + known());
+            job = announced.find(wanted).orElse(null);
+        }
+        if (job == null) {
+            throw new RefusedException("there is no job '" + wanted + "'"
+                    + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
+                    + known());
         }
         return job;
     }
 
+    private String triggered() throws RefusedException {
+        List<String> names = triggerJob.isPresent() ? List.of(triggerJob.get()) : announced.names();
+        if (names.size() != 1) {
+            throw new RefusedException("no job is named, and "
+                    + (names.isEmpty()
+                            ? "the configuration names no trigger_job: known are " + known()
+                            : "several are announced: " + String.join(", ", names)));
+        }
+        return names.get(0);
+    }
+
     private String known() {
-        return jobs.isEmpty()
-                ? "none"
-                : String.join(", ", jobs.keySet().stream().sorted().toList());
+        List<String> names = new ArrayList<>(jobs.keySet().stream().sorted().toList());
+        names.addAll(announced.names());
+        return names.isEmpty() ? "none" : String.join(", ", names);
     }
 
     private void run(
             Started started, ConfiguredJob job, List<InetSocketAddress> to, String by, Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            MigrationOrder order = new MigrationOrder(job.resolve(), to, by);
-            last = new MigrationEvent.Ended(mover.migrate(started.id(), order, cancellation, progress -> {
-                latest = progress;
-                tell(new MigrationEvent.Going(progress));
-            }));
+            last = new MigrationEvent.Ended(move(started, order(job, to, by), cancellation));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new MigrationEvent.Failed(e.getMessage());
@@ -205,6 +247,44 @@ public final class Migrations {
         } finally {
             MigrationEvent event = last;
             takeWatchers(event).forEach(watcher -> watcher.accept(event));
+        }
+    }
+
+    /** A job with a spare node of its own goes there, unless whoever asks names another. */
+    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, String by) throws IOException {
+        List<InetSocketAddress> targets = new ArrayList<>(to);
+        if (to.isEmpty() && !job.spares().isEmpty()) {
+            InetSocketAddress own = job.spares().get(0);
+            InetSocketAddress found = new InetSocketAddress(own.getHostString(), own.getPort());
+            if (found.isUnresolved()) {
+                throw new IOException("job " + job.name() + ": the name of its spare node " + own
+                        + " is not known on this node: look at the name service");
+            }
+            targets.add(found);
+        }
+        return new MigrationOrder(job.resolve(), targets, by);
+    }
+
+    private MigrationReport move(Started started, MigrationOrder order, Cancellation cancellation)
+            throws InterruptedException {
+        String job = order.job().name();
+        boolean recorded = !jobs.containsKey(job);
+        MigrationReport report = null;
+        try {
+            if (recorded) {
+                records.begin(job);
+            }
+            report = mover.migrate(started.id(), order, cancellation, progress -> {
+                latest = progress;
+                tell(new MigrationEvent.Going(progress));
+            });
+            return report;
+        } finally {
+            if (recorded && report != null) {
+                records.end(job, report, order.targets());
+            } else if (recorded) {
+                records.fail(job);
+            }
         }
     }
 

@@ -342,6 +342,7 @@ public final class OutgoingFile {
             return claimed;
         }
         lock.unlock();
+        long startNs = System.nanoTime();
         try {
             while (claimed == FairClaims.TIMED_OUT && failure == null) {
                 outlet.starving();
@@ -349,6 +350,7 @@ public final class OutgoingFile {
             }
             return claimed;
         } finally {
+            outlet.waitedForChunk(System.nanoTime() - startNs);
             lock.lock();
         }
     }
@@ -365,18 +367,24 @@ public final class OutgoingFile {
         }
         int sealed = chunk;
         chunk = BufferPool.NONE;
-        ByteBuffer bytes = pool.buffer(sealed);
-        bytes.limit(to).position(from);
-        crc.reset();
-        crc.update(bytes);
+        int crc32c = outlet.wantsCrc() ? crcOf(sealed) : 0;
         pool.ready(sealed);
+        outlet.filled(System.nanoTime() - chunkSinceNs);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.advertise(this, sealed, from, offset, to - from, (int) crc.getValue(), slot);
+            outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
             failure = String.valueOf(e.getMessage());
             throw e;
         }
+    }
+
+    private int crcOf(int sealed) {
+        ByteBuffer bytes = pool.buffer(sealed);
+        bytes.limit(to).position(from);
+        crc.reset();
+        crc.update(bytes);
+        return (int) crc.getValue();
     }
 }

@@ -34,4 +34,17 @@ public interface Outlet {
 
     /** A writer waits for a chunk of the pool. */
     void starving();
+
+    /** Whether a chunk's CRC32C is wanted. A target always wants it; a measurement may ask what it costs. */
+    default boolean wantsCrc() {
+        return true;
+    }
+    /** A writer has waited for one. */
+    void waitedForChunk(long tookNs);
+
+    /** A writer has waited for a slot. */
+    void waitedForSlot(OutgoingFile file, long tookNs);
+
+    /** A chunk is about to be advertised, so long after it was claimed. */
+    void filled(long tookNs);
 }

@@ -85,6 +85,7 @@ final class SlotSupply {
             changed.awaitNanos(WAIT_SLICE_NS);
         }
         waiting = Thread.currentThread();
+        long startNs = System.nanoTime();
         deniedWindow = NO_WINDOW;
         try {
             if (!credits.has(window)) {
@@ -99,6 +100,7 @@ final class SlotSupply {
         } finally {
             waiting = null;
             changed.signalAll();
+            outlet.waitedForSlot(file, System.nanoTime() - startNs);
         }
         if (file.failure() != null) {
             return Answer.FAILED;

@@ -1,5 +1,6 @@
 package io.ppmr.source.rehearsal;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.ErrnoException;
@@ -8,6 +9,7 @@ import io.ppmr.fuse.WarmupPlan;
 import io.ppmr.fuse.WarmupReport;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.transport.ControlLink;
@@ -50,7 +52,10 @@ public final class Rehearsal {
                         pool,
                         data.stream().map(LoopbackPair::near).toList(),
                         reason -> LOG.debug("the warm-up's transport says {}", reason))) {
-            LinkOutlet outlet = new LinkOutlet(link, exporter);
+            LinkOutlet outlet = new LinkOutlet(
+                    link,
+                    exporter,
+                    new SourceHops(new SimpleMeterRegistry(), pool.geometry().chunkCount()));
             files = new OutgoingFiles(DIRECTORY, view.tree(), pool, claims, outlet, List.of(0), 0, 0);
             agent.begin(outlet, files);
             agent.start();

@@ -8,6 +8,7 @@ import io.ppmr.protocol.SlotFrame;
 import io.ppmr.protocol.WantFrame;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.Outlet;
+import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
 import java.io.IOException;
@@ -26,6 +27,7 @@ public final class LinkOutlet implements Outlet {
 
     private final ControlLink link;
     private final RegionExporter exporter;
+    private final SourceHops hops;
     private final ConcurrentHashMap<Long, CountDownLatch> syncs = new ConcurrentHashMap<>();
     private final AtomicLong lastToken = new AtomicLong();
     private final AtomicLong sentBytes = new AtomicLong();
@@ -34,9 +36,10 @@ public final class LinkOutlet implements Outlet {
     private volatile long lastBytesNs;
     private long nextOrder;
 
-    public LinkOutlet(ControlLink link, RegionExporter exporter) {
+    public LinkOutlet(ControlLink link, RegionExporter exporter, SourceHops hops) {
         this.link = link;
         this.exporter = exporter;
+        this.hops = hops;
     }
 
     /** Bytes handed over so far. */
@@ -55,6 +58,11 @@ public final class LinkOutlet implements Outlet {
         if (waiter != null) {
             waiter.countDown();
         }
+    }
+
+    /** The session's agent: the target has fetched a chunk. */
+    void released(int chunk) {
+        hops.released(chunk);
     }
 
     /** Ends every wait for a sync, for good. */
@@ -91,6 +99,7 @@ public final class LinkOutlet implements Outlet {
     public void advertise(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
             throws IOException {
+        hops.advertised(chunk, lengthBytes);
         long deadlineNs = System.nanoTime() + link.silenceLimitNs();
         while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
             link.awaitRoom(deadlineNs);
@@ -158,7 +167,23 @@ public final class LinkOutlet implements Outlet {
         link.wake();
     }
 
+    @Override
+    public void waitedForChunk(long tookNs) {
+        hops.waitedForChunk(tookNs);
+    }
+
+    @Override
+    public void waitedForSlot(OutgoingFile file, long tookNs) {
+        hops.waitedForSlot(file.id(), tookNs);
+    }
+
+    @Override
+    public void filled(long tookNs) {
+        hops.filled(tookNs);
+    }
+
     private void count(int lengthBytes) {
+        hops.written(lengthBytes);
         sentBytes.addAndGet(lengthBytes);
         lastBytesNs = System.nanoTime();
     }

@@ -151,7 +151,11 @@ public final class SessionAgent implements Agent {
                 }
             }
             case DENY -> file(slot.wrap(buffer, offset).file()).denied(slot.window());
-            case RELEASE -> claims.release(release.wrap(buffer, offset).sourceChunk());
+            case RELEASE -> {
+                int chunk = release.wrap(buffer, offset).sourceChunk();
+                outlet.released(chunk);
+                claims.release(chunk);
+            }
             case SYNCED -> outlet.synced(value.wrap(buffer, offset).value());
             case MESSAGE -> events.accept(new SessionEvent.Said(ControlMessageCodec.decode(buffer, offset)));
             default ->

@@ -31,7 +31,7 @@ class RdmaSpeedInGuest {
     private static final int CHUNKS = 32;
     private static final int IN_FLIGHT = 16;
     private static final int READS = 300;
-    private static final int ROUNDS = 3;
+    private static final int ROUNDS = 5;
     private static final double LEAST_SHARE = 0.9;
     private static final double MIB = 1 << 20;
     /** DiSNI allocates when the connection is looked at, four times a second, whatever is pulled. */

@@ -1,5 +1,6 @@
 package io.ppmr.system.pipeline;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
@@ -8,10 +9,12 @@ import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.ControlLink;
@@ -107,7 +110,8 @@ final class Pipeline implements AutoCloseable {
                         ranks),
                 listener -> new FaultyPuller(
                         targetPool, listener, shape.faults, inner -> new TcpChunkPuller(targetPool, far, inner)),
-                this::fail);
+                this::fail,
+                new TargetHops(new SimpleMeterRegistry()));
         targetAgent = new io.ppmr.target.session.SessionAgent(targetLink, event -> {});
         targetAgent.begin(transfer);
         targetView.add(DIRECTORY, transfer.images());
@@ -115,7 +119,10 @@ final class Pipeline implements AutoCloseable {
         ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
         exporter = new TcpRegionExporter(
                 sourcePool, data.stream().map(LoopbackPair::near).toList(), this::fail);
-        outlet = new LinkOutlet(sourceLink, exporter);
+        outlet = new LinkOutlet(
+                sourceLink,
+                exporter,
+                new SourceHops(new SimpleMeterRegistry(), sourcePool.geometry().chunkCount()));
         files = new OutgoingFiles(DIRECTORY, sourceView.tree(), sourcePool, claims, outlet, ranks, 0, 0);
         sourceAgent = new io.ppmr.source.session.SessionAgent(sourceLink, claims, event -> {});
         sourceAgent.begin(outlet, files);

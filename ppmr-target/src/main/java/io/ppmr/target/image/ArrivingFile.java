@@ -184,6 +184,7 @@ public final class ArrivingFile {
     private void dropIfUnreachable() {
         if (removed && openHandles == 0) {
             extents.remove(0, Long.MAX_VALUE);
+            noteCoverage();
         }
     }
 
@@ -273,7 +274,8 @@ public final class ArrivingFile {
     }
 
     private void noteCoverage() {
-        boolean now = streamed && !ended && slots.holder(geometry.windowOf(handedTo)) == null;
+        boolean canBeRead = !removed || openHandles > 0;
+        boolean now = streamed && !ended && canBeRead && slots.holder(geometry.windowOf(handedTo)) == null;
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);
@@ -335,9 +337,10 @@ public final class ArrivingFile {
         waitingOffset = offset;
         rank.readerWaits();
         listener.readerWaits(this);
+        long startNs = System.nanoTime();
         try {
             long seen = changes;
-            long deadlineNs = System.nanoTime() + WAIT_SLICE_MS * 1_000_000;
+            long deadlineNs = startNs + WAIT_SLICE_MS * 1_000_000;
             while (changes == seen && System.nanoTime() - deadlineNs < 0) {
                 wait(WAIT_SLICE_MS);
             }
@@ -346,6 +349,7 @@ public final class ArrivingFile {
             Thread.currentThread().interrupt();
             return false;
         } finally {
+            listener.readerWaited(this, System.nanoTime() - startNs);
             rank.readerGoesOn();
             readersWaiting--;
             if (readersWaiting == 0) {

@@ -11,6 +11,9 @@ public interface ImageListener {
     /** A reader waits for bytes that have not come. */
     void readerWaits(ArrivingFile file);
 
+    /** A reader has waited for bytes, or for a while, and looks again. */
+    void readerWaited(ArrivingFile file, long tookNs);
+
     /**
      * The number of streams whose reader's next window has no slot has changed: each of them may need one at any time.
      */

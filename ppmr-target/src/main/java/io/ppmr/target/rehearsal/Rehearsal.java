@@ -1,5 +1,6 @@
 package io.ppmr.target.rehearsal;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.ImageHabits;
@@ -11,6 +12,7 @@ import io.ppmr.fuse.WarmupReport;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
@@ -135,7 +137,8 @@ public final class Rehearsal {
                     new ArrivingImages.Setting(DIRECTORY, new Habits(), view.tree(), geometry, heads, 0, 0, List.of(0)),
                     listener -> new TcpChunkPuller(
                             pool, data.stream().map(LoopbackPair::near).toList(), listener),
-                    reason -> LOG.debug("the warm-up's transfer says {}", reason));
+                    reason -> LOG.debug("the warm-up's transfer says {}", reason),
+                    new TargetHops(new SimpleMeterRegistry()));
         } catch (ErrnoException e) {
             throw new IOException("the warm-up's directory cannot be made: " + e.getMessage(), e);
         }

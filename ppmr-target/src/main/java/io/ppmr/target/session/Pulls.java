@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.AdvertiseFrame;
 import io.ppmr.protocol.ProtocolException;
 import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.slots.Slot;
 import io.ppmr.target.slots.SlotLedger;
 import io.ppmr.transport.ChunkPuller;
@@ -27,6 +28,7 @@ final class Pulls {
     private final Consumer<String> onFailure;
     private final ChunkPuller puller;
     private final Transfer transfer;
+    private final TargetHops hops;
     private final ChunkBits arrived;
     private final long[] arrivedNow;
     private final CRC32C[] crcs;
@@ -34,6 +36,7 @@ final class Pulls {
     private final long[] keys;
     private final int[] files;
     private final boolean[] underWay;
+    private final long[] sinceNs;
     private final ArrayDeque<Slot> waiting = new ArrayDeque<>();
     private final RemoteBlock block = new RemoteBlock();
     private long nextOrder;
@@ -45,11 +48,13 @@ final class Pulls {
             SlotLedger ledger,
             Consumer<String> onFailure,
             Function<PullListener, ChunkPuller> makePuller,
-            Transfer transfer) {
+            Transfer transfer,
+            TargetHops hops) {
         this.pool = pool;
         this.ledger = ledger;
         this.onFailure = onFailure;
         this.transfer = transfer;
+        this.hops = hops;
         int chunks = pool.geometry().chunkCount();
         arrived = new ChunkBits(chunks);
         arrivedNow = new long[arrived.wordCount()];
@@ -61,6 +66,7 @@ final class Pulls {
         keys = new long[chunks];
         files = new int[chunks];
         underWay = new boolean[chunks];
+        sinceNs = new long[chunks];
         puller = makePuller.apply(transfer);
     }
 
@@ -98,6 +104,8 @@ final class Pulls {
         files[chunk] = frame.file();
         underWay[chunk] = true;
         underWayCount++;
+        sinceNs[chunk] = System.nanoTime();
+        hops.advertised();
         waiting.add(slot);
     }
 
@@ -107,12 +115,25 @@ final class Pulls {
             Slot slot = waiting.poll();
             int chunk = slot.chunk();
             startedCount++;
+            long nowNs = System.nanoTime();
+            hops.started(chunk, nowNs - sinceNs[chunk]);
+            sinceNs[chunk] = nowNs;
             puller.pull(
                     chunk,
                     block.set(addresses[chunk], keys[chunk], slot.lengthBytes),
                     chunk,
                     pool.geometry().offsetInWindow(slot.offset));
         }
+    }
+
+    /** Pulls that wait for the transport to have room. */
+    int queued() {
+        return waiting.size();
+    }
+
+    /** Pulls that the transport has. */
+    int inFlight() {
+        return startedCount;
     }
 
     boolean hasArrivals() {
@@ -156,6 +177,8 @@ final class Pulls {
     void pulled(long pullId) {
         int chunk = (int) pullId;
         Slot slot = ledger.slot(chunk);
+        long hereNs = System.nanoTime();
+        hops.pulled(chunk, slot.lengthBytes, hereNs - sinceNs[chunk]);
         ArrivingFile file = slot.file;
         int start = pool.geometry().offsetInWindow(slot.offset);
         ByteBuffer bytes = pool.buffer(chunk);
@@ -171,5 +194,6 @@ final class Pulls {
         }
         arrived.set(chunk);
         file.arrived(slot);
+        hops.checked(System.nanoTime() - hereNs);
     }
 }

@@ -18,6 +18,7 @@ import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.slots.Slot;
 import io.ppmr.target.slots.SlotLedger;
 import io.ppmr.target.slots.StagingArea;
@@ -55,6 +56,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final Pulls pulls;
     private final Consumer<String> onFailure;
     private final TransferWatch watch;
+    private final TargetHops hops;
+    private final TransferGauges gauges;
 
     private final ChunkBits freedChunks;
     private final long[] freedNow;
@@ -79,6 +82,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
      * @param laneChunks how many of the pool's chunks are the lane
      * @param makePuller makes the transport's half, which reports to the listener that it is given
      * @param onFailure told the first reason, once
+     * @param hops where the bytes are counted on their way
      */
     public Transfer(
             TransferSettings settings,
@@ -87,9 +91,12 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             ControlLink link,
             ArrivingImages.Setting imageSetting,
             Function<PullListener, ChunkPuller> makePuller,
-            Consumer<String> onFailure)
+            Consumer<String> onFailure,
+            TargetHops hops)
             throws ErrnoException {
         this.link = link;
+        this.hops = hops;
+        this.gauges = new TransferGauges(hops);
         this.syncs = new PendingSyncs(link);
         this.onFailure = onFailure;
         int chunks = pool.geometry().chunkCount();
@@ -102,7 +109,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         int streams = streamed ? imageSetting.ranks().size() : 0;
         ledger = new SlotLedger(pool, laneChunks, staging, streams, uncoveredStreams::get, this);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
-        pulls = new Pulls(pool, ledger, this::fail, makePuller, this);
+        pulls = new Pulls(pool, ledger, this::fail, makePuller, this, hops);
     }
 
     public ArrivingImages images() {
@@ -217,6 +224,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             }
         }
         watch.sample(nowNs, readBytes.sum());
+        gauges.show(pulls.queued(), pulls.inFlight(), staging.usedBytes(), ledger.stagedBytes());
         return freed;
     }
 
@@ -262,6 +270,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
         ledger.reclaimAll();
         staging.close();
+        gauges.show(0, 0, 0, ledger.stagedBytes());
     }
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
@@ -281,6 +290,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             throw new ProtocolException(frame + " is outside a head: the source is broken");
         }
         images.file(frame.file()).headArrived(frame);
+        hops.head(frame.dataLengthBytes());
         headBytes.lazySet(headBytes.get() + frame.dataLengthBytes());
     }
 
@@ -352,6 +362,11 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     @Override
+    public void readerWaited(ArrivingFile file, long tookNs) {
+        hops.readerWaited(file.id(), tookNs);
+    }
+
+    @Override
     public void uncoveredStreams(int change) {
         uncoveredStreams.addAndGet(change);
     }
@@ -359,6 +374,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     @Override
     public void bytesRead(long bytes) {
         readBytes.add(bytes);
+        hops.read(bytes);
     }
 
     @Override

@@ -1,5 +1,7 @@
 package io.ppmr.target.image;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.HeadFrame;
@@ -193,6 +195,11 @@ final class ImageFixture implements ImageListener {
     @Override
     public void readerWaits(ArrivingFile waitedFor) {
         waits.incrementAndGet();
+    }
+
+    @Override
+    public void readerWaited(ArrivingFile file, long tookNs) {
+        assertTrue(tookNs >= 0);
     }
 
     @Override

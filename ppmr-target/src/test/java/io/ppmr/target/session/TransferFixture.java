@@ -1,5 +1,6 @@
 package io.ppmr.target.session;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.ImageHabits;
@@ -17,6 +18,7 @@ import io.ppmr.protocol.WantFrame;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
@@ -161,7 +163,8 @@ final class TransferFixture {
                         0,
                         List.of(0)),
                 listener -> puller = new HeldPuller(listener),
-                reason -> failure.compareAndSet(null, reason));
+                reason -> failure.compareAndSet(null, reason),
+                new TargetHops(new SimpleMeterRegistry()));
     }
 
     String failure() {

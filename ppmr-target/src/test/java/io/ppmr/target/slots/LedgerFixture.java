@@ -1,5 +1,7 @@
 package io.ppmr.target.slots;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.DenyReason;
@@ -147,6 +149,11 @@ final class LedgerFixture implements SlotLedger.Decisions, ImageListener, AutoCl
 
     @Override
     public void readerWaits(ArrivingFile file) {}
+
+    @Override
+    public void readerWaited(ArrivingFile file, long tookNs) {
+        assertTrue(tookNs >= 0);
+    }
 
     @Override
     public void uncoveredStreams(int change) {

@@ -1,0 +1,66 @@
+package io.ppmr.bench;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** The program {@code ppmr bench}. {@code docs/performance.md} says what each command measures, and how. */
+@Command(
+        name = "bench",
+        description = "Measures the data path and whole migrations, beside what this machine can do at most.",
+        mixinStandardHelpOptions = true,
+        synopsisSubcommandLabel = "COMMAND",
+        subcommands = {
+            StageCommands.Aggregation.class,
+            StageCommands.Transfer.class,
+            StageCommands.Pipeline.class,
+            StageCommands.Restart.class,
+            StageCommands.Whole.class,
+            ServiceCommands.Migration.class,
+            ServiceCommands.Multiplex.class,
+            ServiceCommands.Sweep.class,
+            ServiceCommands.Cold.class,
+            ServiceCommands.Idle.class,
+            LimitsCommand.class
+        })
+public final class Bench implements Runnable {
+    private static final int FAILED = 1;
+
+    @Spec
+    private CommandSpec spec;
+
+    public static void main(String[] arguments) {
+        PrintWriter out = new PrintWriter(System.out, true, StandardCharsets.UTF_8);
+        PrintWriter err = new PrintWriter(System.err, true, StandardCharsets.UTF_8);
+        System.exit(execute(arguments, out, err));
+    }
+
+    /** Runs a command and gives its exit code; for main and for tests. */
+    static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
+        return new CommandLine(new Bench())
+                .setOut(out)
+                .setErr(err)
+                .setExecutionExceptionHandler((failure, command, parsed) -> failed(failure, err))
+                .execute(arguments);
+    }
+
+    @Override
+    public void run() {
+        throw new ParameterException(spec.commandLine(), "no command given");
+    }
+
+    private static int failed(Exception failure, PrintWriter err) {
+        if (failure instanceof BenchFailure || failure instanceof IOException) {
+            err.println("ppmr bench: " + failure.getMessage());
+        } else {
+            err.println("ppmr bench: an error in the benchmark itself; please report it with what follows");
+            failure.printStackTrace(err);
+        }
+        return FAILED;
+    }
+}

@@ -1,0 +1,88 @@
+package io.ppmr.bench;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+
+/** A source and a target in processes of their own, joined anew for each run. */
+final class Pair {
+    private final StageOptions options;
+    private final NodeProcess source;
+    private final NodeProcess target;
+    private final Path sourceMount;
+    private final Path targetMount;
+
+    /** Starts both. {@code sourceRole}: source, with a mount, or offer, without. */
+    Pair(Bed bed, StageOptions options, String sourceRole, long poolBytes, String suffix)
+            throws BenchFailure, IOException, InterruptedException {
+        this.options = options;
+        sourceMount = bed.folder("source" + suffix);
+        targetMount = bed.folder("target" + suffix);
+        source = bed.node(sourceRole, "source" + suffix, poolBytes, options.chunkBytes);
+        target = bed.node("target", "target" + suffix, poolBytes, options.chunkBytes);
+    }
+
+    /** Joins the two; each one's images are then below the directory of this name in its mount. */
+    private String join() throws BenchFailure, IOException {
+        String port = target.ask("begin", options.writers, options.connections);
+        String directory = source.ask("begin", options.writers, options.connections, port);
+        target.ask("join");
+        return directory;
+    }
+
+    private void part() throws BenchFailure, IOException {
+        source.ask("end");
+        target.ask("end");
+    }
+
+    /** Threads at the source offer chunks. */
+    Run offer() throws BenchFailure, IOException {
+        join();
+        Nodes nodes = new Nodes(List.of(source, target));
+        String[] times = source.ask("offer", options.bytesAWriter).split(" ", -1);
+        Span span = new Span(options.allBytes(), Long.parseLong(times[0]), Long.parseLong(times[1]));
+        Run run = nodes.run(span, options.allChunks());
+        part();
+        return run;
+    }
+
+    /** Processes write into the source's mount; what arrives is dropped, since its names are gone. */
+    Run write() throws BenchFailure, IOException, InterruptedException {
+        String directory = join();
+        Nodes nodes = new Nodes(List.of(source, target));
+        Span span = Clients.run(
+                options,
+                "write",
+                options.bytesAWriter,
+                sourceMount.resolve(directory) + "/rank-%d/image",
+                "--unlink",
+                "--fsync");
+        Run run = nodes.run(span, options.allChunks());
+        part();
+        return run;
+    }
+
+    /** Processes write into the source's mount and others read out of the target's meanwhile. */
+    Run writeAndRead() throws BenchFailure, IOException, InterruptedException {
+        String directory = join();
+        Nodes nodes = new Nodes(List.of(source, target));
+        Process readers =
+                Clients.start(options, "read", options.bytesAWriter, targetMount.resolve(directory) + "/rank-%d/image");
+        Process writers = null;
+        try {
+            writers = Clients.start(
+                    options, "write", options.bytesAWriter, sourceMount.resolve(directory) + "/rank-%d/image");
+            Span written = Programs.await(writers);
+            source.ask("endranks");
+            Span read = Programs.await(readers);
+            Run run = nodes.run(new Span(written.bytes(), written.startNs(), read.endNs()), options.allChunks());
+            part();
+            return run;
+        } finally {
+            readers.destroyForcibly();
+            if (writers != null) {
+                writers.destroyForcibly();
+            }
+        }
+    }
+}

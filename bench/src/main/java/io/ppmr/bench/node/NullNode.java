@@ -1,0 +1,167 @@
+package io.ppmr.bench.node;
+
+import io.ppmr.fuse.Caller;
+import io.ppmr.fuse.Capacity;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FileAttributes;
+import io.ppmr.fuse.FileType;
+import io.ppmr.fuse.FilesystemView;
+import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountOptions;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * A mount whose reads and writes do nothing: what a call costs by the binding alone, in time and in allocated bytes.
+ */
+final class NullNode implements BenchNode {
+    private static final Capacity NO_CAPACITY = new Capacity(4096, 0, 0, 0);
+
+    private final FuseMount mount;
+
+    NullNode(Path mountPoint) throws Exception {
+        mount = FuseMount.mount(new NullView(), mountPoint, MountOptions.named("ppmr-bench"));
+    }
+
+    @Override
+    public String begin(List<String> words) {
+        return "";
+    }
+
+    @Override
+    public void end() {
+        // There is nothing to free.
+    }
+
+    @Override
+    public void close() throws IOException {
+        mount.close();
+    }
+
+    /** Every name is a file; nothing is kept. */
+    private static final class NullView implements FilesystemView {
+        private static final FileAttributes ROOT = new FileAttributes(1, FileType.DIRECTORY | 0755, 2, 0, 0, 0, 0);
+        private static final FileAttributes FILE = new FileAttributes(2, FileType.REGULAR | 0666, 1, 0, 0, 0, 0);
+
+        @Override
+        public FileAttributes attributes(String path) {
+            return path.equals("/") ? ROOT : FILE;
+        }
+
+        @Override
+        public FileAttributes attributes(long handle) {
+            return FILE;
+        }
+
+        @Override
+        public List<String> list(String path) {
+            return List.of();
+        }
+
+        @Override
+        public String readLink(String path) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public long open(String path, io.ppmr.fuse.OpenFlags flags, Caller caller) {
+            return 1;
+        }
+
+        @Override
+        public long create(String path, io.ppmr.fuse.OpenFlags flags, int mode, Caller caller) {
+            return 1;
+        }
+
+        @Override
+        public int read(long handle, long address, int lengthBytes, long offset) {
+            return lengthBytes;
+        }
+
+        @Override
+        public int write(long handle, long address, int lengthBytes, long offset) {
+            return lengthBytes;
+        }
+
+        @Override
+        public void flush(long handle) {
+            // Nothing is kept.
+        }
+
+        @Override
+        public void fsync(long handle) {
+            // Nothing is kept.
+        }
+
+        @Override
+        public void release(long handle) {
+            // Nothing is kept.
+        }
+
+        @Override
+        public void truncate(String path, long sizeBytes) {
+            // Nothing is kept.
+        }
+
+        @Override
+        public void truncate(long handle, long sizeBytes) {
+            // Nothing is kept.
+        }
+
+        @Override
+        public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
+            throw refused("fallocate");
+        }
+
+        @Override
+        public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void removeDirectory(String path) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void symlink(String target, String path, Caller caller) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void rename(String from, String to) throws ErrnoException {
+            throw refused(from);
+        }
+
+        @Override
+        public void unlink(String path) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void changeMode(String path, int mode) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void changeOwner(String path, int uid, int gid) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public void changeModificationTime(String path, long epochNs) throws ErrnoException {
+            throw refused(path);
+        }
+
+        @Override
+        public Capacity capacity() {
+            return NO_CAPACITY;
+        }
+
+        private static ErrnoException refused(String what) {
+            return new ErrnoException(Errno.ENOTSUP, what + ": only reads and writes are served here");
+        }
+    }
+}

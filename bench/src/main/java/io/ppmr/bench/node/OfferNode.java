@@ -1,0 +1,214 @@
+package io.ppmr.bench.node;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.AdvertiseFrame;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.NodeKind;
+import io.ppmr.protocol.ReleaseFrame;
+import io.ppmr.protocol.SlotFrame;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.LinkIdle;
+import io.ppmr.transport.tcp.TcpRegionExporter;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.zip.CRC32C;
+import org.agrona.DirectBuffer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A source without writers: threads offer full chunks out of its pool, each one at a time, as the paper's "I/O
+ * processes" of Fig. 8a do. {@code begin THREADS DATA-CONNECTIONS PORT}; {@code offer BYTES} has each thread offer so
+ * many and gives when the first began and the last chunk came back, by the monotonic clock.
+ *
+ * <p>A thread asks for the slot of its next chunk when it offers one, so that one is under way and the next is granted.
+ */
+final class OfferNode implements BenchNode {
+    private static final Logger LOG = LoggerFactory.getLogger(OfferNode.class);
+    private static final long LIMIT_S = 60;
+    private static final int NAMELESS_MODE = 0600;
+
+    private final BufferPool pool;
+    private final FairClaims claims;
+    private final List<Offerer> offerers = new ArrayList<>();
+    private final Object orderLock = new Object();
+    private final Offerer[] byChunk;
+    private ControlLink link;
+    private TcpRegionExporter exporter;
+    private Thread agent;
+    private volatile boolean over;
+    private long nextOrder;
+
+    OfferNode(PoolGeometry geometry) {
+        pool = new BufferPool(geometry);
+        claims = new FairClaims(pool);
+        byChunk = new Offerer[geometry.chunkCount()];
+    }
+
+    @Override
+    public String begin(List<String> words) throws Exception {
+        Connections connections = Connections.to(Integer.parseInt(words.get(2)), Integer.parseInt(words.get(1)));
+        over = false;
+        nextOrder = 0;
+        link = new ControlLink(connections.control(), 1, TargetNode.SILENCE_NS);
+        exporter = new TcpRegionExporter(pool, connections.data(), reason -> LOG.error("the run fails: {}", reason));
+        offerers.clear();
+        agent = new Thread(this::runAgent, "bench-offer");
+        agent.setDaemon(true);
+        agent.start();
+        for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
+            offerers.add(new Offerer(i + 1));
+            String path = ArrivingImages.rankPath(i) + "/image";
+            link.send(new ControlMessage.Created(i + 1, NodeKind.FILE, path, NAMELESS_MODE, 0, 0, ""));
+            // What comes for a file that nobody can open is dropped on arrival.
+            link.send(new ControlMessage.Removed(path));
+        }
+        return "";
+    }
+
+    @Override
+    public String command(List<String> words) throws Exception {
+        long chunks = Long.parseLong(words.get(1)) / pool.geometry().chunkBytes();
+        List<Thread> threads = new ArrayList<>();
+        for (Offerer offerer : offerers) {
+            threads.add(new Thread(() -> offerer.run(chunks), "bench-offerer-" + offerer.file));
+        }
+        long startNs = System.nanoTime();
+        threads.forEach(Thread::start);
+        for (Thread thread : threads) {
+            thread.join(TimeUnit.SECONDS.toMillis(LIMIT_S));
+        }
+        long endNs = System.nanoTime();
+        if (over || offerers.stream().anyMatch(offerer -> offerer.left > 0)) {
+            throw new IOException("not every chunk came back");
+        }
+        return startNs + " " + endNs;
+    }
+
+    @Override
+    public void end() throws Exception {
+        over = true;
+        link.wake();
+        agent.join(TimeUnit.SECONDS.toMillis(2));
+        exporter.close();
+        link.close();
+    }
+
+    @Override
+    public void close() {
+        // The pool goes with the process.
+    }
+
+    private void runAgent() {
+        LinkIdle idle = new LinkIdle(link, () -> false, () -> 10);
+        try {
+            while (!over) {
+                idle.idle(link.doWork(this::onFrame) + link.transmit());
+            }
+        } catch (IOException | RuntimeException e) {
+            if (!over) {
+                over = true;
+                LOG.error("the run fails", e);
+                offerers.forEach(offerer -> offerer.granted.release());
+                offerers.forEach(offerer -> offerer.released.release());
+            }
+        }
+    }
+
+    private final SlotFrame slot = new SlotFrame();
+    private final ReleaseFrame release = new ReleaseFrame();
+
+    private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) {
+        if (type == FrameType.GRANT) {
+            slot.wrap(buffer, offset);
+            Offerer offerer = offerers.get(slot.file() - 1);
+            offerer.slot = slot.slot();
+            offerer.granted.release();
+        } else if (type == FrameType.RELEASE) {
+            int chunk = release.wrap(buffer, offset).sourceChunk();
+            Offerer offerer = byChunk[chunk];
+            claims.release(chunk);
+            offerer.released.release();
+        } else {
+            LOG.trace("{} of {} bytes is not needed here", type, lengthBytes);
+        }
+    }
+
+    /** One thread that offers: its file, and the one slot that it may have in hand. */
+    private final class Offerer {
+        private final int file;
+        private final Semaphore granted = new Semaphore(0);
+        private final Semaphore released = new Semaphore(0);
+        private final CRC32C crc = new CRC32C();
+        private volatile int slot;
+        private volatile long left;
+
+        private Offerer(int file) {
+            this.file = file;
+        }
+
+        private void run(long chunks) {
+            left = chunks;
+            try {
+                want(0);
+                for (long window = 0; window < chunks && !over; window++) {
+                    granted.acquire();
+                    offer(window, slot, window + 1 < chunks);
+                    released.acquire();
+                    left = chunks - window - 1;
+                }
+            } catch (IOException e) {
+                over = true;
+                LOG.error("the run fails", e);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        private void want(long window) throws IOException {
+            int index = link.claim(WantFrame.LENGTH_BYTES);
+            WantFrame.encode(link.claimed(), index, 1, file, window, 1, WantFrame.BLOCKED);
+            link.commit(index);
+        }
+
+        private void offer(long window, int slotInHand, boolean more) throws IOException {
+            int chunk = claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_S));
+            int chunkBytes = pool.geometry().chunkBytes();
+            byChunk[chunk] = this;
+            ByteBuffer bytes = pool.buffer(chunk);
+            bytes.limit(chunkBytes).position(0);
+            crc.reset();
+            crc.update(bytes);
+            pool.ready(chunk);
+            synchronized (orderLock) {
+                int index = link.claim(AdvertiseFrame.LENGTH_BYTES);
+                AdvertiseFrame.encode(
+                        link.claimed(),
+                        index,
+                        1,
+                        file,
+                        window * chunkBytes,
+                        nextOrder++,
+                        exporter.address(chunk),
+                        exporter.key(),
+                        chunkBytes,
+                        (int) crc.getValue(),
+                        chunk,
+                        slotInHand);
+                link.commit(index);
+            }
+            if (more) {
+                want(window + 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+package io.ppmr.bench.node;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountOptions;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.DenyReason;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.protocol.NodeKind;
+import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.WantFrame;
+import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.ArrivingImageView;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.image.ImageException;
+import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.rehearsal.Rehearsal;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.target.slots.Slot;
+import io.ppmr.target.slots.SlotLedger;
+import io.ppmr.target.slots.StagingArea;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A target without network: what is granted has arrived at once. {@code begin READERS BYTES} gives the directory. Each
+ * file has its share of the pool; a chunk that a reader has emptied is granted to the same file again, and is full,
+ * before the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
+ * scheduled in between.
+ */
+final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decisions {
+    private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
+    private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    private static final TransferSettings SETTINGS =
+            new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
+
+    private final PoolGeometry geometry;
+    private final BufferPool pool;
+    private final HeadStore heads = new HeadStore(SETTINGS.headsLimitBytes());
+    private final ArrivingImageView view = new ArrivingImageView();
+    private final FuseMount mount;
+    private final ArrayDeque<Slot> grants = new ArrayDeque<>();
+    private final AtomicInteger uncovered = new AtomicInteger();
+    private final List<Feed> feeds = new ArrayList<>();
+    private final Object ledgerLock = new Object();
+    private final int[] fileOf;
+    private ArrivingImages images;
+    private StagingArea staging;
+    private SlotLedger ledger;
+    private boolean over;
+    private String directory;
+    private int runs;
+
+    /** One file, fed as the ledger grants. */
+    private static final class Feed {
+        private final ArrivingFile file;
+        private final long windows;
+        private long wanted;
+        private int held;
+        private boolean ended;
+
+        private Feed(ArrivingFile file, long windows) {
+            this.file = file;
+            this.windows = windows;
+        }
+    }
+
+    RestartNode(Path mountPoint, PoolGeometry geometry) throws Exception {
+        this.geometry = geometry;
+        pool = new BufferPool(geometry.plus(1));
+        fileOf = new int[pool.geometry().chunkCount()];
+        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
+        Rehearsal.run(mountPoint, view, pool, 1, geometry, heads, SETTINGS);
+    }
+
+    @Override
+    public String begin(List<String> words) throws Exception {
+        int readers = Integer.parseInt(words.get(0));
+        long bytes = Long.parseLong(words.get(1));
+        directory = TargetNode.DIRECTORY + ++runs;
+        images = new ArrivingImages(
+                new ArrivingImages.Setting(
+                        directory,
+                        new TargetNode.Habits(),
+                        view.tree(),
+                        geometry,
+                        heads,
+                        0,
+                        0,
+                        IntStream.range(0, readers).boxed().toList()),
+                this);
+        staging = new StagingArea(
+                Path.of("/dev/shm"), geometry, 0, pool.geometry().chunkCount());
+        ledger = new SlotLedger(pool, 1, staging, 0, uncovered::get, this);
+        feeds.clear();
+        for (int reader = 0; reader < readers; reader++) {
+            ArrivingFile file = images.apply(new ControlMessage.Created(
+                    reader + 1, NodeKind.FILE, ArrivingImages.rankPath(reader) + "/image", 0600, 0, 0, ""));
+            UnsafeBuffer head = new UnsafeBuffer(ByteBuffer.allocateDirect(HeadFrame.DATA_OFFSET + HEAD_BYTES));
+            HeadFrame.encode(head, 0, 1, file.id(), 0, HEAD_BYTES);
+            file.headArrived(new HeadFrame().wrap(head, 0));
+            ledger.fileCreated(file);
+            feeds.add(new Feed(file, bytes / geometry.chunkBytes()));
+        }
+        view.add(directory, images);
+        synchronized (ledgerLock) {
+            over = false;
+            for (Feed feed : feeds) {
+                want(feed);
+            }
+        }
+        return directory;
+    }
+
+    @Override
+    public void end() throws Exception {
+        synchronized (ledgerLock) {
+            over = true;
+        }
+        images.discard();
+        ledger.reclaimAll();
+        staging.close();
+        view.remove(directory);
+        heads.reset();
+        uncovered.set(0);
+    }
+
+    @Override
+    public void close() throws IOException {
+        mount.close();
+    }
+
+    /** Every file asks for its share of the pool ahead. */
+    private void want(Feed feed) throws ProtocolException, ImageException {
+        long share = Math.max(1, geometry.chunkCount() / feeds.size());
+        int count = (int) Math.min(feed.windows - feed.wanted, Math.min(share - feed.held, WantFrame.MAX_COUNT));
+        if (count > 0) {
+            feed.wanted += count;
+            feed.held += count;
+            ledger.want(feed.file, feed.wanted - count, count, 0);
+            fillGranted();
+        }
+        if (!feed.ended && feed.file.size() == feed.windows * geometry.chunkBytes()) {
+            feed.ended = true;
+            feed.file.end(feed.file.size());
+            ledger.fileEnded(feed.file);
+        }
+    }
+
+    /** The ledger must not be asked anew while it decides. */
+    @Override
+    public void granted(ArrivingFile file, Slot slot) {
+        grants.add(slot);
+    }
+
+    private void fillGranted() throws ProtocolException, ImageException {
+        for (Slot slot = grants.poll(); slot != null; slot = grants.poll()) {
+            ArrivingFile file = slot.file;
+            int start = slot.window == 0 ? HEAD_BYTES : 0;
+            long offset = slot.window * geometry.chunkBytes() + start;
+            int length = geometry.chunkBytes() - start;
+            ledger.advertised(file, slot.index(), offset, length);
+            slot.offset = offset;
+            slot.lengthBytes = length;
+            fileOf[slot.index()] = file.id();
+            file.advertised(slot);
+            file.arrived(slot);
+        }
+    }
+
+    @Override
+    public void denied(ArrivingFile file, long window, DenyReason reason, String message) {
+        LOG.error("denied: {}", message);
+    }
+
+    @Override
+    public void slotFree(Slot slot) {
+        // Under the file's lock, which no ledger call takes but for this file.
+        synchronized (ledgerLock) {
+            if (over) {
+                return;
+            }
+            try {
+                ledger.freed(slot);
+                Feed feed = feeds.get(fileOf[slot.index()] - 1);
+                feed.held--;
+                want(feed);
+            } catch (ProtocolException | ImageException e) {
+                LOG.error("the run fails", e);
+                images.fail(e.getMessage());
+            }
+        }
+    }
+
+    @Override
+    public void readerWaited(ArrivingFile file, long tookNs) {
+        // The benchmark takes its own times.
+    }
+
+    @Override
+    public void readerWaits(ArrivingFile file) {
+        // Whatever a reader can wait for, a freed chunk brings it.
+    }
+
+    @Override
+    public void uncoveredStreams(int change) {
+        uncovered.addAndGet(change);
+    }
+
+    @Override
+    public void bytesRead(long bytes) {
+        // The readers count themselves.
+    }
+
+    @Override
+    public void seekRefused(ArrivingFile file, long offset) {
+        LOG.error("file {}: a seek to {} was refused", file.name(), offset);
+    }
+}

@@ -1,0 +1,118 @@
+package io.ppmr.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Each command once, with few bytes: that it runs, that its result says what it must, that the ratio is no nonsense.
+ * What the ratios should be is for a quiet machine: {@code docs/performance.md}.
+ */
+@Tag("soak")
+@Timeout(100)
+class BenchIT {
+    private static final double PLAUSIBLE = 0.1;
+    private static final int MAX_BYTES_A_CHUNK = 4096;
+
+    @TempDir
+    private Path folder;
+
+    @BeforeAll
+    static void requireWhatIsMeasuredWith() throws Exception {
+        assumeTrue(Files.exists(Path.of("/dev/fuse")), "/dev/fuse is not here, so nothing can be mounted");
+        assumeTrue(
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "the limit is mounted by root only");
+        assumeTrue(
+                Files.isExecutable(Path.of(System.getProperty(Programs.DIRECTORY_PROPERTY), "bench-limitfs")),
+                "bench-limitfs was not built: libfuse-dev is not installed");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"aggregation", "transfer", "pipeline", "restart", "whole"})
+    void shouldMeasureAStageBesideItsLimit(String stage) throws Exception {
+        JsonNode result = run(stage, "--bytes", "8m", "--writers", "2", "--runs", "1");
+        assertEquals(stage, result.path("name").asText());
+        assertEquals(2, result.path("settings").path("writers").asInt());
+        assertTrue(result.path("machine").path("cores").asInt() > 0, "no cores");
+        assertEquals(1, result.path("runs").size());
+        JsonNode run = result.path("runs").get(0);
+        assertEquals(16L << 20, run.path("bytes").asLong());
+        for (String field : List.of("seconds", "mibPerSecond", "peakRssBytes")) {
+            assertTrue(run.path(field).asDouble() > 0, field + " of " + run);
+        }
+        assertTrue(run.has("serviceCpuSeconds"), "no processor time in " + run);
+        double allocated = run.path("allocatedBytesPerChunk").asDouble();
+        assertTrue(allocated < MAX_BYTES_A_CHUNK, allocated + " bytes are allocated for each chunk");
+        assertEquals(result.path("median").asDouble(), run.path("mibPerSecond").asDouble());
+        assertTrue(result.path("limit").path("mibPerSecond").asDouble() > 0, "no limit in " + result);
+        double ratio = result.path("ratio").asDouble();
+        assertTrue(ratio > PLAUSIBLE, "ratio " + ratio);
+    }
+
+    @Test
+    void shouldTakeAMigrationApart() throws Exception {
+        JsonNode result = run(
+                "migration",
+                "--strategies",
+                "pipeline",
+                "--writers",
+                "2",
+                "--bytes",
+                "8m",
+                "--runs",
+                "1",
+                "--link",
+                "1gbit");
+        JsonNode phases = result.path("runs").get(0).path("more").path("phases");
+        for (String phase : List.of("suspend", "write", "transfer", "read", "reconnect")) {
+            assertEquals(2, phases.path(phase).size(), phase + " in " + phases);
+        }
+        assertEquals("1gbit", result.path("settings").path("link").asText());
+    }
+
+    @Test
+    void shouldWatchIdleServices() throws Exception {
+        JsonNode run = run("idle", "--seconds", "2", "--runs", "1").path("runs").get(0);
+        for (String field : List.of("cpuPercent", "wakeupsPerSecond", "peakRssBytes")) {
+            assertTrue(run.has(field), field + " is missing in " + run);
+        }
+    }
+
+    @Test
+    void shouldSayWhatIsWrongWhenItCannotMeasure() {
+        StringWriter err = new StringWriter();
+        int status = Bench.execute(
+                new String[] {"pipeline", "--transport", "pigeon"},
+                new PrintWriter(new StringWriter()),
+                new PrintWriter(err));
+        assertEquals(1, status);
+        assertTrue(err.toString().contains("pigeon"), err.toString());
+    }
+
+    private JsonNode run(String... words) throws Exception {
+        Path json = folder.resolve("result.json");
+        List<String> all = new ArrayList<>(List.of(words));
+        all.addAll(List.of("--json", json.toString()));
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        int status = Bench.execute(all.toArray(String[]::new), new PrintWriter(out), new PrintWriter(err));
+        assertEquals(0, status, () -> out + "\n" + err);
+        return new ObjectMapper().readTree(json.toFile());
+    }
+}

@@ -1,0 +1,155 @@
+package io.ppmr.bench.node;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.sun.management.ThreadMXBean;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.DenyReason;
+import io.ppmr.protocol.HeadFrame;
+import io.ppmr.source.image.OutgoingFile;
+import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.image.RankImage;
+import io.ppmr.target.slots.Slot;
+import io.ppmr.target.slots.SlotLedger;
+import io.ppmr.target.slots.StagingArea;
+import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import org.agrona.BufferUtil;
+import org.junit.jupiter.api.Test;
+
+/**
+ * The data path allocates nothing on the Java heap: not for a write, not for a chunk, not for a read. It is asked of
+ * compiled code, which a service has warmed itself to; until the compiler is done a round may allocate a little.
+ */
+class AllocationTest {
+    private static final int CHUNK_BYTES = 16 * 1024;
+    private static final int CHUNKS = 5_000;
+    private static final int ROUNDS = 60;
+
+    /** Kept, since asking for it allocates. */
+    private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+
+    private final PoolGeometry geometry = new PoolGeometry(CHUNK_BYTES, 8);
+    private final ByteBuffer memory = BufferUtil.allocateDirectAligned(CHUNK_BYTES, 64);
+    private final long address = BufferUtil.address(memory);
+
+    @Test
+    void shouldAllocateNothingWhenChunksAreWritten() throws Exception {
+        BufferPool pool = new BufferPool(geometry);
+        FairClaims claims = new FairClaims(pool);
+        OutgoingFile file =
+                new OutgoingFile(1, "/m/rank-0/f", 0, pool, claims, new AggregationNode.Discard(claims, true));
+        file.opened();
+        assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
+    }
+
+    private void write(OutgoingFile file, long from, int chunks) {
+        for (long chunk = from; chunk < from + chunks; chunk++) {
+            if (file.write(address, CHUNK_BYTES, chunk * CHUNK_BYTES) != CHUNK_BYTES) {
+                throw new AssertionError("chunk " + chunk + " was not taken");
+            }
+        }
+    }
+
+    @Test
+    void shouldAllocateNothingWhenChunksAreGrantedArriveAndAreRead() throws Exception {
+        try (Target target = new Target()) {
+            assertEquals(0, leastAllocated(from -> target.run(from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
+        }
+    }
+
+    /** One round, from this chunk on. */
+    private interface Round {
+        void run(long from) throws Exception;
+    }
+
+    /** What a round allocates once all is compiled. */
+    private static long leastAllocated(Round round) throws Exception {
+        long least = Long.MAX_VALUE;
+        for (int number = 0; number < ROUNDS && least > 0; number++) {
+            long before = THREADS.getCurrentThreadAllocatedBytes();
+            round.run((long) number * CHUNKS);
+            least = Math.min(least, THREADS.getCurrentThreadAllocatedBytes() - before);
+        }
+        return least;
+    }
+
+    /** One file at the target, all of it on the test's thread. */
+    private final class Target implements ImageListener, SlotLedger.Decisions, AutoCloseable {
+        private final ByteBuffer head = ByteBuffer.allocateDirect(HeadFrame.HEAD_BYTES);
+        private final BufferPool pool = new BufferPool(geometry.plus(1));
+        private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 9);
+        private final SlotLedger ledger = new SlotLedger(pool, 1, staging, 0, () -> 0, this);
+        private final ArrivingFile file =
+                new ArrivingFile(1, "/m/rank-0/f", new RankImage(0, true), geometry, BufferUtil.address(head), this);
+        private Slot granted;
+
+        private Target() throws Exception {
+            ledger.fileCreated(file);
+        }
+
+        private void run(long from, int chunks) throws Exception {
+            for (long window = from + 1; window <= from + chunks; window++) {
+                ledger.want(file, window, 1, 0);
+                long offset = window * CHUNK_BYTES;
+                Slot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
+                slot.offset = offset;
+                slot.lengthBytes = CHUNK_BYTES;
+                file.advertised(slot);
+                file.arrived(slot);
+                if (file.read(address, CHUNK_BYTES, offset) != CHUNK_BYTES) {
+                    throw new AssertionError("window " + window + " was not read");
+                }
+            }
+        }
+
+        @Override
+        public void granted(ArrivingFile to, Slot slot) {
+            granted = slot;
+        }
+
+        @Override
+        public void denied(ArrivingFile to, long window, DenyReason reason, String message) {
+            throw new AssertionError(message);
+        }
+
+        @Override
+        public void slotFree(Slot slot) {
+            ledger.freed(slot);
+        }
+
+        @Override
+        public void readerWaited(ArrivingFile file, long tookNs) {
+            // Its time is not what is measured.
+        }
+
+        @Override
+        public void readerWaits(ArrivingFile of) {
+            throw new AssertionError("what is read here has arrived");
+        }
+
+        @Override
+        public void uncoveredStreams(int change) {
+            // One stream needs no reserve here.
+        }
+
+        @Override
+        public void bytesRead(long bytes) {
+            // Counted by the loop.
+        }
+
+        @Override
+        public void seekRefused(ArrivingFile of, long offset) {
+            throw new AssertionError("nothing is read twice here");
+        }
+
+        @Override
+        public void close() {
+            staging.close();
+        }
+    }
+}

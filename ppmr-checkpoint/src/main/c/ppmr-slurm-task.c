@@ -1,0 +1,486 @@
+/*
+ * ppmr-slurm-task: what srun starts for each rank in place of the rank itself.
+ *
+ *   ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]... [--output FILE] [--error FILE]
+ *                       [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]
+ *   ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...
+ *
+ * "run" starts the program so that it can be checkpointed: in a session of its own, /dev/null as its input, files as its
+ * output ("%t" is the rank, "%j" the job, "%N" the node), no other descriptor; srun's own task leads no session and its
+ * streams lead to slurmstepd. It announces the rank to the node's source in DIR/jobs/slurm-JOB.STEP/rank-N, waits, and
+ * ends as the program ends (128 + signal where a signal ended it). An end by SIGKILL may be a move: then DIR/moves/NAME,
+ * which the source writes, says so, and the task ends with 0.
+ *
+ * "keep" watches a rank that was restored on this node, the one of its arguments that its place in the step chooses. It
+ * is no parent of that process, so it traces it (ptrace(2), PTRACE_SEIZE, which stops nothing): so it learns its exit
+ * status, and the rank ends with it should Slurm kill it (PTRACE_O_EXITKILL). Where tracing is not permitted it waits for
+ * the end only, and ends with the status for "unknown".
+ *
+ * Both tell what happens on standard output, which srun carries to whoever started it, a line each:
+ *   ppmr-rank N started JOBNAME NODE | moved ADDRESS PID,PID... | ended STATUS | kept PID | unknown STATUS
+ *
+ * SIGTERM, SIGINT, SIGHUP and SIGUSR1 are passed on to the rank; SIGUSR2 is taken and forgotten. signalfd(2), pidfd_open(2).
+ * Exit status: the rank's; 125 if it could not be started or watched.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    EXIT_NOT_STARTED = 125,
+    SIGNALLED = 128,
+    PATH_BYTES = 4096,
+    MAX_PIDS = 1024,
+    MAX_SPARES = 64,
+    RECORD_BYTES = 1 << 18,
+    RECORD_POLL_MS = 200,
+    DEFAULT_DOUBT_S = 600,
+    DEFAULT_UNKNOWN = 75
+};
+
+static const char *rank_text;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "ppmr-slurm-task: rank %s: %s: %s\n", rank_text, what, strerror(errno));
+    exit(EXIT_NOT_STARTED);
+}
+
+static void usage(void)
+{
+    fprintf(stderr, "usage: ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]..."
+                    " [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]\n"
+                    "       ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...\n");
+    exit(EXIT_NOT_STARTED);
+}
+
+static const char *required(const char *variable)
+{
+    const char *value = getenv(variable);
+    if (value == NULL || *value == '\0') {
+        fprintf(stderr, "ppmr-slurm-task: %s is not set: start it with srun, or by ppmr slurm-run\n", variable);
+        exit(EXIT_NOT_STARTED);
+    }
+    return value;
+}
+
+static long number(const char *text, long least, long most)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || end == text || value < least || value > most) {
+        fprintf(stderr, "ppmr-slurm-task: '%s' is not a number from %ld to %ld\n", text, least, most);
+        exit(EXIT_NOT_STARTED);
+    }
+    return value;
+}
+
+static void say(const char *what, const char *more)
+{
+    printf("ppmr-rank %s %s%s%s\n", rank_text, what, *more == '\0' ? "" : " ", more);
+    fflush(stdout);
+}
+
+static int end_with(int status)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", status);
+    say("ended", text);
+    return status;
+}
+
+static int status_of(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? SIGNALLED + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/* ---- run: start the rank --------------------------------------------------------------------------------------- */
+
+static struct {
+    const char *announce;
+    const char *checkpointer;
+    const char *output;
+    const char *error;
+    long doubt_s;
+    const char *spares[MAX_SPARES];
+    int spare_count;
+} options = {.output = "/dev/null", .doubt_s = DEFAULT_DOUBT_S};
+
+static char job_name[128];
+static char job_directory[PATH_BYTES];
+static char rank_file[PATH_BYTES + 32];
+
+static void fill(char *target, const char *pattern)
+{
+    size_t used = 0;
+    for (const char *next = pattern; *next != '\0' && used < PATH_BYTES - 256; next++) {
+        const char *value = NULL;
+        if (*next == '%')
+            value = next[1] == 't' ? rank_text : next[1] == 'j' ? required("SLURM_JOB_ID")
+                : next[1] == 'N' ? required("SLURMD_NODENAME") : next[1] == '%' ? "%" : NULL;
+        if (value == NULL) {
+            target[used++] = *next;
+        } else {
+            used += (size_t)snprintf(target + used, 255, "%s", value);
+            next++;
+        }
+    }
+    target[used] = '\0';
+}
+
+static int open_output(const char *pattern)
+{
+    char path[PATH_BYTES];
+    fill(path, pattern);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        die(path);
+    return fd;
+}
+
+static void become_rank(char **command, const sigset_t *mask)
+{
+    int input = open("/dev/null", O_RDONLY);
+    int output = open_output(options.output);
+    int error = options.error == NULL || strcmp(options.error, options.output) == 0 ? dup(output)
+                                                                                     : open_output(options.error);
+    int complaints = fcntl(2, F_DUPFD_CLOEXEC, 64);
+    if (input < 0 || error < 0 || complaints < 0 || setsid() < 0)
+        die("cannot prepare the rank");
+    dup2(input, 0);
+    dup2(output, 1);
+    dup2(error, 2);
+    if (syscall(SYS_close_range, 3U, (unsigned int)complaints - 1, 0U) != 0
+        || syscall(SYS_close_range, (unsigned int)complaints + 1, ~0U, 0U) != 0)
+        die("close_range");
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(command[0], command);
+    dprintf(complaints, "ppmr-slurm-task: rank %s: %s: %s\n", rank_text, command[0], strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* ---- run: announce it ------------------------------------------------------------------------------------------ */
+
+/* Field 22 of /proc/PID/stat, by which a later process of the same PID is told apart; proc(5). */
+static long long start_ticks(int pid)
+{
+    char path[64];
+    char text[4096];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (length <= 0)
+        return -1;
+    text[length] = '\0';
+    char *field = strrchr(text, ')');
+    for (int i = 2; field != NULL && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field == NULL ? -1 : strtoll(field + 1, NULL, 10);
+}
+
+/* A job runs on where it cannot be announced; it can only not be moved. */
+static void announce(pid_t rank)
+{
+    char part[sizeof rank_file + 8];
+    snprintf(job_directory, sizeof job_directory, "%s/jobs/%s", options.announce, job_name);
+    snprintf(rank_file, sizeof rank_file, "%s/rank-%s", job_directory, rank_text);
+    snprintf(part, sizeof part, "%s.part", rank_file);
+    bool made = mkdir(job_directory, 0755) == 0 || errno == EEXIST;
+    FILE *file = made ? fopen(part, "we") : NULL;
+    if (file != NULL) {
+        fprintf(file, "pid = %d\nstart_ticks = %lld\ncheckpointer = \"%s\"\n", rank, start_ticks(rank),
+                options.checkpointer);
+        for (int i = 0; i < options.spare_count; i++)
+            fprintf(file, "%s\"%s\"%s", i == 0 ? "spares = [" : ", ", options.spares[i],
+                    i == options.spare_count - 1 ? "]\n" : "");
+        bool written = fclose(file) == 0;
+        if (written && rename(part, rank_file) == 0)
+            return;
+    }
+    fprintf(stderr, "ppmr-slurm-task: rank %s cannot be moved, since it cannot be announced: %s: %s (does this node's"
+                    " source run, and has it announcements = \"%s\"?)\n",
+            rank_text, rank_file, strerror(errno), options.announce);
+    *rank_file = '\0';
+}
+
+static void retract(void)
+{
+    if (*rank_file == '\0')
+        return;
+    unlink(rank_file);
+    /* The last one takes the folder with it; for the others it is not empty. */
+    if (rmdir(job_directory) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
+        fprintf(stderr, "ppmr-slurm-task: %s stays behind: %s\n", job_directory, strerror(errno));
+}
+
+/* ---- run: was it moved? ---------------------------------------------------------------------------------------- */
+
+static bool read_record(char *text)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/moves/%s", options.announce, job_name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t used = 0;
+    ssize_t got;
+    while (used < RECORD_BYTES - 1 && (got = read(fd, text + used, RECORD_BYTES - 1 - used)) > 0)
+        used += (size_t)got;
+    close(fd);
+    text[used] = '\0';
+    return used > 0;
+}
+
+/* The PIDs of this rank in a record: its line "rank N PID,PID..."; NULL if there is none. */
+static char *pids_in(char *text)
+{
+    char wanted[32];
+    int length = snprintf(wanted, sizeof wanted, "\nrank %s ", rank_text);
+    char *found = strstr(text, wanted);
+    if (found == NULL)
+        return NULL;
+    found += length;
+    found[strcspn(found, "\n")] = '\0';
+    return found;
+}
+
+/*
+ * The source ends an original with SIGKILL before it writes that the migration has committed. Says what became of a
+ * rank that was killed so; true if it was moved.
+ */
+static bool was_moved(void)
+{
+    static char text[RECORD_BYTES];
+    bool told = false;
+    for (long waited_ms = 0; waited_ms <= options.doubt_s * 1000; waited_ms += RECORD_POLL_MS) {
+        if (!read_record(text))
+            return false;
+        bool doubt = strncmp(text, "in-doubt", 8) == 0;
+        if (strncmp(text, "committed ", 10) == 0) {
+            char *pids = pids_in(text);
+            if (pids == NULL)
+                return false;
+            char more[RECORD_BYTES];
+            snprintf(more, sizeof more, "%.*s %s", (int)strcspn(text + 10, "\n"), text + 10, pids);
+            say("moved", more);
+            return true;
+        }
+        if (!doubt && strncmp(text, "underway", 8) != 0)
+            return false;
+        if (doubt && !told) {
+            told = true;
+            fprintf(stderr, "ppmr-slurm-task: rank %s: its migration is in doubt: it is held on the target and the"
+                            " original is gone; waiting %ld s for an operator or the source to decide\n",
+                    rank_text, options.doubt_s);
+        }
+        poll(NULL, 0, RECORD_POLL_MS);
+    }
+    fprintf(stderr, "ppmr-slurm-task: rank %s: its original was killed during a migration whose end was not written"
+                    " within %ld s\n", rank_text, options.doubt_s);
+    return false;
+}
+
+static int take_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, before);
+    /* Ignored by whoever started us, it would let the kernel reap in our place. */
+    signal(SIGCHLD, SIG_DFL);
+    sigset_t taken;
+    sigemptyset(&taken);
+    int wanted[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        sigaddset(&taken, wanted[i]);
+    int fd = signalfd(-1, &taken, SFD_CLOEXEC);
+    if (fd < 0)
+        die("signalfd");
+    return fd;
+}
+
+static int run(char **command)
+{
+    snprintf(job_name, sizeof job_name, "slurm-%s.%s", required("SLURM_JOB_ID"), required("SLURM_STEP_ID"));
+    sigset_t mask;
+    int signals = take_signals(&mask);
+    pid_t rank = fork();
+    if (rank < 0)
+        die("fork");
+    if (rank == 0)
+        become_rank(command, &mask);
+    announce(rank);
+    char more[256];
+    snprintf(more, sizeof more, "%s %s", job_name, required("SLURMD_NODENAME"));
+    say("started", more);
+    int status;
+    while (waitpid(rank, &status, WNOHANG) == 0) {
+        struct signalfd_siginfo info;
+        if (read(signals, &info, sizeof info) != (ssize_t)sizeof info)
+            die("signalfd");
+        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2)
+            kill(-rank, (int)info.ssi_signo);
+    }
+    retract();
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && was_moved())
+        return 0;
+    return end_with(status_of(status));
+}
+
+/* ---- keep ------------------------------------------------------------------------------------------------------ */
+
+static pid_t pids[MAX_PIDS];
+static int pid_count;
+
+static void parse_kept(char *word)
+{
+    char *colon = strchr(word, ':');
+    if (colon == NULL)
+        usage();
+    *colon = '\0';
+    rank_text = word;
+    for (char *next = strtok(colon + 1, ","); next != NULL && pid_count < MAX_PIDS; next = strtok(NULL, ","))
+        pids[pid_count++] = (pid_t)number(next, 2, 1 << 30);
+    if (pid_count == 0)
+        usage();
+}
+
+static int unknown(long status, const char *why)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%ld", status);
+    fprintf(stderr, "ppmr-slurm-task: rank %s, PID %d: its exit status is not known: %s\n", rank_text, pids[0], why);
+    say("unknown", text);
+    return (int)status;
+}
+
+/* Lets a traced process that has stopped go on as it would untraced. */
+static void pass(pid_t pid, int status)
+{
+    int delivered = WSTOPSIG(status);
+    if (status >> 16 != PTRACE_EVENT_STOP)
+        ptrace(PTRACE_CONT, pid, NULL, (void *)(long)delivered);
+    else if (delivered == SIGSTOP || delivered == SIGTSTP || delivered == SIGTTIN || delivered == SIGTTOU)
+        ptrace(PTRACE_LISTEN, pid, NULL, NULL);
+    else
+        ptrace(PTRACE_CONT, pid, NULL, NULL);
+}
+
+/* Waits for the end of a rank that may not be traced. */
+static void await_end(int signals)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pids[0], 0);
+    struct pollfd waiting[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    while (fd >= 0 && (waiting[0].revents & POLLIN) == 0) {
+        if (poll(waiting, 2, -1) < 0 && errno != EINTR)
+            die("poll");
+        struct signalfd_siginfo info;
+        if ((waiting[1].revents & POLLIN) != 0 && read(signals, &info, sizeof info) == (ssize_t)sizeof info
+            && info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2) {
+            for (int i = 0; i < pid_count; i++)
+                kill(pids[i], (int)info.ssi_signo);
+        }
+    }
+}
+
+static int keep(long unknown_exit)
+{
+    sigset_t mask;
+    int signals = take_signals(&mask);
+    bool traced = false;
+    for (int i = 0; i < pid_count; i++) {
+        bool seized = ptrace(PTRACE_SEIZE, pids[i], NULL, (void *)PTRACE_O_EXITKILL) == 0;
+        if (i == 0)
+            traced = seized;
+    }
+    if (!traced && (errno == ESRCH || kill(pids[0], 0) != 0))
+        return unknown(unknown_exit, "it had ended before it could be watched");
+    char text[16];
+    snprintf(text, sizeof text, "%d", pids[0]);
+    say("kept", text);
+    if (!traced) {
+        await_end(signals);
+        return unknown(unknown_exit, "it may not be traced here (/proc/sys/kernel/yama/ptrace_scope)");
+    }
+    for (;;) {
+        int status;
+        pid_t pid;
+        while ((pid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+            if (WIFSTOPPED(status))
+                pass(pid, status);
+            else if (pid == pids[0])
+                return end_with(status_of(status));
+        }
+        struct signalfd_siginfo info;
+        if (read(signals, &info, sizeof info) != (ssize_t)sizeof info)
+            die("signalfd");
+        for (int i = 0; info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2 && i < pid_count; i++)
+            kill(pids[i], (int)info.ssi_signo);
+    }
+}
+
+static int keep_one_of(int argc, char **argv)
+{
+    long unknown_exit = DEFAULT_UNKNOWN;
+    int first = 2;
+    if (argc > 3 && strcmp(argv[2], "--unknown-exit") == 0) {
+        unknown_exit = number(argv[3], 0, 255);
+        first = 4;
+    }
+    if (first >= argc)
+        usage();
+    parse_kept(argv[first + number(required("SLURM_PROCID"), 0, argc - first - 1)]);
+    return keep(unknown_exit);
+}
+
+/* Whether it can stand between quotation marks in the announcement. */
+static bool is_word(const char *text)
+{
+    return strpbrk(text, "\"\\\n") == NULL;
+}
+
+int main(int argc, char **argv)
+{
+    rank_text = getenv("SLURM_PROCID") == NULL ? "?" : getenv("SLURM_PROCID");
+    if (argc > 2 && strcmp(argv[1], "keep") == 0)
+        return keep_one_of(argc, argv);
+    int i = 2;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        if (i + 1 >= argc)
+            usage();
+        if (strcmp(argv[i], "--announce") == 0)
+            options.announce = argv[i + 1];
+        else if (strcmp(argv[i], "--checkpointer") == 0)
+            options.checkpointer = argv[i + 1];
+        else if (strcmp(argv[i], "--output") == 0)
+            options.output = argv[i + 1];
+        else if (strcmp(argv[i], "--error") == 0)
+            options.error = argv[i + 1];
+        else if (strcmp(argv[i], "--spare") == 0 && options.spare_count < MAX_SPARES && is_word(argv[i + 1]))
+            options.spares[options.spare_count++] = argv[i + 1];
+        else if (strcmp(argv[i], "--doubt-limit") == 0)
+            options.doubt_s = number(argv[i + 1], 1, 86400);
+        else
+            usage();
+    }
+    if (argc < 2 || strcmp(argv[1], "run") != 0 || i + 1 >= argc || options.announce == NULL
+        || options.checkpointer == NULL || !is_word(options.checkpointer))
+        usage();
+    required("SLURM_PROCID");
+    return run(argv + i + 1);
+}

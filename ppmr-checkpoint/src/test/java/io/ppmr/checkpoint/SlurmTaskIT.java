@@ -1,0 +1,274 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What srun starts for each rank, with the variables that srun would give it. */
+@Timeout(60)
+class SlurmTaskIT {
+    private static final Duration SOON = Duration.ofSeconds(20);
+
+    @TempDir
+    private Path folder;
+
+    private final ProcessTable table = new ProcessTable();
+    private final List<Process> started = new ArrayList<>();
+
+    @BeforeEach
+    void setUp() throws IOException {
+        Files.createDirectories(folder.resolve("announced/jobs"));
+        Files.createDirectories(folder.resolve("announced/moves"));
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        for (Process process : started) {
+            process.descendants().forEach(ProcessHandle::destroyForcibly);
+            process.destroyForcibly().waitFor();
+        }
+    }
+
+    private Process start(String... arguments) throws IOException {
+        List<String> words = new ArrayList<>(
+                List.of(NativePrograms.fromSystemProperty().slurmTask().toString()));
+        words.addAll(List.of(arguments));
+        ProcessBuilder builder = new ProcessBuilder(words)
+                .directory(folder.toFile())
+                .redirectOutput(folder.resolve("said").toFile())
+                .redirectError(folder.resolve("complained").toFile());
+        builder.environment().put("SLURM_JOB_ID", "7");
+        builder.environment().put("SLURM_STEP_ID", "0");
+        builder.environment().put("SLURM_PROCID", "1");
+        builder.environment().put("SLURMD_NODENAME", "n1");
+        Process process = builder.start();
+        started.add(process);
+        return process;
+    }
+
+    private Process run(String script) throws IOException {
+        return start(
+                "run",
+                "--announce",
+                folder.resolve("announced").toString(),
+                "--checkpointer",
+                "criu",
+                "--spare",
+                "n0:7411",
+                "--spare",
+                "n2:7411",
+                "--output",
+                "out-%j-%t-%N",
+                "--doubt-limit",
+                "2",
+                "--",
+                "sh",
+                "-c",
+                script);
+    }
+
+    private int end(Process process) throws Exception {
+        assertTrue(process.waitFor(SOON.toSeconds(), TimeUnit.SECONDS), read("said") + read("complained"));
+        return process.exitValue();
+    }
+
+    private String read(String file) throws IOException {
+        try {
+            return Files.readString(folder.resolve(file), StandardCharsets.UTF_8);
+        } catch (NoSuchFileException e) {
+            return "";
+        }
+    }
+
+    private ProcessIdentity announced() throws Exception {
+        Path file = folder.resolve("announced/jobs/slurm-7.0/rank-1");
+        assertTrue(Patience.until(SOON, () -> Files.exists(file)));
+        String text = Files.readString(file);
+        assertTrue(text.endsWith("\ncheckpointer = \"criu\"\nspares = [\"n0:7411\", \"n2:7411\"]\n"), text);
+        ProcessIdentity rank = table.of(Integer.parseInt(text.replaceAll("(?s)pid = (\\d+)\n.*", "$1")));
+        assertTrue(text.contains("\nstart_ticks = " + rank.startTimeTicks() + "\n"), text);
+        return rank;
+    }
+
+    /** Until the script has set its trap. */
+    private void awaitReady() throws Exception {
+        assertTrue(Patience.until(SOON, () -> Files.exists(folder.resolve("ready"))));
+    }
+
+    private void kill(ProcessIdentity process, String signal) throws Exception {
+        assertEquals(
+                0,
+                HelperCall.run(List.of("kill", "-" + signal, Integer.toString(process.pid())), SOON)
+                        .exitCode());
+    }
+
+    private void record(String text) throws IOException {
+        Path part = Files.writeString(folder.resolve("announced/part"), text);
+        Files.move(part, folder.resolve("announced/moves/slurm-7.0"), java.nio.file.StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    @Test
+    void shouldEndAsTheRankEndsWhenItIsNotMoved() throws Exception {
+        Process task = run("echo hello; echo there >&2; while [ ! -e stop ]; do sleep 0.05; done; exit 7");
+        ProcessIdentity rank = announced();
+        assertTrue(table.leadsSession(rank));
+        assertTrue(Patience.until(SOON, () -> Files.exists(folder.resolve("out-7-1-n1"))));
+        Files.createFile(folder.resolve("stop"));
+        assertEquals(7, end(task));
+        assertEquals("ppmr-rank 1 started slurm-7.0 n1\nppmr-rank 1 ended 7\n", read("said"));
+        assertEquals("hello\nthere\n", read("out-7-1-n1"));
+        assertEquals("", read("complained"));
+        assertFalse(Files.exists(folder.resolve("announced/jobs/slurm-7.0")));
+    }
+
+    @Test
+    void shouldLeaveNoDescriptorAboveTheStandardStreamsWhenTheRankStarts() throws Exception {
+        assertEquals(0, end(run("ls -l /proc/self/fd")));
+        List<String> open =
+                read("out-7-1-n1").lines().filter(line -> line.contains("->")).toList();
+        // ls itself has the directory open as descriptor 3.
+        assertEquals(4, open.size(), open.toString());
+        assertTrue(open.get(0).endsWith("0 -> /dev/null"), open.toString());
+    }
+
+    @Test
+    void shouldEndWith137WhenTheRankIsKilledAndNothingMovedIt() throws Exception {
+        record("rolled-back\n");
+        Process task = run("exec sleep 50");
+        kill(announced(), "KILL");
+        assertEquals(137, end(task));
+        assertTrue(read("said").endsWith("ppmr-rank 1 ended 137\n"));
+    }
+
+    @Test
+    void shouldEndWith0AndSayWhereToWhenTheRankHasMoved() throws Exception {
+        record("underway\n");
+        Process task = run("exec sleep 50");
+        kill(announced(), "KILL");
+        assertFalse(task.waitFor(300, TimeUnit.MILLISECONDS), "it must wait for the migration's end");
+        record("committed 192.0.2.20:7411\nrank 11 5\nrank 1 123,124\n");
+        assertEquals(0, end(task));
+        assertTrue(read("said").endsWith("ppmr-rank 1 moved 192.0.2.20:7411 123,124\n"), read("said"));
+    }
+
+    @Test
+    void shouldEndWith137WhenAMigrationStaysInDoubt() throws Exception {
+        record("in-doubt 192.0.2.20:7411\nrank 1 123\n");
+        Process task = run("exec sleep 50");
+        kill(announced(), "KILL");
+        assertEquals(137, end(task));
+        assertTrue(read("complained").contains("is in doubt"), read("complained"));
+    }
+
+    @Test
+    void shouldPassSignalsOnAndForgetUsr2() throws Exception {
+        Process task = run("trap 'exit 3' TERM; >ready; while :; do sleep 0.05; done");
+        awaitReady();
+        long pid = task.pid();
+        for (String signal : List.of("USR2", "TERM")) {
+            assertEquals(
+                    0,
+                    HelperCall.run(List.of("kill", "-" + signal, Long.toString(pid)), SOON)
+                            .exitCode());
+        }
+        assertEquals(3, end(task));
+    }
+
+    @Test
+    void shouldRunTheRankWhenItCannotBeAnnounced() throws Exception {
+        Files.delete(folder.resolve("announced/jobs"));
+        assertEquals(5, end(run("exit 5")));
+        assertTrue(read("complained").contains("cannot be moved, since it cannot be announced"), read("complained"));
+    }
+
+    @Test
+    void shouldSayWhatIsWrongWhenTheProgramCannotBeStarted() throws Exception {
+        String announce = folder.resolve("announced").toString();
+        assertEquals(127, end(start("run", "--announce", announce, "--checkpointer", "criu", "--", "no-such-program")));
+        assertTrue(read("complained").contains("no-such-program: No such file"), read("complained"));
+    }
+
+    /** A process that is not the task's child, as a restored one. */
+    private ProcessIdentity stranger(String script) throws Exception {
+        Process process = new ProcessBuilder("sh", "-c", script)
+                .directory(folder.toFile())
+                .start();
+        started.add(process);
+        return table.of((int) process.pid());
+    }
+
+    private Process keep(ProcessIdentity... processes) throws Exception {
+        List<String> pids = new ArrayList<>();
+        for (ProcessIdentity process : processes) {
+            pids.add(Integer.toString(process.pid()));
+        }
+        Process task = start("keep", "--unknown-exit", "75", "0:1", "5:" + String.join(",", pids));
+        assertTrue(Patience.until(SOON, () -> {
+            try {
+                return read("said").contains("ppmr-rank 5 ");
+            } catch (IOException e) {
+                throw new CheckpointException("cannot be read", e);
+            }
+        }));
+        return task;
+    }
+
+    @Test
+    void shouldEndAsAMovedRankEndsWhenItIsStoppedAndContinuedMeanwhile() throws Exception {
+        ProcessIdentity rank = stranger("while [ ! -e stop ]; do sleep 0.05; done; exit 9");
+        Process task = keep(rank);
+        kill(rank, "STOP");
+        assertTrue(Patience.until(SOON, () -> "Tt".contains(state(rank))));
+        Files.createFile(folder.resolve("stop"));
+        kill(rank, "CONT");
+        assertEquals(9, end(task));
+        assertEquals("ppmr-rank 5 kept " + rank.pid() + "\nppmr-rank 5 ended 9\n", read("said"));
+    }
+
+    private static String state(ProcessIdentity process) throws CheckpointException {
+        return String.valueOf(ProcStat.read(Path.of("/proc", process.pid() + "", "stat"))
+                .orElseThrow(() -> new CheckpointException("it has ended"))
+                .state());
+    }
+
+    @Test
+    void shouldEndAMovedRankWhenItIsKilledItself() throws Exception {
+        ProcessIdentity rank = stranger("while :; do sleep 0.05; done");
+        Process task = keep(rank);
+        task.destroyForcibly().waitFor();
+        assertTrue(Patience.until(SOON, () -> !table.isAlive(rank)));
+    }
+
+    @Test
+    void shouldPassATermOnToAMovedRank() throws Exception {
+        ProcessIdentity rank = stranger("trap 'exit 4' TERM; >ready; while :; do sleep 0.05; done");
+        awaitReady();
+        Process task = keep(rank);
+        task.destroy();
+        assertEquals(4, end(task));
+    }
+
+    @Test
+    void shouldSayThatTheStatusIsUnknownWhenTheRankHasEndedBefore() throws Exception {
+        ProcessIdentity rank = stranger("exec sleep 50");
+        started.get(0).destroyForcibly().waitFor();
+        Process task = keep(rank);
+        assertEquals(75, end(task));
+        assertEquals("ppmr-rank 5 unknown 75\n", read("said"));
+    }
+}

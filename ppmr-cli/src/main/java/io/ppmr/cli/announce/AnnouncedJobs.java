@@ -1,0 +1,258 @@
+package io.ppmr.cli.announce;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.cli.service.RefusedException;
+import io.ppmr.source.JobHooks;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.OpenOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.tomlj.Toml;
+import org.tomlj.TomlArray;
+import org.tomlj.TomlParseResult;
+
+/**
+ * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job,
+ * made by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
+ * (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job has some,
+ * its own spare nodes, of which the first is asked.
+ *
+ * <p>A user can have no more moved than the user's own: the job's user is the folder's owner, the files must be that
+ * user's, symbolic links are not followed, and the processes are checked when the migration starts. Immutable; for any
+ * thread; everything is read anew at each call.
+ */
+public final class AnnouncedJobs {
+    private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
+    private static final String NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
+    private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
+    private static final Pattern ADDRESS = Pattern.compile("([A-Za-z0-9._-]{1,255}):(\\d{1,5})");
+    private static final int MAX_PORT = 65_535;
+    private static final int OTHERS_MAY_ENTER = 01;
+    private static final String SPARES_FORM = "spares must be a list of HOST:PORT";
+    private static final int MAX_FILE_BYTES = 4096;
+
+    /** An open for reading alone would wait at a FIFO that a user has put there, and with it the service. */
+    private static final Set<OpenOption> NEVER_WAITING =
+            Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+
+    private final Optional<Path> directory;
+    private final Map<String, Checkpointer> checkpointers;
+    private final ProcessTable processes = new ProcessTable();
+
+    /**
+     * @param directory where they are announced; empty if this source takes none
+     * @param checkpointers those that an announcement may name
+     */
+    public AnnouncedJobs(Optional<Path> directory, Map<String, Checkpointer> checkpointers) {
+        this.directory = directory;
+        this.checkpointers = Map.copyOf(checkpointers);
+    }
+
+    /** A source that takes none. */
+    public static AnnouncedJobs none() {
+        return new AnnouncedJobs(Optional.empty(), Map.of());
+    }
+
+    /** Whether jobs can be announced at all. */
+    public boolean taken() {
+        return directory.isPresent();
+    }
+
+    /** Makes the directories, unless they are there, and gives where the records go. */
+    public MoveRecords prepare() throws IOException {
+        if (directory.isEmpty()) {
+            return new MoveRecords(Optional.empty());
+        }
+        Path moves = directory.get().resolve("moves");
+        makeDirectory(directory.get(), "rwxr-xr-x");
+        makeDirectory(moves, "rwxr-xr-x");
+        makeDirectory(jobs(), "rwxrwxrwx");
+        // Java's permissions know no sticky bit, without which users could remove each other's folders.
+        Files.setAttribute(jobs(), "unix:mode", 01777);
+        for (Path parent = directory.get().toAbsolutePath(); parent != null; parent = parent.getParent()) {
+            if (((Integer) Files.getAttribute(parent, "unix:mode") & OTHERS_MAY_ENTER) == 0) {
+                LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
+            }
+        }
+        return new MoveRecords(Optional.of(moves));
+    }
+
+    private static void makeDirectory(Path path, String mode) throws IOException {
+        Files.createDirectories(path);
+        Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(mode));
+    }
+
+    private Path jobs() {
+        return directory.orElseThrow().resolve("jobs");
+    }
+
+    /** The names of all that have a rank which runs, in order. */
+    public List<String> names() {
+        List<String> names = new ArrayList<>();
+        if (directory.isEmpty()) {
+            return names;
+        }
+        try (DirectoryStream<Path> folders = Files.newDirectoryStream(jobs())) {
+            for (Path folder : folders) {
+                String name = folder.getFileName().toString();
+                if (name.matches(NAME) && hasRanks(name)) {
+                    names.add(name);
+                }
+            }
+        } catch (IOException e) {
+            LOG.warn("the announced jobs in {} cannot be listed: {}", jobs(), e.getMessage());
+        }
+        return names.stream().sorted().toList();
+    }
+
+    private boolean hasRanks(String name) {
+        try {
+            return find(name).isPresent();
+        } catch (RefusedException e) {
+            LOG.warn("{}", e.getMessage());
+            return false;
+        }
+    }
+
+    /** Whether a job is announced, and the user of that name owns it. */
+    public boolean isOwnedBy(String name, String user) {
+        if (directory.isEmpty() || name == null || !name.matches(NAME)) {
+            return false;
+        }
+        try {
+            return Files.getOwner(jobs().resolve(name), LinkOption.NOFOLLOW_LINKS)
+                    .getName()
+                    .equals(user);
+        } catch (IOException e) {
+            LOG.debug("no job {} is announced", name, e);
+            return false;
+        }
+    }
+
+    /**
+     * A job as it is announced now, with those of its ranks that still run; empty if there is none of that name.
+     *
+     * @throws RefusedException if it is announced wrongly
+     */
+    public Optional<ConfiguredJob> find(String name) throws RefusedException {
+        if (directory.isEmpty() || !name.matches(NAME)) {
+            return Optional.empty();
+        }
+        Path folder = jobs().resolve(name);
+        try {
+            Map<String, Object> owner = Files.readAttributes(folder, "unix:uid,gid", LinkOption.NOFOLLOW_LINKS);
+            JobUser user = new JobUser((Integer) owner.get("uid"), (Integer) owner.get("gid"));
+            List<Announcement> ranks = ranks(folder, user);
+            if (ranks.isEmpty()) {
+                return Optional.empty();
+            }
+            String checkpointer = ranks.get(0).checkpointer();
+            if (ranks.stream().anyMatch(rank -> !rank.checkpointer().equals(checkpointer))) {
+                throw wrong(folder, "its ranks name different checkpointers");
+            }
+            if (!checkpointers.containsKey(checkpointer)) {
+                throw wrong(folder, "there is no [checkpointers." + checkpointer + "] in this source's configuration");
+            }
+            List<InetSocketAddress> spares = ranks.get(0).spares();
+            List<ConfiguredJob.RankSource> sources = ranks.stream()
+                    .map(rank -> new ConfiguredJob.RankSource(rank.rank(), rank.pid(), null))
+                    .toList();
+            return Optional.of(new ConfiguredJob(
+                    name, user, checkpointers.get(checkpointer), sources, Map.of(), JobHooks.NONE, spares));
+        } catch (NoSuchFileException e) {
+            LOG.debug("no job {} is announced", name, e);
+            return Optional.empty();
+        } catch (IOException e) {
+            throw wrong(folder, "cannot be read: " + e.getMessage());
+        }
+    }
+
+    private record Announcement(int rank, int pid, String checkpointer, List<InetSocketAddress> spares) {}
+
+    private List<Announcement> ranks(Path folder, JobUser user) throws IOException, RefusedException {
+        List<Announcement> ranks = new ArrayList<>();
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, "rank-*")) {
+            for (Path file : files) {
+                if (file.getFileName().toString().matches(RANK_FILE)) {
+                    rank(file, user).ifPresent(ranks::add);
+                }
+            }
+        }
+        ranks.sort(Comparator.comparingInt(Announcement::rank));
+        return ranks;
+    }
+
+    /** A rank; empty where its process has ended. */
+    private Optional<Announcement> rank(Path file, JobUser user) throws IOException, RefusedException {
+        TomlParseResult toml;
+        try (FileChannel channel = FileChannel.open(file, NEVER_WAITING)) {
+            if (!Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(user.uid())) {
+                throw wrong(file, "does not belong to the folder's owner");
+            }
+            // A FIFO has no bytes by this measure, so none is read from it.
+            ByteBuffer text = ByteBuffer.allocate((int) Math.min(channel.size(), MAX_FILE_BYTES));
+            int length = text.hasRemaining() ? channel.read(text) : 0;
+            toml = Toml.parse(new String(text.array(), 0, Math.max(length, 0), StandardCharsets.UTF_8));
+        } catch (NoSuchFileException e) {
+            LOG.debug("{} has just ended", file, e);
+            return Optional.empty();
+        }
+        if (toml.hasErrors()
+                || !(toml.get("pid") instanceof Long pid)
+                || !(toml.get("start_ticks") instanceof Long startTicks)
+                || !(toml.get("checkpointer") instanceof String checkpointer)
+                || pid < 2
+                || pid > Integer.MAX_VALUE) {
+            throw wrong(file, "must hold pid = NUMBER, start_ticks = NUMBER and checkpointer = \"NAME\"");
+        }
+        List<InetSocketAddress> spares = spares(file, toml);
+        Optional<ProcessIdentity> process =
+                processes.find(pid.intValue()).filter(found -> found.startTimeTicks() == startTicks);
+        int rank = Integer.parseInt(file.getFileName().toString().substring("rank-".length()));
+        return process.map(found -> new Announcement(rank, found.pid(), checkpointer, spares));
+    }
+
+    /** The job's own spare nodes; a peer that does not hold this node's key gets nothing, whoever named it. */
+    private static List<InetSocketAddress> spares(Path file, TomlParseResult toml) throws RefusedException {
+        List<InetSocketAddress> spares = new ArrayList<>();
+        if (toml.contains("spares") && !toml.isArray("spares")) {
+            throw wrong(file, SPARES_FORM);
+        }
+        TomlArray words = toml.getArrayOrEmpty("spares");
+        for (int i = 0; i < words.size(); i++) {
+            Matcher address = ADDRESS.matcher(String.valueOf(words.get(i)));
+            if (!address.matches() || Integer.parseInt(address.group(2)) > MAX_PORT) {
+                throw wrong(file, SPARES_FORM);
+            }
+            spares.add(InetSocketAddress.createUnresolved(address.group(1), Integer.parseInt(address.group(2))));
+        }
+        return spares;
+    }
+
+    private static RefusedException wrong(Path path, String what) {
+        return new RefusedException("the announced job " + path + ": " + what);
+    }
+}

@@ -1,0 +1,104 @@
+package io.ppmr.fuse;
+
+import com.kenai.jffi.MemoryIO;
+import jnr.ffi.Runtime;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Serves the kernel's READ and WRITE requests without libfuse: no lookup of the path, no memory allocated for each
+ * read, no call from native code into Java, and nothing on the heap. The layouts are those of {@code
+ * include/uapi/linux/fuse.h} from protocol 7.9 on, which every kernel speaks to libfuse 2.9.
+ *
+ * <pre>
+ *  request   0      4        8        16       24    28    32    36    40       48       56     60
+ *            +------+--------+--------+--------+-----+-----+-----+-----+--------+--------+------+-----
+ *            | len  | opcode | unique | nodeid | uid | gid | pid | pad |   fh   | offset | size | ...   bytes at 80
+ *            +------+--------+--------+--------+-----+-----+-----+-----+--------+--------+------+-----
+ *  answer    0      4        8        16
+ *            +------+--------+--------+-------------------------------
+ *            | len  | -errno | unique | bytes read, or size written u32
+ *            +------+--------+--------+-------------------------------
+ * </pre>
+ *
+ * <p>Called by any worker with a request of its own. A read is put into the memory of its own request, which is larger
+ * than any read.
+ */
+final class DataRequests {
+    private static final Logger LOG = LoggerFactory.getLogger(DataRequests.class);
+    private static final MemoryIO MEMORY = MemoryIO.getInstance();
+
+    private static final int READ = 15;
+    private static final int WRITE = 16;
+    private static final int INTERRUPT = 36;
+
+    private static final int OPCODE_OFFSET = 4;
+    private static final int UNIQUE_OFFSET = 8;
+    private static final int HANDLE_OFFSET = 40;
+    private static final int POSITION_OFFSET = 48;
+    private static final int SIZE_OFFSET = 56;
+    private static final int WRITTEN_DATA_OFFSET = 80;
+
+    private static final int ANSWER_ERROR_OFFSET = 4;
+    private static final int ANSWER_DATA_OFFSET = 16;
+    private static final int WRITE_ANSWER_BYTES = 8;
+
+    private final JnrFuseAdapter adapter;
+    private final LibC library;
+    private final int descriptor;
+
+    /** {@code descriptor} of {@code /dev/fuse} of the mount. */
+    DataRequests(JnrFuseAdapter adapter, LibC library, int descriptor) {
+        this.adapter = adapter;
+        this.library = library;
+        this.descriptor = descriptor;
+    }
+
+    /** Serves the request at this address if it is one of data; answers whether it was. */
+    boolean serve(long request) {
+        switch (MEMORY.getInt(request + OPCODE_OFFSET)) {
+            case READ -> read(request);
+            case WRITE -> write(request);
+            case INTERRUPT -> LOG.trace("a client is told to end; its call ends with the view's answer");
+            default -> {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void read(long request) {
+        long unique = MEMORY.getLong(request + UNIQUE_OFFSET);
+        int read = adapter.read(
+                MEMORY.getLong(request + HANDLE_OFFSET),
+                request + ANSWER_DATA_OFFSET,
+                MEMORY.getInt(request + SIZE_OFFSET),
+                MEMORY.getLong(request + POSITION_OFFSET));
+        answer(request, unique, read, Math.max(read, 0));
+    }
+
+    private void write(long request) {
+        long unique = MEMORY.getLong(request + UNIQUE_OFFSET);
+        int written = adapter.write(
+                MEMORY.getLong(request + HANDLE_OFFSET),
+                request + WRITTEN_DATA_OFFSET,
+                MEMORY.getInt(request + SIZE_OFFSET),
+                MEMORY.getLong(request + POSITION_OFFSET));
+        MEMORY.putLong(request + ANSWER_DATA_OFFSET, Math.max(written, 0));
+        answer(request, unique, written, WRITE_ANSWER_BYTES);
+    }
+
+    private void answer(long address, long unique, int result, int dataBytes) {
+        int lengthBytes = ANSWER_DATA_OFFSET + (result < 0 ? 0 : dataBytes);
+        MEMORY.putInt(address, lengthBytes);
+        MEMORY.putInt(address + ANSWER_ERROR_OFFSET, Math.min(result, 0));
+        MEMORY.putLong(address + UNIQUE_OFFSET, unique);
+        if (library.write(descriptor, address, lengthBytes) < 0) {
+            // ENOENT: whoever asked was killed meanwhile; ENODEV: the mount is gone. Nobody waits for this answer.
+            LOG.debug(
+                    "an answer of {} bytes was not taken: errno {}",
+                    lengthBytes,
+                    Runtime.getSystemRuntime().getLastError());
+        }
+    }
+}

@@ -1,0 +1,375 @@
+package io.ppmr.system;
+
+import io.ppmr.cli.demo.Node;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
+
+/**
+ * A Slurm cluster of two nodes on this machine: n0, with the controller and a ppmr target, and n1, with a ppmr source.
+ * Each node has PIDs and an address of its own; all daemons run in the nodes, in the foreground, with a key, spool and
+ * configuration in a folder of this cluster's, and end with their node.
+ */
+final class SlurmCluster implements AutoCloseable {
+    /** An ordinary user that every Debian has; Slurm asks the user database for names. */
+    static final int USER = 65_534;
+
+    static final List<String> PROGRAMS = List.of("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol");
+
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+    private static final String ADDRESS_0 = "169.254.79.1";
+    private static final String ADDRESS_1 = "169.254.79.2";
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
+
+    private final Path folder;
+    private final Deque<Node> belongings = new ArrayDeque<>();
+    private Node n0;
+    private Node n1;
+
+    private SlurmCluster(Path folder) {
+        this.folder = folder;
+    }
+
+    /** Starts one whose nodes are idle and whose services are ready; nothing of it is left where that fails. */
+    static SlurmCluster start() throws Exception {
+        SlurmCluster cluster = new SlurmCluster(Files.createTempDirectory("ppmr-slurm-it"));
+        try {
+            cluster.makeFiles();
+            cluster.startSlurm();
+            cluster.startServices();
+            return cluster;
+        } catch (Exception e) {
+            cluster.close();
+            throw e;
+        }
+    }
+
+    /** Where a program is, in the usual places; empty if it is not installed. */
+    static Optional<Path> find(String program) {
+        return Stream.of("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
+                .map(place -> Path.of(place, program))
+                .filter(Files::isExecutable)
+                .findFirst();
+    }
+
+    Path folder() {
+        return folder;
+    }
+
+    /** The program {@code ppmr} as the job's user can call it. */
+    Path ppmr() {
+        return folder.resolve("ppmr");
+    }
+
+    /** The job's programs. */
+    Path bin() {
+        return folder.resolve("bin");
+    }
+
+    /** A folder of the job's user. */
+    Path userFolder(String name) throws IOException {
+        Path path = Files.createDirectory(folder.resolve(name));
+        Files.setAttribute(path, "unix:uid", USER);
+        return path;
+    }
+
+    private void makeFiles() throws IOException {
+        mode(folder, "rwxr-xr-x");
+        for (String part : List.of("native", "native-test")) {
+            copy(HOME.resolve("ppmr-checkpoint/target/" + part), bin());
+        }
+        // The job's user may not be able to read the folder that this was built in.
+        copy(HOME.resolve("ppmr-cli/target/classes"), folder.resolve("classes"));
+        copy(HOME.resolve("ppmr-cli/target/lib"), folder.resolve("lib"));
+        Properties flags = new Properties();
+        try (var in = Files.newInputStream(HOME.resolve("conf/jvm.properties"))) {
+            flags.load(in);
+        }
+        Files.writeString(ppmr(), """
+                #!/bin/bash
+                export _JAVA_SR_SIGNUM=40 PPMR_JAVA=%2$s PPMR_CLASSPATH='%1$s/classes:%1$s/lib/*'
+                export PPMR_JAVA_OPTIONS='%3$s'
+                exec "$PPMR_JAVA" $PPMR_JAVA_OPTIONS -Dppmr.native.dir=%1$s/bin -cp "$PPMR_CLASSPATH" \\
+                    io.ppmr.cli.Main "$@"
+                """.formatted(
+                        folder,
+                        javaForEverybody(),
+                        flags.getProperty("PPMR_JAVA_OPTIONS").trim().replaceAll("\\s+", " ")));
+        mode(ppmr(), "rwxr-xr-x");
+        byte[] key = new byte[1024];
+        new SecureRandom().nextBytes(key);
+        Files.write(folder.resolve("munge.key"), key);
+        Files.writeString(folder.resolve("key"), "a key that only this cluster knows, longer than 32 bytes\n");
+        mode(folder.resolve("munge.key"), "rw-------");
+        mode(folder.resolve("key"), "rw-------");
+        Files.createDirectory(folder.resolve("state"));
+        Files.createFile(folder.resolve("jobcomp"));
+        Files.writeString(folder.resolve("slurm.conf"), configuration());
+    }
+
+    /** A JVM that an ordinary user can start: this one, or another. */
+    private static Path javaForEverybody() throws IOException {
+        List<Path> candidates = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"))));
+        try (Stream<Path> installed = Files.list(Path.of("/usr/lib/jvm"))) {
+            candidates.addAll(installed.sorted(Comparator.reverseOrder()).toList());
+        } catch (FileSystemException e) {
+            candidates.add(Path.of("/usr"));
+        }
+        for (Path candidate : candidates) {
+            Path java = candidate.resolve("bin/java");
+            Process probe = new ProcessBuilder(as(List.of(java.toString(), "-version")))
+                    .redirectErrorStream(true)
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+            try {
+                if (probe.waitFor(20, TimeUnit.SECONDS) && probe.exitValue() == 0) {
+                    return java;
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("interrupted", e);
+            }
+        }
+        throw new IOException("no JVM that user " + USER + " can start, among " + candidates);
+    }
+
+    private static List<String> as(List<String> words) {
+        List<String> all = new ArrayList<>(
+                List.of("setpriv", "--reuid=" + USER, "--regid=" + USER, "--clear-groups", "--inh-caps=-all"));
+        all.addAll(words);
+        return all;
+    }
+
+    private static void mode(Path path, String mode) throws IOException {
+        Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(mode));
+    }
+
+    private static void copy(Path from, Path to) throws IOException {
+        try (Stream<Path> all = Files.walk(from)) {
+            for (Path path : all.toList()) {
+                Path copied = to.resolve(from.relativize(path).toString());
+                if (Files.isDirectory(path)) {
+                    Files.createDirectories(copied);
+                    mode(copied, "rwxr-xr-x");
+                } else {
+                    Files.copy(path, copied, StandardCopyOption.REPLACE_EXISTING);
+                    mode(copied, Files.isExecutable(path) ? "rwxr-xr-x" : "rw-r--r--");
+                }
+            }
+        }
+    }
+
+    private String configuration() {
+        return """
+                ClusterName=ppmr
+                SlurmctldHost=n0(%2$s)
+                SlurmUser=root
+                SlurmdUser=root
+                AuthType=auth/munge
+                AuthInfo=socket=%1$s/munge.socket
+                ProctrackType=proctrack/linuxproc
+                TaskPlugin=task/none
+                MpiDefault=none
+                ReturnToService=2
+                SlurmctldPidFile=%1$s/slurmctld.pid
+                SlurmdPidFile=%1$s/slurmd.%%n.pid
+                SlurmdSpoolDir=%1$s/spool.%%n
+                StateSaveLocation=%1$s/state
+                SlurmctldLogFile=%1$s/slurmctld.log
+                SlurmdLogFile=%1$s/slurmd.%%n.log
+                SlurmdParameters=config_overrides
+                SelectType=select/cons_tres
+                SelectTypeParameters=CR_Core
+                JobCompType=jobcomp/filetxt
+                JobCompLoc=%1$s/jobcomp
+                KillWait=5
+                NodeName=n0 NodeAddr=%2$s CPUs=8 State=UNKNOWN
+                NodeName=n1 NodeAddr=%3$s CPUs=8 State=UNKNOWN
+                PartitionName=all Nodes=n0,n1 Default=YES MaxTime=INFINITE State=UP
+                """.formatted(folder, ADDRESS_0, ADDRESS_1);
+    }
+
+    private void startSlurm() throws Exception {
+        n0 = add(Node.create("n0"));
+        n1 = add(Node.create("n1"));
+        Node.connect(n0, ADDRESS_0, n1, ADDRESS_1);
+        daemon(
+                n0,
+                "munged",
+                "--foreground",
+                "--force",
+                "--key-file=" + folder + "/munge.key",
+                "--socket=" + folder + "/munge.socket",
+                "--pid-file=" + folder + "/munged.pid",
+                "--log-file=" + folder + "/munged.log",
+                "--seed-file=" + folder + "/munge.seed");
+        await("munge's socket", () -> Files.exists(folder.resolve("munge.socket")));
+        daemon(n0, "slurmctld", "-D");
+        daemon(n0, "slurmd", "-D", "-N", "n0");
+        daemon(n1, "slurmd", "-D", "-N", "n1");
+        await("two idle nodes", () -> slurm("sinfo", "--noheader", "--Node", "--format=%T")
+                .equals("idle\nidle"));
+    }
+
+    private void startServices() throws Exception {
+        String checkpointer = """
+                [checkpointers.blcr]
+                type = "blcr"
+                checkpoint_program = "%1$s/cr_checkpoint"
+                restart_program = "%1$s/cr_restart"
+                kernel_module = false
+                """.formatted(bin());
+        Files.writeString(folder.resolve("target.toml"), """
+                mount = "%1$s/target"
+                work_directory = "%1$s/target-work"
+                control_socket = "%1$s/target.sock"
+                journal = "%1$s/target-journal"
+                listen = "%2$s:7411"
+                key_file = "%1$s/key"
+                %3$s""".formatted(folder, ADDRESS_0, checkpointer));
+        Files.writeString(folder.resolve("source.toml"), """
+                mount = "%1$s/source"
+                work_directory = "%1$s/source-work"
+                journal = "%1$s/source-journal"
+                control_socket = "%1$s/source.sock"
+                announcements = "%1$s/announced"
+                key_file = "%1$s/key"
+                # Nobody listens there: the job names its own spare.
+                [target]
+                address = "%2$s:1"
+                %3$s""".formatted(folder, ADDRESS_0, checkpointer));
+        service(n0, "target");
+        service(n1, "source");
+        for (String role : List.of("target", "source")) {
+            await(role, () -> Files.readString(folder.resolve(role + ".out")).contains("ready"));
+        }
+    }
+
+    private void service(Node node, String role) throws IOException {
+        start(
+                node,
+                role,
+                ppmr().toString(),
+                role,
+                "--config",
+                folder.resolve(role + ".toml").toString());
+    }
+
+    private void daemon(Node node, String... words) throws IOException {
+        String program = find(words[0]).orElseThrow().toString();
+        List<String> all = new ArrayList<>(Arrays.asList(words));
+        all.set(0, program);
+        start(node, node.name() + "." + words[0], all.toArray(String[]::new));
+    }
+
+    private void start(Node node, String name, String... words) throws IOException {
+        List<String> all = new ArrayList<>(List.of("env", "SLURM_CONF=" + folder.resolve("slurm.conf")));
+        all.addAll(Arrays.asList(words));
+        Process process = node.command(all)
+                .redirectOutput(folder.resolve(name + ".out").toFile())
+                .redirectError(folder.resolve(name + ".err").toFile())
+                .start();
+        process.getOutputStream().close();
+    }
+
+    private Node add(Node one) {
+        belongings.push(one);
+        return one;
+    }
+
+    /** Runs one of Slurm's commands as root on n0 and gives what it printed. */
+    String slurm(String... words) throws IOException, InterruptedException {
+        List<String> all = new ArrayList<>(List.of("env", "SLURM_CONF=" + folder.resolve("slurm.conf")));
+        all.addAll(Arrays.asList(words));
+        return n0.run(LIMIT, all.toArray(String[]::new));
+    }
+
+    /** The same as the job's user. */
+    String slurmAsUser(String... words) throws IOException, InterruptedException {
+        return slurm(as(Arrays.asList(words)).toArray(String[]::new));
+    }
+
+    /** Runs a command as the job's user on n1, to its end. */
+    String onComputeNodeAsUser(String... words) throws IOException, InterruptedException {
+        return n1.run(LIMIT, as(Arrays.asList(words)).toArray(String[]::new));
+    }
+
+    /** The same as root. */
+    String onComputeNode(String... words) throws IOException, InterruptedException {
+        return n1.run(LIMIT, words);
+    }
+
+    /** A look at something that nobody announces. */
+    @FunctionalInterface
+    interface Condition {
+        boolean holds() throws IOException, InterruptedException;
+    }
+
+    /** Looks until it holds; a look that fails is one where it does not. Throws with the logs where it never does. */
+    void await(String what, Condition condition) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + LIMIT.toNanos();
+        String last = "";
+        while (System.nanoTime() - deadlineNs < 0) {
+            try {
+                if (condition.holds()) {
+                    return;
+                }
+            } catch (IOException e) {
+                last = String.valueOf(e.getMessage());
+            }
+            LockSupport.parkNanos(LOOK_NS);
+            if (Thread.interrupted()) {
+                throw new InterruptedException("interrupted while waiting for " + what);
+            }
+        }
+        throw new IOException("there is no " + what + " after " + LIMIT + "; " + last + "\n" + logs());
+    }
+
+    /** The ends of all logs. */
+    String logs() throws IOException {
+        StringBuilder text = new StringBuilder();
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path log : files.filter(file -> file.toString().matches(".*\\.(log|err)"))
+                    .sorted()
+                    .toList()) {
+                List<String> lines = Files.readAllLines(log);
+                text.append("--- ").append(log.getFileName()).append('\n');
+                lines.subList(Math.max(0, lines.size() - 15), lines.size())
+                        .forEach(line -> text.append(line).append('\n'));
+            }
+        }
+        return text.toString();
+    }
+
+    @Override
+    public void close() throws IOException {
+        try {
+            while (!belongings.isEmpty()) {
+                belongings.pop().close();
+            }
+        } finally {
+            try (Stream<Path> all = Files.walk(folder)) {
+                for (Path path : all.sorted(Comparator.reverseOrder()).toList()) {
+                    Files.delete(path);
+                }
+            }
+        }
+    }
+}
