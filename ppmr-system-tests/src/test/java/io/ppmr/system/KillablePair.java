@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import io.ppmr.cli.control.ControlClient;
+import io.ppmr.cli.service.RefusedException;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -84,10 +85,28 @@ final class KillablePair implements AutoCloseable {
         return new LedgerJob(directory.resolve("job"), RANKS);
     }
 
-    /** Has the job moved; the migration's name. */
+    /** Has the job moved, once the source has ended what it took up again; the migration's name. */
     String migrate() throws Exception {
+        String[] id = new String[1];
+        Conditions.until("the source begins to move the job", () -> {
+            try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
+                id[0] = client.start("ledger", false).id();
+            } catch (RefusedException e) {
+                return false;
+            }
+            Conditions.until("it has begun or is broken off", () -> hasBegun(id[0]) || !isBusy());
+            return hasBegun(id[0]);
+        });
+        return id[0];
+    }
+
+    private boolean hasBegun(String id) throws IOException {
+        return has(SOURCE, id, TransactionRecord.Begun.class::isInstance);
+    }
+
+    private boolean isBusy() throws IOException {
         try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
-            return client.start("ledger", false).id();
+            return client.status().busy();
         }
     }
 

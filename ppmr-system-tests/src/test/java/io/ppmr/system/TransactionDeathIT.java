@@ -64,6 +64,13 @@ class TransactionDeathIT {
         wentWell = true;
     }
 
+    /** Rank 0 is restored, and both services know it. */
+    private static void awaitRestored(String id) throws Exception {
+        Conditions.until(
+                "rank 0 is restored",
+                () -> pair.service(SOURCE).log().contains("migration " + id + ": rank 0 is restored and held"));
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {SOURCE, TARGET})
     void shouldGoOnWhereItWasWhenAServiceIsKilledWhileWriting(String role) throws Exception {
@@ -71,6 +78,7 @@ class TransactionDeathIT {
             job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
             String id = pair.migrate();
             job.awaitMark("half");
+            awaitRestored(id);
             pair.service(role).kill();
             pair.start(role);
             job.set("go");
@@ -87,6 +95,7 @@ class TransactionDeathIT {
             String id = pair.migrate();
             job.awaitMark("read");
             pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+            awaitRestored(id);
             pair.service(role).kill();
             job.standsStill();
             pair.start(role);
