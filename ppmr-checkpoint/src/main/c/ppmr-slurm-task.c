@@ -194,6 +194,18 @@ static long long start_ticks(int pid)
     return field == NULL ? -1 : strtoll(field + 1, NULL, 10);
 }
 
+/* What is announced may be moved at once, so it leads a session of its own by then: returns when it does, or has ended. */
+static void await_session(pid_t rank)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (;;) {
+        siginfo_t end = {0};
+        if (getsid(rank) == rank || waitid(P_PID, (id_t)rank, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != 0)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* A job runs on where it cannot be announced; it can only not be moved. */
 static void announce(pid_t rank)
 {
@@ -324,6 +336,7 @@ static int run(char **command)
         die("fork");
     if (rank == 0)
         become_rank(command, &mask);
+    await_session(rank);
     announce(rank);
     char more[256];
     snprintf(more, sizeof more, "%s %s", job_name, required("SLURMD_NODENAME"));
