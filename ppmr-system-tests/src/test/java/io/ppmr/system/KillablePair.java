@@ -52,27 +52,22 @@ final class KillablePair implements AutoCloseable {
         if (before != null) {
             before.kill();
         }
-        String common =
-                """
+        String common = """
                 key_file = "%1$s/key"
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "60s"
-                """
-                        .formatted(directory, role);
+                """.formatted(directory, role);
         Path jobs = directory.resolve("job");
         String own = role.equals(TARGET)
                 ? """
                 listen = "127.0.0.1:%d"
                 stall_limit = "60s"
                 %s
-                """
-                        .formatted(port, fence)
+                """.formatted(port, fence)
                 : """
                 [target]
                 address = "127.0.0.1:%d"
-                """
-                                .formatted(port)
-                        + LedgerJob.toml(jobs, RANKS, "");
+                """.formatted(port) + LedgerJob.toml(jobs, RANKS, "");
         services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs)));
     }
 
