@@ -14,13 +14,11 @@ import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.cli.service.Supervisor;
-import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
@@ -79,13 +77,7 @@ final class SourceCommand implements Callable<Integer> {
             migrations = new Migrations(
                     configuration.jobs(),
                     configuration.triggerJob(),
-                    (id, order, cancellation, watcher) -> {
-                        signs.changed();
-                        MigrationReport report = service.migrate(id, order, cancellation, watcher);
-                        signs.ended("job " + order.job().name() + " "
-                                + report.outcome().name().toLowerCase(Locale.ROOT));
-                        return report;
-                    },
+                    new ServiceMover(service, signs),
                     configuration.announced(),
                     configuration.announced().prepare());
             serve(

@@ -125,6 +125,11 @@ public final class SourceService implements AutoCloseable {
         return running.get() != null;
     }
 
+    /** The migration that is under way, or waits for a participant. */
+    public Optional<String> underWay() {
+        return Optional.ofNullable(running.get()).map(SourceMigration::id);
+    }
+
     /** Moves a job to the first spare node that takes it. */
     public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
         return migrate(

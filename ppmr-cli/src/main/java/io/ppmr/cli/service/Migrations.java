@@ -35,6 +35,11 @@ public final class Migrations {
         MigrationReport migrate(
                 String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
                 throws InterruptedException;
+
+        /** A migration that is under way without having been started here: an earlier run of the service began it. */
+        default Optional<String> takenUp() {
+            return Optional.empty();
+        }
     }
 
     /**
@@ -128,6 +133,11 @@ public final class Migrations {
         if (running != null) {
             throw new RefusedException("job " + running.started().job() + " is being migrated (migration "
                     + running.started().id() + "): wait for its end");
+        }
+        Optional<String> takenUp = mover.takenUp();
+        if (takenUp.isPresent()) {
+            throw new RefusedException("migration " + takenUp.get()
+                    + ", which is older, has not ended yet: the log says" + " whom it waits for");
         }
         Started started = new Started(UUID.randomUUID().toString(), job.name());
         Cancellation cancellation = new Cancellation();
