@@ -9,6 +9,7 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -22,6 +23,8 @@ class SparesIT {
     private Path directory;
 
     private ReplayJob job() throws Exception {
+        // The job's user reaches its own folder through this one.
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
         return new ReplayJob(Files.createDirectory(directory.resolve("job")))
                 .rank(
                         List.of("open image wcxn", "write 1m 64k", "close"),
