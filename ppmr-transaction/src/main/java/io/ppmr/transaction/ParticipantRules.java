@@ -272,7 +272,9 @@ public final class ParticipantRules {
         for (TransactionRecord record : records) {
             state = replay(state, record);
         }
-        if (state.done()) {
+        // What was decided here counts as carried out only by its own record: the copies may still be held, or there.
+        boolean carriedOut = records.isEmpty() || records.get(records.size() - 1) instanceof TransactionRecord.Done;
+        if (carriedOut && state.done()) {
             return Transition.of(state);
         }
         return switch (state.phase()) {
