@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
@@ -17,7 +18,7 @@ final class Restarts {
             throws CheckpointException {
         ToolProcess tool;
         try {
-            tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
+            tool = ToolProcess.start(name, marked(command, task), task.workDirectory(), kit.table(), kit.starter());
         } catch (CheckpointException e) {
             if (namespace.isPresent()) {
                 namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());
@@ -31,5 +32,12 @@ final class Restarts {
                 steps,
                 task.deadline(),
                 kit);
+    }
+
+    /** Whatever the command starts, in whatever session, can be found again by its environment. */
+    private static List<String> marked(List<String> command, RestartTask task) {
+        List<String> marked = new ArrayList<>(command);
+        marked.addAll(command.indexOf("--") + 1, List.of("env", AbandonedCommand.MARK + "=" + task.workDirectory()));
+        return marked;
     }
 }

@@ -103,7 +103,7 @@ final class Conversations {
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
-            Restoration.endAbandoned(settings.workDirectory(), open, programs);
+            Restoration.endAbandoned(settings.workDirectory(), this::wasVoted, programs);
             for (String id : open) {
                 TargetMigration migration = migration(id);
                 running.put(id, migration);
@@ -113,6 +113,20 @@ final class Conversations {
             }
         } catch (CheckpointException e) {
             throw new IOException("what the service before has left cannot be taken up: " + e.getMessage(), e);
+        }
+    }
+
+    /** Whether an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
+    private boolean wasVoted(String directory) {
+        String[] words = directory.split("\\.", -1);
+        try {
+            return journal.records(words[0]).stream()
+                    .anyMatch(record -> String.valueOf(record.attempt()).equals(words[1])
+                            && (record instanceof TransactionRecord.Prepared
+                                    || record instanceof TransactionRecord.CommittedHere));
+        } catch (IOException e) {
+            LOG.error("{} is left alone: the journal cannot be read: {}", directory, e.getMessage());
+            return true;
         }
     }
 

@@ -26,6 +26,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -175,9 +176,9 @@ final class Restoration {
     /**
      * Ends what a service that has died was restoring, and removes its work directories.
      *
-     * @param open the migrations that the journal knows as open: their ranks are the transaction's
+     * @param voted whether an attempt, by its directory's name, was voted for: its ranks are the transaction's
      */
-    static void endAbandoned(Path workDirectory, List<String> open, NativePrograms programs)
+    static void endAbandoned(Path workDirectory, Predicate<String> voted, NativePrograms programs)
             throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
@@ -186,7 +187,7 @@ final class Restoration {
         }
         for (Path directory : directories) {
             String name = directory.getFileName().toString();
-            if (open.stream().noneMatch(id -> name.startsWith(id + "."))) {
+            if (!voted.test(name)) {
                 List<ProcessIdentity> started = new ArrayList<>();
                 for (String line : Files.readAllLines(directory.resolve(STARTED))) {
                     String[] words = line.split(" ", -1);
@@ -195,6 +196,7 @@ final class Restoration {
                 }
                 LOG.warn("{} was being restored when the service before ended: it is ended", name);
                 new AbandonedCommand(started, programs).endAll();
+                AbandonedCommand.endMarked(directory.toAbsolutePath(), programs);
                 removeWork(directory);
             }
         }
