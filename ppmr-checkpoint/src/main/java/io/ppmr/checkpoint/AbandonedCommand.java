@@ -12,9 +12,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own.
- * Known by
- * what {@link RankCommand#started} named. Immutable, for any thread.
+ * A restart whose service has died: the tool goes on without it, since it has a session of its own. Known by what {@link
+ * RankCommand#started} named. Immutable, for any thread.
  */
 public final class AbandonedCommand {
     /** In the environment of every restart: its work directory, by which what it has started is known. */
@@ -83,16 +82,6 @@ public final class AbandonedCommand {
             return List.of(all.split("\0", -1));
         } catch (IOException e) {
             return List.of();
-        }
-    }
-
-    /**
-     * Waits for the end of a checkpoint, whose files fail since the filesystem is gone; one that does not end is
-     * killed.
-     */
-    public void awaitEnd() throws CheckpointException {
-        if (!Patience.until(kit.timing().cancelGrace(), () -> members().isEmpty())) {
-            endAll();
         }
     }
 

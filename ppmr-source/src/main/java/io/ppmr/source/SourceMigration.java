@@ -114,7 +114,12 @@ final class SourceMigration {
             LOG.error("migration {}: a defect of this service; the journal says how far it came", id, e);
             defect = e;
         }
-        duties.close();
+        try {
+            duties.close();
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: not everything of it could be taken down", id, e);
+            defect = defect == null ? e : defect;
+        }
         over.run();
         if (defect == null) {
             report.complete(duties.report());
