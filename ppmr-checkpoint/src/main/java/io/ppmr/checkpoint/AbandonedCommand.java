@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * A restart whose service has died: the tool goes on without it, since it has a session of its own. Known by what {@link
- * RankCommand#started} named. Immutable, for any thread.
+ * A restart whose service has died: the tool goes on without it, since it has a session of its own. It is known
+ * by what {@link RankCommand#started} named. Immutable, for any thread.
  */
 public final class AbandonedCommand {
     /** In the environment of every restart: its work directory, by which what it has started is known. */
