@@ -1,10 +1,6 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -16,11 +12,6 @@ import java.util.Set;
  * by what {@link RankCommand#started} named. Immutable, for any thread.
  */
 public final class AbandonedCommand {
-    /** In the environment of every restart: its work directory, by which what it has started is known. */
-    static final String MARK = "PPMR_RESTART";
-
-    private static final Path PROC = Path.of("/proc");
-
     private final List<ProcessIdentity> started;
     private final ToolKit kit;
 
@@ -43,46 +34,12 @@ public final class AbandonedCommand {
     }
 
     /**
-     * Ends what restarts have started in sessions of its own, known by its environment; proc_pid_environ(5).
+     * Ends what restarts have started in sessions of its own, known by its environment.
      *
      * @param directory under which the work directories of those restarts were
      */
     public static void endMarked(Path directory, NativePrograms programs) throws CheckpointException {
-        ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
-        boolean gone = Patience.until(kit.timing().rollback(), () -> {
-            List<ProcessIdentity> left = marked(MARK + "=" + directory + "/", kit.table());
-            kit.signals().sendAll(Signal.KILL, left);
-            return left.isEmpty();
-        });
-        if (!gone) {
-            throw new CheckpointException("what the restarts of " + directory + " have started does not end. Remedy: a"
-                    + " process in state D waits for its filesystem; abort that mount");
-        }
-    }
-
-    private static List<ProcessIdentity> marked(String mark, ProcessTable table) throws CheckpointException {
-        List<ProcessIdentity> marked = new ArrayList<>();
-        try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROC, "[0-9]*")) {
-            for (Path process : processes) {
-                if (environment(process).stream().anyMatch(variable -> variable.startsWith(mark))) {
-                    table.find(Integer.parseInt(process.getFileName().toString()))
-                            .ifPresent(marked::add);
-                }
-            }
-            return marked;
-        } catch (IOException e) {
-            throw new CheckpointException("cannot list " + PROC, e);
-        }
-    }
-
-    /** Of a process that has ended meanwhile, or may not be looked at, nothing. */
-    private static List<String> environment(Path process) {
-        try {
-            String all = Files.readString(process.resolve("environ"), StandardCharsets.ISO_8859_1);
-            return List.of(all.split("\0", -1));
-        } catch (IOException e) {
-            return List.of();
-        }
+        RestartMark.under(directory).endAll(ToolKit.of(programs, CommandTiming.defaults()));
     }
 
     /** Lets the processes of a rank run, and sees that they stay so. */

@@ -94,6 +94,8 @@ final class RestartSteps implements RunningCommand.Steps {
             all.addAll(kit.table().tree(process));
         }
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
+        // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
+        RestartMark.of(task).endAll(kit);
         if (!Patience.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
                     + " PIDs "

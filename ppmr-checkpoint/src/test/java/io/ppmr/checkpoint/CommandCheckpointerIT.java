@@ -153,6 +153,24 @@ class CommandCheckpointerIT {
     }
 
     @Test
+    void shouldEndWhatHasLeftTheRestartsSessionWhenItIsCancelled() throws Exception {
+        Checkpointer leaving = command(
+                goodCheckpoint(),
+                List.of(
+                        "/bin/sh",
+                        "-c",
+                        "setsid -f setsid -f /bin/sh -c 'kill -STOP $$' \"$1\"; sleep 1000",
+                        "restart",
+                        fixture.base.toString()));
+        RankCommand command =
+                leaving.restart(new RestartTask(5, JobFixture.USER, images, fixture.work("r"), Duration.ofSeconds(60)));
+        assertEquals(null, command.await(Duration.ofMillis(300)));
+        command.cancel();
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        fixture.requireNothingLeft();
+    }
+
+    @Test
     void shouldRefuseARestartThatNamesAProcessOlderThanItself() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(

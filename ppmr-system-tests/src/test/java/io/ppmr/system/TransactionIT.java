@@ -9,6 +9,7 @@ import io.ppmr.source.Cancellation;
 import io.ppmr.source.Job;
 import io.ppmr.source.JobHooks;
 import io.ppmr.source.MigrationOrder;
+import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.SourceService;
@@ -16,6 +17,7 @@ import io.ppmr.target.TargetService;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,6 +28,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -49,18 +53,41 @@ class TransactionIT {
 
     private static CompletableFuture<MigrationReport> begin(
             SourceService source, Job job, Cancellation cancellation, InetSocketAddress... to) {
+        return begin(source, job, cancellation, step -> {}, to);
+    }
+
+    private static CompletableFuture<MigrationReport> begin(
+            SourceService source,
+            Job job,
+            Cancellation cancellation,
+            Consumer<MigrationProgress.Step> reached,
+            InetSocketAddress... to) {
         return CompletableFuture.supplyAsync(() -> {
             try {
                 return source.migrate(
                         "m" + System.nanoTime(),
                         new MigrationOrder(job, List.of(to), "a test"),
                         cancellation,
-                        progress -> {});
+                        progress -> reached.accept(progress.step()));
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 throw new IllegalStateException(e);
             }
         });
+    }
+
+    /** Makes a mark as soon as every original is held. */
+    private static Consumer<MigrationProgress.Step> whenHeld(LedgerJob job, String mark) {
+        AtomicBoolean made = new AtomicBoolean();
+        return step -> {
+            if (step == MigrationProgress.Step.RESTART && made.compareAndSet(false, true)) {
+                try {
+                    job.set(mark);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
+            }
+        };
     }
 
     private static MigrationReport ends(CompletableFuture<MigrationReport> migration, Outcome outcome, String... words)
@@ -163,12 +190,12 @@ class TransactionIT {
     void shouldHoldTheOriginalsAndGoToTheNextSpareWhenARestartFails() throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 2)) {
-            job.restartsBy("failing", 0, "read 1m", "open missing r");
+            job.restartsBy("failing", 0, "read 1m", "await " + job.mark("held"), "open missing r");
             job.restartsBy("failing", 1, "read 1m");
             TargetService fails = nodes.target("fails", job.checkpointer("failing", true));
             TargetService takes = nodes.target("takes", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, fails.address(), takes.address());
-            ends(begin(source, job.job()), Outcome.COMMITTED);
+            ends(begin(source, job.job(), new Cancellation(), whenHeld(job, "held")), Outcome.COMMITTED);
             job.runsThere();
             assertEquals(List.of(1, 2), attempts(nodes, "source"));
             assertEquals(2, job.saved(0).size(), "it was checkpointed twice");
@@ -197,12 +224,16 @@ class TransactionIT {
     void shouldRollBackWhenARestartFailsAndAHeldRankCannotBeCheckpointed() throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 1)) {
-            job.restartsBy("failing", 0, "read 1m", "open missing r");
+            job.restartsBy("failing", 0, "read 1m", "await " + job.mark("held"), "open missing r");
             TargetService fails = nodes.target("fails", job.checkpointer("failing", false));
             TargetService takes = nodes.target("takes", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, fails.address(), takes.address());
             ends(
-                    begin(source, job.job(job.checkpointer("restart", false), Map.of(), JobHooks.NONE)),
+                    begin(
+                            source,
+                            job.job(job.checkpointer("restart", false), Map.of(), JobHooks.NONE),
+                            new Cancellation(),
+                            whenHeld(job, "held")),
                     Outcome.ROLLED_BACK,
                     "could not be restarted");
             job.runsHere();
