@@ -19,7 +19,12 @@ import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OpenMigrations;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.Resolution;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
@@ -47,6 +52,8 @@ import org.slf4j.LoggerFactory;
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
+    private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private final SourceSettings settings;
@@ -97,6 +104,7 @@ public final class SourceService implements AutoCloseable {
         this.claims = new FairClaims(pool);
         this.meters = meters;
         this.metrics = new SourceMetrics(meters, pool, claims);
+        metrics.held(this::open);
     }
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
@@ -128,6 +136,33 @@ public final class SourceService implements AutoCloseable {
     /** The migration that is under way, or waits for a participant. */
     public Optional<String> underWay() {
         return Optional.ofNullable(running.get()).map(SourceMigration::id);
+    }
+
+    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    public List<OpenMigration> open() {
+        return Optional.ofNullable(running.get()).flatMap(SourceMigration::open).stream()
+                .toList();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean; waits for the answer.
+     *
+     * @param id its name, or the first characters of it, at least four
+     * @param carryOut whether it is to be done; else it is only said what it would mean
+     * @param by who asks, for the log
+     */
+    public Resolution resolve(String id, OperatorWord word, boolean carryOut, String by)
+            throws IOException, InterruptedException {
+        OperatorCall call = new OperatorCall(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
+        SourceMigration open = running.get();
+        if (open != null && OpenMigrations.isNamed(open.id(), id) && open.take(call)) {
+            Resolution answer = call.await(ANSWER_LIMIT.toNanos());
+            if (answer != null) {
+                return answer;
+            }
+            return OpenMigrations.silent(open.id(), ANSWER_LIMIT);
+        }
+        return OpenMigrations.notOpen(id, journal, open == null ? List.of() : List.of(open.id()));
     }
 
     /** Moves a job to the first spare node that takes it. */
@@ -185,7 +220,7 @@ public final class SourceService implements AutoCloseable {
                 cancellation,
                 programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation, false);
         if (!running.compareAndSet(null, migration)) {
             throw new IllegalStateException("a migration is under way on this node already: wait for its end");
         }
@@ -312,7 +347,8 @@ public final class SourceService implements AutoCloseable {
                 programs);
         duties.takenUpAt(recorded.attempt());
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, new Cancellation());
+        SourceMigration migration =
+                new SourceMigration(id, settings, record, duties, coordinator, new Cancellation(), true);
         running.set(migration);
         start(migration, () -> coordinator.recover(records, System.nanoTime()));
     }

@@ -6,11 +6,16 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.TransferReport;
 import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorDesk;
+import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.ParticipantEvent;
 import io.ppmr.transaction.ParticipantPorts;
 import io.ppmr.transaction.ParticipantState.Phase;
+import io.ppmr.transaction.Ruling;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
@@ -43,6 +48,7 @@ import org.slf4j.LoggerFactory;
 final class TargetMigration implements ParticipantPorts {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final long POLL_MS = 20;
+    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long QUIET_POLL_MS = 200;
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
@@ -55,6 +61,7 @@ final class TargetMigration implements ParticipantPorts {
     private final Map<String, Courier> couriers = new HashMap<>();
     private final Participant participant;
     private final List<TransactionRecord> records;
+    private final OperatorDesk operators;
     private Runnable conversationOver = () -> LOG.debug("all is said");
     private CopiedRanks copies;
     private Restoration restoration;
@@ -64,6 +71,10 @@ final class TargetMigration implements ParticipantPorts {
     private String self = "";
     private int attempt;
     private boolean restoring;
+    private boolean takenUp;
+    private long lookedNs;
+    private Phase looked;
+    private volatile OpenMigration open;
     private volatile boolean voted;
     private volatile boolean gone;
     private volatile Outcome outcome;
@@ -87,6 +98,7 @@ final class TargetMigration implements ParticipantPorts {
         this.copies = copies;
         this.records = List.copyOf(records);
         this.voted = !records.isEmpty();
+        this.operators = new OperatorDesk(id, new Words());
         long silenceNs = settings.silenceLimit().toNanos();
         TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
         this.participant = new Participant(
@@ -118,6 +130,16 @@ final class TargetMigration implements ParticipantPorts {
     /** How it ended; empty while it has not. Any thread. */
     Optional<Outcome> outcome() {
         return Optional.ofNullable(outcome);
+    }
+
+    /** Takes an operator's word. Any thread; false once its thread has ended. */
+    boolean take(OperatorCall call) {
+        return operators.take(call);
+    }
+
+    /** Where it stands, if an operator should know of it. Any thread. */
+    Optional<OpenMigration> open() {
+        return Optional.ofNullable(open);
     }
 
     /** Tells its thread something. Any thread. */
@@ -152,6 +174,7 @@ final class TargetMigration implements ParticipantPorts {
         participant.recover(records, System.nanoTime());
         attempt = participant.state().attempt();
         self = participant.state().self();
+        takenUp = !participant.state().done();
         goOn();
     }
 
@@ -173,6 +196,8 @@ final class TargetMigration implements ParticipantPorts {
             }
         } finally {
             gone = true;
+            open = null;
+            operators.close();
             couriers.values().forEach(Courier::close);
         }
     }
@@ -192,12 +217,35 @@ final class TargetMigration implements ParticipantPorts {
         if (restoring) {
             restore();
         }
+        operators.work(System.nanoTime());
         participant.tick(System.nanoTime());
+        look();
         outcome = switch (participant.state().phase()) {
             case COMMITTED -> Outcome.COMMITTED;
             case ROLLED_BACK -> Outcome.ROLLED_BACK;
             default -> null;
         };
+    }
+
+    /** Notes for whoever asks where it stands; not at each step, as it looks at processes. */
+    private void look() {
+        Phase phase = participant.state().phase();
+        if (phase == looked && System.nanoTime() - lookedNs < LOOK_NS) {
+            return;
+        }
+        looked = phase;
+        lookedNs = System.nanoTime();
+        String waitsFor = isOver() ? null : participant.waitsFor();
+        open = isOver() || (waitsFor == null && !takenUp)
+                ? null
+                : new OpenMigration(
+                        id,
+                        phase.name(),
+                        takenUp,
+                        copies.heldRanks(),
+                        System.currentTimeMillis()
+                                - TimeUnit.NANOSECONDS.toMillis(lookedNs - participant.waitsSinceNs()),
+                        waitsFor);
     }
 
     private void hearNow(Heard heard) {
@@ -376,6 +424,43 @@ final class TargetMigration implements ParticipantPorts {
     @Override
     public void finished(Outcome how, String reason) {
         LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
+    }
+
+    /** What operators say, as the participant takes it. */
+    private final class Words implements OperatorDesk.Migration {
+        @Override
+        public Ruling ruling(OperatorWord word) {
+            return participant.ruling(word);
+        }
+
+        @Override
+        public void resolve(OperatorWord word) {
+            participant.resolve(word, System.nanoTime());
+        }
+
+        @Override
+        public boolean isOver() {
+            return TargetMigration.this.isOver();
+        }
+
+        @Override
+        public String ending() {
+            return switch (participant.state().phase()) {
+                case COMMITTED -> "Migration " + id + " has committed: its copies run here.";
+                case ROLLED_BACK -> "Migration " + id + " is rolled back: no copy of it is left here.";
+                default -> "Migration " + id + " has nothing here.";
+            };
+        }
+
+        @Override
+        public String waitsFor() {
+            return participant.waitsFor();
+        }
+
+        @Override
+        public boolean seeksProof() {
+            return participant.seeksProof();
+        }
     }
 
     private Path work() {

@@ -169,23 +169,31 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
-    /** What {@link #resolve} would do, in words. */
-    public String explain(Outcome outcome, boolean sourceOff, boolean firstOff) {
-        return Explanations.ofParticipant(state, source, outcome, sourceOff, firstOff);
-    }
-
-    /** Whether {@link #resolve} would do anything. */
-    public boolean mayResolve(Outcome outcome, boolean sourceOff, boolean firstOff) {
-        return Explanations.mayResolve(state, outcome, sourceOff, firstOff);
+    /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
+    public Ruling ruling(OperatorWord word) {
+        return Rulings.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
     /**
-     * An operator decides, with the fence's proof or an operator's word that the source is off.
-     *
-     * @param firstOff that the first participant is off too
+     * An operator decides. To be called only where {@link #ruling} allows it. Where it wants the fence's proof, a fence
+     * window is opened for it: the others are asked for their promise, then the command is run, and what follows from
+     * its success is a commit.
      */
-    public void resolve(Outcome outcome, boolean firstOff, long now) {
-        on(new ParticipantEvent.Resolve(outcome, firstOff), now);
+    public void resolve(OperatorWord word, long now) {
+        if (ruling(word).how() == Ruling.How.AFTER_FENCE) {
+            nowNs = now;
+            windowUsed = true;
+            long endNs = now + times.fenceWindowNs();
+            on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
+            return;
+        }
+        on(new ParticipantEvent.Resolve(word.outcome(), word.firstOff()), now);
+        word.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
+    }
+
+    /** Whether a fence window is open: the others' promises are awaited, or the command runs. */
+    public boolean seeksProof() {
+        return state.phase() == Phase.PREPARED && (state.round() != 0 || state.fencing());
     }
 
     @Override
@@ -318,6 +326,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     @Override
     void say(String text) {
         ports.say(text);
+    }
+
+    @Override
+    long startOfHoldNs() {
+        return lostNs == NEVER ? super.startOfHoldNs() : lostNs;
     }
 
     @Override

@@ -96,7 +96,10 @@ class ControlSocketTest {
     }
 
     private static ControlServer serve(Path socket, Migrations migrations) throws IOException {
-        return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null, () -> null));
+        return new ControlServer(
+                socket,
+                ControlAccess.OWNER,
+                new SourceRequests(migrations, () -> null, () -> null, List::of, Resolver.none()));
     }
 
     private MigrationReport migrate(
@@ -176,13 +179,15 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null), client.status());
+            assertEquals(
+                    new ControlStatus("source", false, null, null, null, null, null, null, List.of()), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null), client.status());
+            assertEquals(
+                    new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, List.of()), client.status());
         }
     }
 
