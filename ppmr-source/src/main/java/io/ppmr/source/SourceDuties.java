@@ -16,9 +16,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
@@ -317,11 +315,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public void reconnect() {
         record.step(Step.RECONNECT);
-        Map<Integer, String> moved = new HashMap<>();
-        plan.legs().forEach(leg -> leg.ranks()
-                .forEach(rank -> moved.put(rank, leg.target().getHostString())));
         try {
-            JobHooks.reconnect(id, job, moved, workDirectory, programs);
+            JobHooks.reconnect(id, job, plan.map(job.others()), workDirectory, programs);
         } catch (IOException | CheckpointException e) {
             LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
         }

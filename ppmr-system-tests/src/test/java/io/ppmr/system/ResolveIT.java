@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -142,7 +143,13 @@ class ResolveIT {
 
     @Test
     void shouldTakeOverOnlyOnAnOperatorsWordWhenTheSourceNodeIsGoneAndThereIsNoFence() throws Exception {
-        try (KillablePair pair = pair("");
+        String hook = """
+                [reconnect.ledger]
+                command = ["sh", "-c", "cd %s; cat $PPMR_MAP > told; echo $PPMR_JOB, $PPMR_RANKS, $PPMR_SHARED >> told"]
+                """;
+        Path told = Files.createDirectory(directory.resolve("hook"));
+        Files.setPosixFilePermissions(told, PosixFilePermissions.fromString("rwxrwxrwx"));
+        try (KillablePair pair = pair(hook.formatted(told));
                 LedgerJob job = pair.job()) {
             String id = voted(pair, job);
             loseSourceNode(pair, job);
@@ -163,6 +170,9 @@ class ResolveIT {
                     ppmr(OK, pair, TARGET, "resolve", id, "--commit", "--source-is-off", "--yes"),
                     "counts as off from now on",
                     "has committed: its copies run here");
+            assertEquals(
+                    List.of("0 127.0.0.1", "1 127.0.0.1", "ledger, 0 1, 127.0.0.1:0,1"),
+                    Files.readAllLines(told.resolve("told")));
             job.runsThere();
             says(ppmr(REFUSED, pair, TARGET, "resolve", id, "--rollback", "--yes"), "it has committed");
         }

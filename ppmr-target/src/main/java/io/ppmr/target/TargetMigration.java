@@ -62,6 +62,8 @@ final class TargetMigration implements ParticipantPorts {
     private final Participant participant;
     private final List<TransactionRecord> records;
     private final OperatorDesk operators;
+    private final Reconnection reconnection;
+    private final TransactionJournal journal;
     private Runnable conversationOver = () -> LOG.debug("all is said");
     private CopiedRanks copies;
     private Restoration restoration;
@@ -99,6 +101,8 @@ final class TargetMigration implements ParticipantPorts {
         this.records = List.copyOf(records);
         this.voted = !records.isEmpty();
         this.operators = new OperatorDesk(id, new Words());
+        this.reconnection = new Reconnection(settings, programs, records);
+        this.journal = journal;
         long silenceNs = settings.silenceLimit().toNanos();
         TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
         this.participant = new Participant(
@@ -165,6 +169,7 @@ final class TargetMigration implements ParticipantPorts {
         attempt = from.attempt();
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
+        reconnection.begun(begin, attempt);
         participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
         goOn();
     }
@@ -290,6 +295,7 @@ final class TargetMigration implements ParticipantPorts {
                     return;
                 }
                 restoring = false;
+                reconnection.keep(journal);
                 participant.copiesHeld(source, copies.planned(self), System.nanoTime());
             }
         } catch (CheckpointException | RuntimeException e) {
@@ -412,8 +418,8 @@ final class TargetMigration implements ParticipantPorts {
     }
 
     @Override
-    public void reconnect(List<String> participants) {
-        LOG.info("migration {}: {} took part", id, participants);
+    public void reconnect() {
+        reconnection.run(id);
     }
 
     @Override

@@ -215,7 +215,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         } else if (effect instanceof Effect.FenceSource) {
             startFence();
         } else if (effect instanceof Effect.Reconnect) {
-            ports.reconnect(state.participants());
+            ports.reconnect();
         } else if (effect instanceof Effect.Say text) {
             say(text.text());
         } else if (effect instanceof Effect.Finished finished) {

@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.util.HashSet;
 import java.util.Set;
 
-/** The request {@code resolve}, which both services answer. Immutable, for any thread. */
+/** The request by which an operator decides, which both services answer. Immutable, for any thread. */
 record ResolveRequest(Resolver resolver) {
 
     /** For those who may control the service alone, as it may end processes. */
