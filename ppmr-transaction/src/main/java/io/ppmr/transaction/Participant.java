@@ -181,19 +181,31 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      */
     public void resolve(OperatorWord word, long now) {
         if (ruling(word).how() == Ruling.How.AFTER_FENCE) {
-            nowNs = now;
-            windowUsed = true;
-            long endNs = now + times.fenceWindowNs();
-            on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
+            seekProof(now);
             return;
         }
         on(new ParticipantEvent.Resolve(word.outcome(), word.firstOff()), now);
         word.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
     }
 
+    private void seekProof(long now) {
+        nowNs = now;
+        if (state.fencing() && !fenceOver) {
+            // It may be running already.
+            return;
+        }
+        windowUsed = true;
+        if (state.fencing()) {
+            // The last one has proved nothing. The source is believed on a new link only, as before.
+            on(new ParticipantEvent.FenceEnded(false), now);
+        }
+        long endNs = now + times.fenceWindowNs();
+        on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
+    }
+
     /** Whether a fence window is open: the others' promises are awaited, or the command runs. */
     public boolean seeksProof() {
-        return state.phase() == Phase.PREPARED && (state.round() != 0 || state.fencing());
+        return state.phase() == Phase.PREPARED && (state.fencing() ? !fenceOver : state.round() != 0);
     }
 
     @Override
@@ -228,6 +240,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     private void startFence() {
         fenceEndNs = state.round();
+        fenceOver = false;
         String gone = ports.copiesHeld();
         if (!gone.isEmpty()) {
             say("the source is not fenced, since the copies here are not held any more: " + gone);

@@ -275,7 +275,9 @@ public final class ParticipantRules {
             state = replay(state, record);
         }
         // What was decided here counts as carried out only by its own record: the copies may still be held, or there.
-        boolean carriedOut = records.isEmpty() || records.get(records.size() - 1) instanceof TransactionRecord.Done;
+        List<TransactionRecord> steps =
+                records.stream().filter(TransactionRecord::isStep).toList();
+        boolean carriedOut = steps.isEmpty() || steps.get(steps.size() - 1) instanceof TransactionRecord.Done;
         if (carriedOut && state.done()) {
             return Transition.of(state);
         }
