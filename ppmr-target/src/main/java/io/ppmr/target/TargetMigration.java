@@ -8,29 +8,20 @@ import io.ppmr.protocol.TransferReport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.OpenMigration;
 import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorDesk;
-import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.ParticipantEvent;
 import io.ppmr.transaction.ParticipantPorts;
 import io.ppmr.transaction.ParticipantState.Phase;
-import io.ppmr.transaction.Ruling;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
 import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.Courier;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -48,9 +39,7 @@ import org.slf4j.LoggerFactory;
 final class TargetMigration implements ParticipantPorts {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final long POLL_MS = 20;
-    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long QUIET_POLL_MS = 200;
-    private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
     private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
 
@@ -58,10 +47,10 @@ final class TargetMigration implements ParticipantPorts {
     private final TargetSettings settings;
     private final NativePrograms programs;
     private final BlockingQueue<Heard> inbox = new LinkedBlockingQueue<>();
-    private final Map<String, Courier> couriers = new HashMap<>();
+    private final OtherTargets others;
     private final Participant participant;
     private final List<TransactionRecord> records;
-    private final OperatorDesk operators;
+    private final OperatorView operators;
     private final Reconnection reconnection;
     private final TransactionJournal journal;
     private Runnable conversationOver = () -> LOG.debug("all is said");
@@ -73,10 +62,6 @@ final class TargetMigration implements ParticipantPorts {
     private String self = "";
     private int attempt;
     private boolean restoring;
-    private boolean takenUp;
-    private long lookedNs;
-    private Phase looked;
-    private volatile OpenMigration open;
     private volatile boolean voted;
     private volatile boolean gone;
     private volatile Outcome outcome;
@@ -100,7 +85,7 @@ final class TargetMigration implements ParticipantPorts {
         this.copies = copies;
         this.records = List.copyOf(records);
         this.voted = !records.isEmpty();
-        this.operators = new OperatorDesk(id, new Words());
+        this.others = new OtherTargets(id, settings);
         this.reconnection = new Reconnection(settings, programs, records);
         this.journal = journal;
         long silenceNs = settings.silenceLimit().toNanos();
@@ -113,6 +98,7 @@ final class TargetMigration implements ParticipantPorts {
                         .orElse(times),
                 journal,
                 this);
+        this.operators = new OperatorView(id, participant, this::isOver, () -> this.copies.heldRanks());
     }
 
     /** What restores the ranks of an attempt that begins. */
@@ -143,7 +129,7 @@ final class TargetMigration implements ParticipantPorts {
 
     /** Where it stands, if an operator should know of it. Any thread. */
     Optional<OpenMigration> open() {
-        return Optional.ofNullable(open);
+        return operators.open();
     }
 
     /** Tells its thread something. Any thread. */
@@ -179,7 +165,9 @@ final class TargetMigration implements ParticipantPorts {
         participant.recover(records, System.nanoTime());
         attempt = participant.state().attempt();
         self = participant.state().self();
-        takenUp = !participant.state().done();
+        if (!participant.state().done()) {
+            operators.takenUp();
+        }
         goOn();
     }
 
@@ -201,9 +189,8 @@ final class TargetMigration implements ParticipantPorts {
             }
         } finally {
             gone = true;
-            open = null;
             operators.close();
-            couriers.values().forEach(Courier::close);
+            others.close();
         }
     }
 
@@ -222,35 +209,13 @@ final class TargetMigration implements ParticipantPorts {
         if (restoring) {
             restore();
         }
-        operators.work(System.nanoTime());
+        operators.work();
         participant.tick(System.nanoTime());
-        look();
         outcome = switch (participant.state().phase()) {
             case COMMITTED -> Outcome.COMMITTED;
             case ROLLED_BACK -> Outcome.ROLLED_BACK;
             default -> null;
         };
-    }
-
-    /** Notes for whoever asks where it stands; not at each step, as it looks at processes. */
-    private void look() {
-        Phase phase = participant.state().phase();
-        if (phase == looked && System.nanoTime() - lookedNs < LOOK_NS) {
-            return;
-        }
-        looked = phase;
-        lookedNs = System.nanoTime();
-        String waitsFor = isOver() ? null : participant.waitsFor();
-        open = isOver() || (waitsFor == null && !takenUp)
-                ? null
-                : new OpenMigration(
-                        id,
-                        phase.name(),
-                        takenUp,
-                        copies.heldRanks(),
-                        System.currentTimeMillis()
-                                - TimeUnit.NANOSECONDS.toMillis(lookedNs - participant.waitsSinceNs()),
-                        waitsFor);
     }
 
     private void hearNow(Heard heard) {
@@ -348,21 +313,9 @@ final class TargetMigration implements ParticipantPorts {
 
     @Override
     public void send(String to, TransactionMessage message) {
-        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
-                .say(control));
-    }
-
-    private Courier courier(String to) {
-        int colon = to.lastIndexOf(':');
-        InetSocketAddress address =
-                new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));
-        return new Courier(
-                new Connector(address, settings.authenticator(), CONNECT_DEADLINE),
-                to,
-                attempt,
-                settings.silenceLimit(),
-                List.of(new ControlMessage.Peer(id, self)),
-                answer -> hear(new Heard.FromPeer(to, attempt, answer)));
+        WireMessages.toWire(message)
+                .ifPresent(control -> others.say(
+                        to, attempt, self, control, answer -> hear(new Heard.FromPeer(to, attempt, answer))));
     }
 
     @Override
@@ -430,43 +383,6 @@ final class TargetMigration implements ParticipantPorts {
     @Override
     public void finished(Outcome how, String reason) {
         LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
-    }
-
-    /** What operators say, as the participant takes it. */
-    private final class Words implements OperatorDesk.Migration {
-        @Override
-        public Ruling ruling(OperatorWord word) {
-            return participant.ruling(word);
-        }
-
-        @Override
-        public void resolve(OperatorWord word) {
-            participant.resolve(word, System.nanoTime());
-        }
-
-        @Override
-        public boolean isOver() {
-            return TargetMigration.this.isOver();
-        }
-
-        @Override
-        public String ending() {
-            return switch (participant.state().phase()) {
-                case COMMITTED -> "Migration " + id + " has committed: its copies run here.";
-                case ROLLED_BACK -> "Migration " + id + " is rolled back: no copy of it is left here.";
-                default -> "Migration " + id + " has nothing here.";
-            };
-        }
-
-        @Override
-        public String waitsFor() {
-            return participant.waitsFor();
-        }
-
-        @Override
-        public boolean seeksProof() {
-            return participant.seeksProof();
-        }
     }
 
     private Path work() {

@@ -86,6 +86,9 @@ final class ModelLosses {
         crash(lost, 0);
         ModelActions.sourceIsOff(lost);
         emit(lost, "the source's node is lost", "");
+        ModelWorld silent = lost.copy();
+        machine.forgetWordsOfSource(silent);
+        emit(silent, "the source's node is lost with what was on its way", "");
     }
 
     private void targetLost(int target) {

@@ -36,12 +36,12 @@ final class ModelMachine {
     private final ModelVariant variant;
     private final Class<? extends TransactionRecord> notSynced;
     private final boolean writeAhead;
-    final Numbers<Object> states = new Numbers<>();
-    final Numbers<Journal> journals = new Numbers<>();
-    final Numbers<Said> messages = new Numbers<>();
-    private final Numbers<Object> events = new Numbers<>();
+    final ModelNumbers<Object> states = new ModelNumbers<>();
+    final ModelNumbers<Journal> journals = new ModelNumbers<>();
+    final ModelNumbers<Said> messages = new ModelNumbers<>();
+    private final ModelNumbers<Object> events = new ModelNumbers<>();
     private final Map<Long, Step> steps = new HashMap<>();
-    private final Numbers<TransactionRecord> records = new Numbers<>();
+    private final ModelNumbers<TransactionRecord> records = new ModelNumbers<>();
     private final Map<Long, Integer> appended = new HashMap<>();
     private final Map<Integer, Integer> recoveries = new HashMap<>();
     private final List<Integer> hearings = new ArrayList<>();
@@ -390,29 +390,5 @@ final class ModelMachine {
 
     private static boolean lives(int copy) {
         return copy == ModelWorld.HELD || copy == ModelWorld.RUNNING;
-    }
-
-    /** Numbers for values. */
-    static final class Numbers<T> {
-        private final Map<T, Integer> numbers = new HashMap<>();
-        private final List<T> values = new ArrayList<>();
-
-        int of(T value) {
-            Integer known = numbers.get(value);
-            if (known != null) {
-                return known;
-            }
-            numbers.put(value, values.size());
-            values.add(value);
-            return values.size() - 1;
-        }
-
-        T get(int number) {
-            return values.get(number);
-        }
-
-        int size() {
-            return values.size();
-        }
     }
 }

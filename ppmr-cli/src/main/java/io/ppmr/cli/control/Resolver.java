@@ -8,6 +8,8 @@ import java.io.IOException;
 @FunctionalInterface
 public interface Resolver {
     /**
+     * Follows an operator's word for a migration, or says what that would mean.
+     *
      * @param id the migration's name, or the first characters of it
      * @param carryOut whether it is to be done
      * @param by who asks, for the log
