@@ -20,8 +20,6 @@ import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OpenMigrations;
-import io.ppmr.transaction.OperatorCall;
 import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.Resolution;
@@ -52,8 +50,6 @@ import org.slf4j.LoggerFactory;
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
 
-    private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
-    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private final SourceSettings settings;
@@ -66,6 +62,7 @@ public final class SourceService implements AutoCloseable {
     private final OutgoingImageView view = new OutgoingImageView();
     private final TransportChoice transports;
     private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final SourceOperators operators = new SourceOperators(running);
     private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final BiFunction<String, List<Integer>, JobNotes> jobs;
     private TransactionJournal journal;
@@ -140,8 +137,7 @@ public final class SourceService implements AutoCloseable {
 
     /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
     public List<OpenMigration> open() {
-        return Optional.ofNullable(running.get()).flatMap(SourceMigration::open).stream()
-                .toList();
+        return operators.open();
     }
 
     /**
@@ -153,16 +149,7 @@ public final class SourceService implements AutoCloseable {
      */
     public Resolution resolve(String id, OperatorWord word, boolean carryOut, String by)
             throws IOException, InterruptedException {
-        OperatorCall call = new OperatorCall(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
-        SourceMigration open = running.get();
-        if (open != null && OpenMigrations.isNamed(open.id(), id) && open.take(call)) {
-            Resolution answer = call.await(ANSWER_LIMIT.toNanos());
-            if (answer != null) {
-                return answer;
-            }
-            return OpenMigrations.silent(open.id(), ANSWER_LIMIT);
-        }
-        return OpenMigrations.notOpen(id, journal, open == null ? List.of() : List.of(open.id()));
+        return operators.resolve(id, word, carryOut, by, journal);
     }
 
     /** Moves a job to the first spare node that takes it. */
