@@ -8,14 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.cli.control.ControlClient;
 import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Resolution;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -57,6 +62,17 @@ class ResolveIT {
         String said = Files.readString(output, StandardCharsets.UTF_8);
         assertEquals(exitCode, process.exitValue(), said);
         return said;
+    }
+
+    /** Says it to the service without a command of its own, and sees that it is refused. */
+    private static String refused(KillablePair pair, String role, String id, Outcome outcome, String... targetsOff)
+            throws Exception {
+        OperatorWord word = new OperatorWord(outcome, Set.of(targetsOff), false, false);
+        try (ControlClient client = new ControlClient(pair.socket(role))) {
+            Resolution answer = client.resolve(id, word, true, Duration.ofSeconds(COMMAND_S));
+            assertEquals(Resolution.Result.REFUSED, answer.result(), answer.text());
+            return answer.text();
+        }
     }
 
     private static void says(String text, String... words) {
@@ -111,10 +127,7 @@ class ResolveIT {
             job.restarts(1, "read 1m", "touch " + job.mark("read"), "await " + job.mark("go"), "open missing r");
             String id = pair.migrate();
             job.awaitMark("read");
-            says(
-                    ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback", "--yes"),
-                    "under way and not in doubt",
-                    "ppmr cancel " + id);
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "under way and not in doubt", "ppmr cancel " + id);
             job.killOriginal(0);
             job.set("go");
             pair.awaitRecord(SOURCE, id, TransactionRecord.Broken.class);
@@ -126,7 +139,7 @@ class ResolveIT {
                     "open: migration " + id + ", BROKEN since",
                     "held here: ranks [1]",
                     "`ppmr resolve " + id + " --rollback`");
-            says(ppmr(REFUSED, pair, SOURCE, "resolve", "no-such", "--rollback", "--yes"), "not known here", id);
+            says(refused(pair, SOURCE, "no-such", Outcome.ROLLED_BACK), "not known here", id);
             says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
                     "the computation is not whole",
@@ -134,9 +147,7 @@ class ResolveIT {
             job.standsStill();
             ppmr(OK, pair, SOURCE, "resolve", id.substring(0, 8), "--rollback", "--yes");
             job.runsHere(1);
-            says(
-                    ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback", "--yes"),
-                    "is decided and over: it was rolled back");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "is decided and over: it was rolled back");
             assertEquals(List.of(), open(pair, SOURCE));
         }
     }
@@ -156,6 +167,7 @@ class ResolveIT {
             OpenMigration held = awaitHeld(pair, TARGET, id);
             assertEquals(List.of(0, 1), held.heldRanks());
             says(held.waitsFor(), "ppmr resolve " + id + " --commit --source-is-off");
+            says(pair.service(TARGET).log(), "IN DOUBT: the copies here are held, the source (127.0.0.1)");
             says(
                     ppmr(OK, pair, TARGET, "status", "--json"),
                     "\"open\":[{\"id\":\"" + id + "\",\"phase\":\"PREPARED\"",
@@ -164,7 +176,7 @@ class ResolveIT {
                     ppmr(REFUSED, pair, TARGET, "resolve", id, "--commit", "--yes"),
                     "there is no fence command",
                     "--source-is-off");
-            says(ppmr(REFUSED, pair, TARGET, "resolve", id, "--rollback", "--yes"), "--source-is-off");
+            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "--source-is-off");
             job.standsStill();
             says(
                     ppmr(OK, pair, TARGET, "resolve", id, "--commit", "--source-is-off", "--yes"),
@@ -174,7 +186,7 @@ class ResolveIT {
                     List.of("0 127.0.0.1", "1 127.0.0.1", "ledger, 0 1, 127.0.0.1:0,1"),
                     Files.readAllLines(told.resolve("told")));
             job.runsThere();
-            says(ppmr(REFUSED, pair, TARGET, "resolve", id, "--rollback", "--yes"), "it has committed");
+            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "it has committed");
         }
     }
 
@@ -216,13 +228,9 @@ class ResolveIT {
             assertTrue(held.takenUp());
             assertEquals(List.of(0, 1), held.heldRanks());
             says(held.waitsFor(), pair.targetName(), "--rollback --target-is-off");
-            says(
-                    ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback", "--yes"),
-                    "--target-is-off " + pair.targetName());
-            says(ppmr(REFUSED, pair, SOURCE, "resolve", id, "--commit", "--yes"), "decided already: it is rolled back");
-            says(
-                    ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback", "--target-is-off", "other:1", "--yes"),
-                    "takes no part");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "--target-is-off " + pair.targetName());
+            says(refused(pair, SOURCE, id, Outcome.COMMITTED), "decided already: it is rolled back");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK, "other:1"), "takes no part");
             job.standsStill();
             ppmr(OK, pair, SOURCE, "resolve", id, "--rollback", "--target-is-off", pair.targetName(), "--yes");
             job.runsHere();
