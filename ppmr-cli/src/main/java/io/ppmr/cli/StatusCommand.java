@@ -90,7 +90,7 @@ final class StatusCommand implements Callable<Integer> {
         }
         ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
         if (!status.busy()) {
-            view.line("idle"
+            view.line((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
