@@ -184,6 +184,21 @@ class TransactionDeathIT {
     }
 
     @Test
+    void shouldEndTheCheckpointOfAKilledSourceBeforeItsOriginalGoesOn() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("never"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            pair.service(SOURCE).kill();
+            pair.start(SOURCE);
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            assertEquals(KillablePair.RANKS, job.programs().size(), "a checkpoint works on beside its original");
+            job.runsHere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
     void shouldGoOnWhereItWasWhenACheckpointerIsKilled() throws Exception {
         try (LedgerJob job = pair.job()) {
             job.checkpoints(1, "write 1m", "die");
