@@ -37,6 +37,7 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
         comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
+        comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
     }
 
     @Property(tries = 500)

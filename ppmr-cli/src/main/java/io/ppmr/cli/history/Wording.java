@@ -44,6 +44,9 @@ final class Wording {
         if (record instanceof TransactionRecord.RolledBackHere back) {
             return back.reason();
         }
+        if (record instanceof TransactionRecord.CopyEnded copy) {
+            return copy.sentence();
+        }
         return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
     }
 

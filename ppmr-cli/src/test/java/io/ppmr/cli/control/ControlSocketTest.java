@@ -19,6 +19,7 @@ import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.MovedRank;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.keep.CopyReport;
 import java.io.EOFException;
 import java.io.IOException;
 import java.net.SocketTimeoutException;
@@ -61,7 +62,8 @@ class ControlSocketTest {
             8,
             9,
             10,
-            List.of(new MovedRank(3, List.of(77))));
+            List.of(new MovedRank(3, List.of(77))),
+            new CopyReport(false, "/kept", 0, "the disk is full"));
 
     @TempDir
     private Path folder;
