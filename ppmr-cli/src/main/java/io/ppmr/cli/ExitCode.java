@@ -13,7 +13,7 @@ public enum ExitCode {
     /** The originals go on. */
     ROLLED_BACK(3, "the migration was rolled back: the originals go on"),
     /** Nothing was touched. */
-    REFUSED(4, "the migration was refused: nothing was touched"),
+    REFUSED(4, "the migration, or the restart, was refused: nothing was touched"),
     /** The ranks are held on the target. */
     IN_DOUBT(5, "the migration is in doubt: the originals have ended, the ranks are held on the target");
 

@@ -336,6 +336,26 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
+    /** Ends every copy of every rank. */
+    void endCopies() throws Exception {
+        for (int rank : originals.keySet()) {
+            copies(rank).stream().filter(LedgerJob::lives).forEach(LedgerJob::kill);
+            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
+        }
+    }
+
+    /** Takes from every ledger what was computed after the last checkpoint. */
+    void cutToSaved() throws IOException {
+        for (int rank : originals.keySet()) {
+            List<String> saved = saved(rank);
+            long last = Long.parseLong(saved.get(saved.size() - 1).split(" ", -1)[0]);
+            List<String> lines = Files.readAllLines(ledger(rank)).stream()
+                    .filter(line -> Long.parseLong(line.split(" ", -1)[0]) <= last)
+                    .toList();
+            Files.write(ledger(rank), lines);
+        }
+    }
+
     /** Ends an original, as the death of its node does. */
     void killOriginal(int rank) throws InterruptedException {
         originals.get(rank).destroyForcibly();
@@ -374,6 +394,10 @@ final class LedgerJob implements AutoCloseable {
     @Override
     public void close() {
         originals.values().forEach(Process::destroyForcibly);
-        programs().forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
+        programs().forEach(LedgerJob::kill);
+    }
+
+    private static void kill(long pid) {
+        ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
     }
 }

@@ -15,8 +15,10 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
@@ -99,9 +101,9 @@ class RingIT {
 
     private void startRing() throws Exception {
         for (int rank = 0; rank < RingNodes.RANKS; rank++) {
-            originals.put(rank, nodes.start(rank));
+            originals.put(rank, nodes.start(rank, RingNodes.RANKS));
         }
-        goesOn();
+        goesOn(RingNodes.RANKS);
     }
 
     private static List<Round> rounds(int rank) throws IOException {
@@ -125,19 +127,19 @@ class RingIT {
     }
 
     /** Waits until every rank makes further rounds, and checks all of them from the first; the last of each rank. */
-    private static List<Round> goesOn() throws Exception {
-        int[] before = new int[RingNodes.RANKS];
-        for (int rank = 0; rank < RingNodes.RANKS; rank++) {
+    private static List<Round> goesOn(int size) throws Exception {
+        int[] before = new int[size];
+        for (int rank = 0; rank < size; rank++) {
             before[rank] = rounds(rank).size();
         }
         List<List<Round>> all = new ArrayList<>();
         Conditions.until("every rank goes on", () -> {
             all.clear();
-            for (int rank = 0; rank < RingNodes.RANKS; rank++) {
+            for (int rank = 0; rank < size; rank++) {
                 all.add(rounds(rank));
             }
             boolean every = true;
-            for (int rank = 0; rank < RingNodes.RANKS; rank++) {
+            for (int rank = 0; rank < size; rank++) {
                 every &= all.get(rank).size() >= before[rank] + MORE_ROUNDS;
             }
             return every;
@@ -149,7 +151,7 @@ class RingIT {
     /** The whole ring, computed here once more. */
     private static void check(List<List<Round>> all) {
         int longest = all.stream().mapToInt(List::size).max().orElseThrow();
-        long[] values = {1, 2, 3, 4};
+        long[] values = LongStream.rangeClosed(1, all.size()).toArray();
         for (int i = 0; i < longest; i++) {
             long[] next = new long[values.length];
             for (int rank = 0; rank < values.length; rank++) {
@@ -175,7 +177,7 @@ class RingIT {
     }
 
     private void goesOnInItsOriginals() throws Exception {
-        List<Round> last = goesOn();
+        List<Round> last = goesOn(RingNodes.RANKS);
         for (int rank = 0; rank < RingNodes.RANKS; rank++) {
             assertEquals(
                     rank < RingNodes.MOVED ? "node-a" : "node-c", last.get(rank).host());
@@ -190,7 +192,7 @@ class RingIT {
     }
 
     private MigrationReport ends(Outcome outcome, Runnable whenHeld, String... words) throws Exception {
-        MigrationReport report = nodes.migrate(whenHeld);
+        MigrationReport report = nodes.migrate(Optional.empty(), whenHeld);
         assertEquals(outcome, report.outcome(), report.reason() + "\n" + nodes.logs());
         for (String word : words) {
             assertTrue(report.reason().contains(word), "'" + report.reason() + "' does not say '" + word + "'");
@@ -205,7 +207,7 @@ class RingIT {
     @Test
     void shouldNoticeAWrongValueWhenARankLies() throws Exception {
         for (int rank = 0; rank < RingNodes.RANKS; rank++) {
-            nodes.start(rank, "--lie-at", rank == 1 ? "20" : "0");
+            nodes.start(rank, RingNodes.RANKS, "--lie-at", rank == 1 ? "20" : "0");
         }
         Path log = nodes.job().resolve("log-2");
         Conditions.until(
@@ -218,7 +220,7 @@ class RingIT {
     void shouldGoOnWithTheRightResultWhenTwoOfFourRanksMove() throws Exception {
         startRing();
         MigrationReport report = ends(Outcome.COMMITTED, RingIT::ignoreHold);
-        List<Round> last = goesOn();
+        List<Round> last = goesOn(RingNodes.RANKS);
         assertEquals(
                 List.of("node-b", "node-b", "node-c", "node-c"),
                 last.stream().map(Round::host).toList());
@@ -232,7 +234,9 @@ class RingIT {
         }
         assertEquals(RingNodes.MOVED, report.ranks().size());
         for (MigrationReport.MovedRank rank : report.ranks()) {
-            assertTrue(rank.pids().stream().allMatch(nodes::livesOnSpare), rank + " is to live on the spare node");
+            assertTrue(
+                    nodes.programOnSpare(rank.pids().get(0)).endsWith("/ring-job"),
+                    rank + " is to live on the spare node");
         }
         assertEquals(
                 List.of(
@@ -265,6 +269,38 @@ class RingIT {
         goesOnInItsOriginals();
         assertEquals("0 1", Files.readString(nodes.job().resolve("resumed")).strip());
         assertFalse(Files.exists(nodes.job().resolve("reconnect.map")), "nothing has moved");
+    }
+
+    @Test
+    void shouldRestartFromTheCopyWhenTheWholeRingHasMovedAndIsGone() throws Exception {
+        int size = RingNodes.MOVED;
+        Files.write(nodes.job().resolve("map.0"), List.of("0 " + RingNodes.LEAVING, "1 " + RingNodes.LEAVING));
+        for (int rank = 0; rank < size; rank++) {
+            nodes.start(rank, size);
+        }
+        goesOn(size);
+        Path copies = Files.createDirectory(directory.resolve("copies"));
+        MigrationReport report = nodes.migrate(Optional.of(copies), RingIT::ignoreHold);
+        assertEquals(Outcome.COMMITTED, report.outcome(), report.reason() + "\n" + nodes.logs());
+        assertTrue(report.copy().kept(), report.copy().reason());
+        goesOn(size);
+        endRing();
+        // Back to where it stood still.
+        long stood = Long.parseLong(
+                Files.readString(nodes.job().resolve("stopped-0.0")).strip());
+        for (int rank = 0; rank < size; rank++) {
+            Path log = nodes.job().resolve("log-" + rank);
+            List<String> lines = Files.readAllLines(log);
+            assertTrue(lines.size() > stood, "it has gone on after the move");
+            Files.write(log, lines.subList(0, (int) stood));
+        }
+        Files.delete(nodes.job().resolve("map.1"));
+        PpmrCommand restarted = nodes.restartOnSpare(report.copy().directory());
+        assertEquals(0, restarted.exitCode(), restarted.said());
+        Files.write(nodes.job().resolve("map.1"), List.of("0 " + RingNodes.SPARE, "1 " + RingNodes.SPARE));
+        assertEquals(
+                List.of("node-b", "node-b"),
+                goesOn(size).stream().map(Round::host).toList());
     }
 
     @Test

@@ -18,10 +18,9 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
-import java.util.Properties;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
@@ -185,18 +184,9 @@ final class RingNodes implements AutoCloseable {
     }
 
     private ServiceProcess service(Node node, String... arguments) throws Exception {
-        Properties flags = new Properties();
-        try (var in = Files.newInputStream(HOME.resolve("conf/jvm.properties"))) {
-            flags.load(in);
-        }
-        List<String> words = new ArrayList<>();
-        words.add(System.getProperty("java.home") + "/bin/java");
-        words.addAll(Arrays.asList(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
-        words.addAll(List.of(
-                "-Dppmr.native.dir=" + NATIVE, "-cp", System.getProperty("java.class.path"), "io.ppmr.cli.Main"));
         ServiceProcess service = ServiceProcess.start(
                 node,
-                new JavaCommand(words),
+                new JavaCommand(PpmrCommand.words()),
                 List.of(arguments),
                 directory.resolve(arguments[0] + ".log"),
                 new NativePrograms(NATIVE));
@@ -229,13 +219,13 @@ final class RingNodes implements AutoCloseable {
     }
 
     /** Starts a rank as a job's own start does; the process as this machine sees it. */
-    ProcessIdentity start(int rank, String... more) throws Exception {
+    ProcessIdentity start(int rank, int size, String... more) throws Exception {
         List<String> words = new ArrayList<>(List.of(
                 HOME.resolve("ppmr-system-tests/target/native-test/ring-job").toString(),
                 "--rank",
                 String.valueOf(rank),
                 "--size",
-                String.valueOf(RANKS),
+                String.valueOf(size),
                 "--port",
                 "23400",
                 "--dir",
@@ -244,9 +234,22 @@ final class RingNodes implements AutoCloseable {
         return (rank < MOVED ? leaving : staying).startDetached(job().resolve("pid-" + rank), words);
     }
 
-    /** Whether the spare node has such a living process, by the PID that its service says. */
-    boolean livesOnSpare(int pid) {
-        return spare.process(pid).isPresent();
+    /** The program of a process on the spare node, by the PID that its service says. */
+    String programOnSpare(int pid) {
+        try {
+            return spare.run(LIMIT, "readlink", "/proc/" + pid + "/exe");
+        } catch (IOException e) {
+            return e.getMessage();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return "unknown";
+        }
+    }
+
+    /** Runs {@code ppmr restart} on the spare node. */
+    PpmrCommand restartOnSpare(String copy) throws IOException, InterruptedException {
+        return PpmrCommand.run(spare.command(PpmrCommand.words(
+                "restart", copy, "--config", directory.resolve("target.toml").toString())));
     }
 
     ControlClient source() throws IOException {
@@ -254,9 +257,9 @@ final class RingNodes implements AutoCloseable {
     }
 
     /** Moves the job to the end and gives the report; whoever watches is told of each step. */
-    MigrationReport migrate(Runnable whenHeld) throws Exception {
+    MigrationReport migrate(Optional<Path> keep, Runnable whenHeld) throws Exception {
         try (ControlClient client = source()) {
-            client.start("ring", true);
+            client.start("ring", List.of(), keep, true);
             boolean[] told = new boolean[1];
             return client.awaitReport(LIMIT, progress -> {
                 if (progress.step() == MigrationProgress.Step.RESTART && !told[0]) {
