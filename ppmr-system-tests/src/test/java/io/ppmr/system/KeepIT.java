@@ -131,7 +131,7 @@ class KeepIT {
 
     private static void flip(Path file, int offset) throws IOException {
         byte[] bytes = Files.readAllBytes(file);
-        bytes[offset] ^= 1;
+        bytes[offset] = (byte) (bytes[offset] ^ 1);
         Files.write(file, bytes);
     }
 

@@ -171,10 +171,11 @@ final class RingNodes implements AutoCloseable {
     }
 
     private static String checkpointer(List<String> program) {
+        String words = program.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", "));
         return """
                 [checkpointers.criu]
                 type = "criu"
-                program = [%s]""".formatted(program.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", ")));
+                program = [%s]""".formatted(words);
     }
 
     private Path script(String name, String text) throws IOException {

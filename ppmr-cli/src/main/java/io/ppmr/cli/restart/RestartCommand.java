@@ -39,8 +39,8 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "restart",
         description = {
-            "Restarts the ranks of a copy that a migration has kept (`ppmr migrate --keep`, or keep in the job's table),"
-                    + " on this node.",
+            "Restarts on this node the ranks of a copy that a migration has kept (`ppmr migrate --keep`, or keep in the"
+                    + " job's table).",
             "That the same computation runs nowhere else is for whoever calls this to see to: only this node is looked"
                     + " at."
         },
@@ -79,7 +79,7 @@ public final class RestartCommand implements Callable<Integer> {
                 .getErr()
                 .println("ppmr: job " + manifest.job() + " as it was on " + manifest.node() + " at "
                         + Instant.ofEpochMilli(manifest.writtenEpochMs()) + " (migration " + manifest.migrationId()
-                        + ") is restarted here. If it also runs elsewhere, its originals or what the migration has moved, then"
+                        + ") is restarted here. If it also runs elsewhere, as its originals or as moved, then"
                         + " it computes twice: only this node was looked at, the rest is for you to know.");
         List<HeldRank> ranks = restart(images, checkpointer, settings);
         for (HeldRank rank : ranks) {

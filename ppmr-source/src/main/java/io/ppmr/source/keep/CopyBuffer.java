@@ -15,7 +15,7 @@ import org.agrona.UnsafeApi;
  * sides have let go of it: a thread may hang in a file of the copy for longer than the migration lasts.
  */
 final class CopyBuffer {
-    /** The most that one write to a mount without libfuse 3 has. */
+    /** The most that the kernel hands over in one write. */
     static final int BLOCK_BYTES = 128 << 10;
 
     private static final int SIDES = 2;
@@ -78,7 +78,8 @@ final class CopyBuffer {
     CopyBuffer(int bufferBytes, long patienceNs) {
         int blocks = Math.max(1, bufferBytes / BLOCK_BYTES);
         this.patienceNs = new AtomicLong(patienceNs);
-        region = BufferUtil.allocateDirectAligned(blocks * BLOCK_BYTES, 4096);
+        // No aligned slice of another: only a whole buffer can be freed.
+        region = ByteBuffer.allocateDirect(blocks * BLOCK_BYTES);
         free = new ArrayBlockingQueue<>(blocks);
         // One place more, for the block that only wakes.
         filled = new ArrayBlockingQueue<>(blocks + 1);

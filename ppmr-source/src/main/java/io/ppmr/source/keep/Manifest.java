@@ -105,8 +105,9 @@ public record Manifest(
                             Integer.toHexString(entry.crc32c()));
             }
         }
+        int crc32c = crcOf(text.toString());
         return text.append(LAST_WORD)
-                .append(Integer.toHexString(crcOf(text.toString())))
+                .append(Integer.toHexString(crc32c))
                 .append('\n')
                 .toString();
     }
