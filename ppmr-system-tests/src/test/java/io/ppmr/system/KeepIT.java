@@ -37,6 +37,72 @@ import org.junit.jupiter.api.io.TempDir;
 class KeepIT {
     private static final int REFUSED = 4;
 
+    /** What checkpointers do with files, and some things that none does. */
+    private static final List<String> CALLS = List.of(
+            "open image wcx",
+            "write 300000",
+            "seed 4",
+            "pwrite 0 6000",
+            "pwrite 100000 70001 4097",
+            "seed 3",
+            "pwrite 2000000 1000",
+            "truncate 1500000",
+            "pwrite 1600000 5",
+            "close",
+            "open a.tmp wcx",
+            "write 200000",
+            "rename a.tmp a",
+            "write 1000",
+            "close",
+            "open late wcx",
+            "write 5000",
+            "close",
+            "open early wcx",
+            "seed 6",
+            "write 9",
+            "close",
+            "rename early late",
+            "mkdir below",
+            "mkdir below/further",
+            "open below/further/file wcx",
+            "descend 0 500000 30000",
+            "close",
+            "rename below/further moved",
+            "symlink a link",
+            "open gone wcx",
+            "write 100",
+            "close",
+            "unlink gone",
+            "open empty wcx",
+            "close",
+            "open blank wcx",
+            "truncate 3000000",
+            "close",
+            "open scattered wcx",
+            "scatter 0 1m 5000 4",
+            "close",
+            "open again wcx",
+            "write 9000",
+            "close",
+            "open again wct",
+            "write 50",
+            "close",
+            "open again wa",
+            "append 70000 3000",
+            "close",
+            "open cut wcx",
+            "write 600000",
+            "truncate 200000",
+            "truncate 250000",
+            "pwrite 300000 1000",
+            "truncate 100",
+            "truncate 350000",
+            "close",
+            "open bytes wcx",
+            "write 10001 1",
+            "close",
+            "chmod 0400 a");
+
     @TempDir
     private Path directory;
 
@@ -256,79 +322,15 @@ class KeepIT {
 
     @Test
     void shouldHaveTheSameFilesWhenTheyAreRenamedRewrittenCutAndFullOfHoles() throws Exception {
-        List<String> calls = List.of(
-                "open image wcx",
-                "write 300000",
-                "seed 4",
-                "pwrite 0 6000",
-                "pwrite 100000 70001 4097",
-                "seed 3",
-                "pwrite 2000000 1000",
-                "truncate 1500000",
-                "pwrite 1600000 5",
-                "close",
-                "open a.tmp wcx",
-                "write 200000",
-                "rename a.tmp a",
-                "write 1000",
-                "close",
-                "open late wcx",
-                "write 5000",
-                "close",
-                "open early wcx",
-                "seed 6",
-                "write 9",
-                "close",
-                "rename early late",
-                "mkdir below",
-                "mkdir below/further",
-                "open below/further/file wcx",
-                "descend 0 500000 30000",
-                "close",
-                "rename below/further moved",
-                "symlink a link",
-                "open gone wcx",
-                "write 100",
-                "close",
-                "unlink gone",
-                "open empty wcx",
-                "close",
-                "open blank wcx",
-                "truncate 3000000",
-                "close",
-                "open scattered wcx",
-                "scatter 0 1m 5000 4",
-                "close",
-                "open again wcx",
-                "write 9000",
-                "close",
-                "open again wct",
-                "write 50",
-                "close",
-                "open again wa",
-                "append 70000 3000",
-                "close",
-                "open cut wcx",
-                "write 600000",
-                "truncate 200000",
-                "truncate 250000",
-                "pwrite 300000 1000",
-                "truncate 100",
-                "truncate 350000",
-                "close",
-                "open bytes wcx",
-                "write 10001 1",
-                "close",
-                "chmod 0400 a");
         try (ReplayJob job =
-                        new ReplayJob(directory).retained().completes("image").rank(calls, List.of("open image r"));
+                        new ReplayJob(directory).retained().completes("image").rank(CALLS, List.of("open image r"));
                 ServicePair pair = new ServicePair(
                         directory, ServicePair.Options.with(job.checkpointer()).staging(64 << 20))) {
             MigrationReport report = job.migrate(pair, Keeping.Wish.in(copies));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(report.copy().kept(), report.copy().reason());
             Path plain = Files.createDirectory(directory.resolve("plain"));
-            assertEquals("", job.replayAs(0, plain, calls.toArray(String[]::new)));
+            assertEquals("", job.replayAs(0, plain, CALLS.toArray(String[]::new)));
             Path copy = Path.of(report.copy().directory());
             Map<String, String> kept = contents(copy.resolve("rank-0"));
             assertEquals(contents(plain), kept);

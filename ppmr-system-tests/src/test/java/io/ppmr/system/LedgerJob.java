@@ -348,11 +348,8 @@ final class LedgerJob implements AutoCloseable {
     void cutToSaved() throws IOException {
         for (int rank : originals.keySet()) {
             List<String> saved = saved(rank);
-            long last = Long.parseLong(saved.get(saved.size() - 1).split(" ", -1)[0]);
-            List<String> lines = Files.readAllLines(ledger(rank)).stream()
-                    .filter(line -> Long.parseLong(line.split(" ", -1)[0]) <= last)
-                    .toList();
-            Files.write(ledger(rank), lines);
+            int last = Integer.parseInt(saved.get(saved.size() - 1).split(" ", -1)[0]);
+            Files.write(ledger(rank), Files.readAllLines(ledger(rank)).subList(0, last));
         }
     }
 
