@@ -13,7 +13,7 @@ public enum ExitCode {
     /** The originals go on. */
     ROLLED_BACK(3, "the migration was rolled back: the originals go on"),
     /** Nothing was touched. */
-    REFUSED(4, "the migration was refused: nothing was touched"),
+    REFUSED(4, "the migration, or the restart, was refused: nothing was touched"),
     /** Ranks are held. */
     IN_DOUBT(5, "in doubt: ranks are held for somebody who does not answer; ppmr status says whom");
 

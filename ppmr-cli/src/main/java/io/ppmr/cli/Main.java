@@ -8,6 +8,7 @@ import io.ppmr.cli.history.HistoryCommand;
 import io.ppmr.cli.history.ShowCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
+import io.ppmr.cli.restart.RestartCommand;
 import io.ppmr.cli.slurm.SlurmRunCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -32,13 +33,14 @@ import picocli.CommandLine.Spec;
             "1:anything else went wrong; the message says what",
             "2:the command line or the configuration is wrong",
             "3:the migration was rolled back: the originals go on",
-            "4:the migration was refused: nothing was touched",
+            "4:the migration, or the restart, was refused: nothing was touched",
             "5:in doubt: ranks are held for somebody who does not answer; ppmr status says whom"
         },
         subcommands = {
             SourceCommand.class,
             TargetCommand.class,
             MigrateCommand.class,
+            RestartCommand.class,
             CancelCommand.class,
             ResolveCommand.class,
             StatusCommand.class,

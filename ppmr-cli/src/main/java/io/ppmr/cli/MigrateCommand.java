@@ -9,6 +9,7 @@ import io.ppmr.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
@@ -38,6 +39,12 @@ final class MigrateCommand implements Callable<Integer> {
                     + " configuration, in their order)")
     private List<String> to = List.of();
 
+    @Option(
+            names = "--keep",
+            paramLabel = "DIR",
+            description = "keep a copy of the images in this directory of the source's node, for `ppmr restart`")
+    private Path keep;
+
     @ArgGroup(multiplicity = "1")
     private SocketOption socket;
 
@@ -63,7 +70,8 @@ final class MigrateCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
         try (ControlClient client = new ControlClient(socket.path())) {
-            Migrations.Started started = client.start(job, to, wait);
+            Migrations.Started started =
+                    client.start(job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), wait);
             if (!wait) {
                 view.line("migration " + started.id() + " of job " + started.job() + " has started");
                 return ExitCode.OK.number();

@@ -103,6 +103,9 @@ public final class ProgressView {
     /** Prints how it ended. */
     public void report(MigrationReport report) {
         line(summary(report));
+        if (report.copy() != null && report.copy().kept()) {
+            line("  restart from it: ppmr restart " + report.copy().directory());
+        }
         for (MigrationReport.MovedRank rank : report.ranks()) {
             line("  rank " + rank.rank() + " runs there as PID "
                     + String.join(
@@ -114,13 +117,14 @@ public final class ProgressView {
     static String summary(MigrationReport report) {
         return String.format(
                 Locale.ROOT,
-                "%s: %s in %.2f s (%.0f MiB/s), %s staged%s",
+                "%s: %s in %.2f s (%.0f MiB/s), %s staged%s%s",
                 report.outcome().name().toLowerCase(Locale.ROOT).replace('_', ' '),
                 mib(report.bytes()),
                 report.seconds(),
                 report.seconds() > 0 ? report.bytes() / MIB / report.seconds() : 0,
                 mib(report.stagedBytes()),
-                report.reason().isEmpty() ? "" : "; " + report.reason());
+                report.reason().isEmpty() ? "" : "; " + report.reason(),
+                report.copy() == null ? "" : "; " + report.copy().sentence());
     }
 
     /** A progress in one line. */

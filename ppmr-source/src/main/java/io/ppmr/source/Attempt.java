@@ -6,7 +6,10 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.fuse.ErrnoException;
 import io.ppmr.source.MigrationProgress.Step;
+import io.ppmr.source.image.ImageName;
+import io.ppmr.source.keep.Keeping;
 import io.ppmr.source.session.SessionEvent;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -53,11 +56,14 @@ final class Attempt {
     private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
     private final Map<Integer, Integer> lastRanks = new HashMap<>();
     private final Path workRoot;
+    private final Keeping keeping;
+    private int endedRanks;
     private boolean written;
 
     /**
      * @param sessions one for each leg of the plan, not yet begun
      * @param workRoot for the checkpoint commands' own files
+     * @param keeping the copy that may be wanted
      */
     Attempt(
             int number,
@@ -67,7 +73,8 @@ final class Attempt {
             SourceSettings settings,
             MigrationRecord record,
             OriginalRanks originals,
-            Path workRoot) {
+            Path workRoot,
+            Keeping keeping) {
         this.number = number;
         this.job = job;
         this.plan = plan;
@@ -76,6 +83,7 @@ final class Attempt {
         this.record = record;
         this.originals = originals;
         this.workRoot = workRoot;
+        this.keeping = keeping;
     }
 
     int number() {
@@ -171,6 +179,23 @@ final class Attempt {
 
     private void end(int rank) throws IOException, InterruptedException {
         session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+        endedRanks++;
+        if (endedRanks == job.ranks().size() && keeping.isWanted(number)) {
+            keep();
+        }
+    }
+
+    /** The whole image is written: from now on a copy of it is a checkpoint. */
+    private void keep() {
+        List<ImageName> names = new ArrayList<>();
+        try {
+            for (SourceSession session : sessions) {
+                names.addAll(session.files().names());
+            }
+            keeping.whole(number, names, originals.processes());
+        } catch (ErrnoException e) {
+            keeping.lose(number, "the images' names cannot be read: " + e.getMessage());
+        }
     }
 
     /** Whether every rank's image is written and every original stopped. */
@@ -232,6 +257,7 @@ final class Attempt {
                 failures.add(e);
             }
         }
+        keeping.attemptOver(number);
         try {
             WorkDirectories.remove(workRoot);
         } catch (IOException e) {

@@ -1,5 +1,6 @@
 package io.ppmr.source;
 
+import io.ppmr.source.keep.Keeping;
 import java.net.InetSocketAddress;
 import java.util.List;
 
@@ -10,8 +11,14 @@ import java.util.List;
  * @param targets these and no others: the ranks are spread over them, neighbours together; empty for the first spare
  *     node that takes them all, as configured
  * @param askedBy for the history: a user, a signal, a health check
+ * @param keep whether a copy of the images is kept
  */
-public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy) {
+public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy, Keeping.Wish keep) {
+    /** One of which no copy is kept. */
+    public MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy) {
+        this(job, targets, askedBy, Keeping.Wish.NONE);
+    }
+
     public MigrationOrder {
         targets = List.copyOf(targets);
     }

@@ -6,6 +6,7 @@ import io.ppmr.protocol.TransferReport;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.MovedRank;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.keep.Keeping;
 import io.ppmr.source.metrics.StepTimes;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,6 +48,7 @@ final class MigrationRecord {
     private long stepSinceNs = System.nanoTime();
     private long heldNs;
     private double pauseSeconds;
+    private Keeping keeping;
 
     MigrationRecord(
             String id, String checkpointer, long poolBytes, StepTimes times, Consumer<MigrationProgress> watcher) {
@@ -67,6 +69,18 @@ final class MigrationRecord {
         stepSinceNs = nowNs;
         step = next;
         tell();
+    }
+
+    /** A copy may be wanted, whose end stands in the report. */
+    void keeps(Keeping copies) {
+        keeping = copies;
+    }
+
+    /** Gives the copy, if one is wanted, time to reach the disk. */
+    void awaitCopy() {
+        if (keeping != null) {
+            keeping.await();
+        }
     }
 
     /** Another attempt: what the one before has sent counts no more. */
@@ -156,7 +170,8 @@ final class MigrationRecord {
                         .max()
                         .orElse(0),
                 pauseSeconds,
-                ranks);
+                ranks,
+                keeping == null ? null : keeping.report());
     }
 
     private double firstReadSeconds() {

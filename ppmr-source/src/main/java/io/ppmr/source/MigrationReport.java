@@ -1,5 +1,6 @@
 package io.ppmr.source;
 
+import io.ppmr.source.keep.CopyReport;
 import java.util.List;
 
 /**
@@ -20,6 +21,7 @@ import java.util.List;
  * @param targetPeakRssBytes the target service's
  * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
  * @param ranks what became of each rank
+ * @param copy what became of the copy that was wanted; null if none was
  */
 public record MigrationReport(
         String migrationId,
@@ -36,7 +38,8 @@ public record MigrationReport(
         long sourcePeakRssBytes,
         long targetPeakRssBytes,
         double pauseSeconds,
-        List<MovedRank> ranks) {
+        List<MovedRank> ranks,
+        CopyReport copy) {
 
     /** How a migration ends. */
     public enum Outcome {

@@ -68,6 +68,14 @@ final class OriginalRanks {
                 .toList();
     }
 
+    /** The processes of each rank that are known: all where it is held, else its root. */
+    Map<Integer, List<ProcessIdentity>> processes() {
+        Map<Integer, List<ProcessIdentity>> all = new LinkedHashMap<>();
+        roots.forEach((rank, root) ->
+                all.put(rank, held.containsKey(rank) ? held.get(rank).processes() : List.of(root)));
+        return all;
+    }
+
     /** About how large their images will be. */
     long imageBytes() {
         return roots.values().stream()

@@ -352,6 +352,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
                 : nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
         closeAttempt();
         record.step(Step.DONE);
+        record.awaitCopy();
         report = record.report(how, nextAttempts.reason(reason));
     }
 

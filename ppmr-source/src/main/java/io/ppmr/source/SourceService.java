@@ -16,6 +16,8 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.keep.CopyReport;
+import io.ppmr.source.keep.Keeping;
 import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.MappedJournal;
@@ -195,6 +197,10 @@ public final class SourceService implements AutoCloseable {
             return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
         }
         MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
+        Keeping keeping = new Keeping(
+                order.keep(),
+                new Keeping.Subject(id, job.name(), job.checkpointer().name(), job.user()));
+        record.keeps(keeping);
         SourceDuties duties = new SourceDuties(
                 id,
                 job.notes(),
@@ -203,7 +209,7 @@ public final class SourceService implements AutoCloseable {
                 record,
                 originals,
                 new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
-                attempts(id, job, facts, record, originals),
+                attempts(id, job, facts, record, originals, keeping),
                 cancellation,
                 programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
@@ -221,7 +227,10 @@ public final class SourceService implements AutoCloseable {
         List<PlannedRank> planned = plan.legs().stream()
                 .flatMap(leg -> originals.planned(leg).stream())
                 .toList();
-        start(migration, () -> coordinator.start(plan.addresses(), planned, System.nanoTime()));
+        start(
+                migration,
+                () -> coordinator.start(plan.addresses(), planned, System.nanoTime()),
+                () -> noteCopy(id, keeping.report()));
         return ended(migration.await());
     }
 
@@ -236,9 +245,18 @@ public final class SourceService implements AutoCloseable {
         return report;
     }
 
-    private void start(SourceMigration migration, Runnable begin) {
-        Thread thread =
-                new Thread(() -> migration.run(begin, () -> running.compareAndSet(migration, null)), "ppmr-migration");
+    private void noteCopy(String id, CopyReport copy) {
+        if (copy != null) {
+            note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence()));
+        }
+    }
+
+    private void start(SourceMigration migration, Runnable begin, Runnable atEnd) {
+        Runnable over = () -> {
+            atEnd.run();
+            running.compareAndSet(migration, null);
+        };
+        Thread thread = new Thread(() -> migration.run(begin, over), "ppmr-migration");
         thread.setDaemon(true);
         thread.start();
     }
@@ -255,7 +273,7 @@ public final class SourceService implements AutoCloseable {
     }
 
     private SourceDuties.AttemptMaker attempts(
-            String id, Job job, JobFacts facts, MigrationRecord record, OriginalRanks originals) {
+            String id, Job job, JobFacts facts, MigrationRecord record, OriginalRanks originals, Keeping keeping) {
         return (number, plan) -> {
             ControlMessage.Introduce introduction = new ControlMessage.Introduce(node.facts(), facts);
             List<SourceSession> sessions = new ArrayList<>();
@@ -271,7 +289,8 @@ public final class SourceService implements AutoCloseable {
                         transports,
                         introduction,
                         id,
-                        number));
+                        number,
+                        keeping));
             }
             return new Attempt(
                     number,
@@ -281,7 +300,8 @@ public final class SourceService implements AutoCloseable {
                     settings,
                     record,
                     originals,
-                    settings.workDirectory().resolve(id + "." + number));
+                    settings.workDirectory().resolve(id + "." + number),
+                    keeping);
         };
     }
 
@@ -337,7 +357,8 @@ public final class SourceService implements AutoCloseable {
         SourceMigration migration =
                 new SourceMigration(id, settings, record, duties, coordinator, new Cancellation(), true);
         running.set(migration);
-        start(migration, () -> coordinator.recover(records, System.nanoTime()));
+        // Of what an earlier run was keeping nothing is known but that it is not whole.
+        start(migration, () -> coordinator.recover(records, System.nanoTime()), () -> {});
     }
 
     private static void logProgress(MigrationProgress progress) {

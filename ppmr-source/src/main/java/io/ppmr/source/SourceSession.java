@@ -8,6 +8,7 @@ import io.ppmr.protocol.Finding;
 import io.ppmr.source.MigrationPlan.Leg;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.keep.Keeping;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
@@ -47,6 +48,7 @@ final class SourceSession {
     private final ControlMessage.Introduce introduction;
     private final String directory;
     private final int attempt;
+    private final Keeping keeping;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
     private volatile Consumer<SessionEvent> listener = answers::add;
     private ControlLink link;
@@ -67,7 +69,8 @@ final class SourceSession {
             TransportChoice transports,
             ControlMessage.Introduce introduction,
             String migrationId,
-            int attempt) {
+            int attempt,
+            Keeping keeping) {
         this.settings = settings;
         this.pool = pool;
         this.claims = claims;
@@ -78,6 +81,7 @@ final class SourceSession {
         this.transports = transports;
         this.introduction = introduction;
         this.attempt = attempt;
+        this.keeping = keeping;
         this.directory = migrationId + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = new Connector(leg().target(), settings.authenticator(), settings.connectDeadline());
     }
@@ -214,6 +218,7 @@ final class SourceSession {
                     pool,
                     claims,
                     outlet,
+                    keeping.copyOf(attempt),
                     leg().ranks(),
                     job.user().uid(),
                     job.user().gid());

@@ -335,6 +335,23 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
+    /** Ends every copy of every rank. */
+    void endCopies() throws Exception {
+        for (int rank : originals.keySet()) {
+            copies(rank).stream().filter(LedgerJob::lives).forEach(LedgerJob::kill);
+            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
+        }
+    }
+
+    /** Takes from every ledger what was computed after the last checkpoint. */
+    void cutToSaved() throws IOException {
+        for (int rank : originals.keySet()) {
+            List<String> saved = saved(rank);
+            int last = Integer.parseInt(saved.get(saved.size() - 1).split(" ", -1)[0]);
+            Files.write(ledger(rank), Files.readAllLines(ledger(rank)).subList(0, last));
+        }
+    }
+
     /** Ends an original, as the death of its node does. */
     void killOriginal(int rank) throws InterruptedException {
         originals.get(rank).destroyForcibly();
@@ -391,6 +408,10 @@ final class LedgerJob implements AutoCloseable {
     @Override
     public void close() {
         originals.values().forEach(Process::destroyForcibly);
-        programs().forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
+        programs().forEach(LedgerJob::kill);
+    }
+
+    private static void kill(long pid) {
+        ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
     }
 }

@@ -11,8 +11,11 @@ import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.source.Cancellation;
 import io.ppmr.source.Job;
+import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.source.keep.Keeping;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -21,6 +24,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -160,12 +164,23 @@ final class ReplayJob implements AutoCloseable {
 
     /** Moves the job, and remembers the copies so that they are ended with the test. */
     MigrationReport migrate(ServicePair pair) throws InterruptedException {
+        return migrate(pair, Keeping.Wish.NONE);
+    }
+
+    /** The same, and a copy may be kept. */
+    MigrationReport migrate(ServicePair pair, Keeping.Wish keep) throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();
         for (int rank = 0; rank < originals.size(); rank++) {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
         ranks.addAll(strangers);
-        MigrationReport report = pair.source().migrate(new Job("replay", USER, checkpointer(), ranks), progress -> {});
+        Job job = new Job("replay", USER, checkpointer(), ranks);
+        MigrationReport report = pair.source()
+                .migrate(
+                        UUID.randomUUID().toString(),
+                        new MigrationOrder(job, List.of(), "a test", keep),
+                        new Cancellation(),
+                        progress -> {});
         report.ranks().forEach(rank -> copies.addAll(rank.pids()));
         return report;
     }

@@ -15,7 +15,10 @@ public sealed interface TransactionRecord {
 
     /** Whether it belongs to the rules; the others are for {@code ppmr history} alone. */
     default boolean isStep() {
-        return !(this instanceof Asked || this instanceof StepTimed || this instanceof Placement);
+        return !(this instanceof Asked
+                || this instanceof StepTimed
+                || this instanceof Placement
+                || this instanceof CopyEnded);
     }
 
     /** Coordinator: an attempt begins. */
@@ -140,4 +143,7 @@ public sealed interface TransactionRecord {
             long durationNs,
             long bytes)
             implements TransactionRecord {}
+
+    /** History: what became of the copy of the images that was wanted, in a sentence. */
+    record CopyEnded(String migrationId, int attempt, boolean kept, String sentence) implements TransactionRecord {}
 }

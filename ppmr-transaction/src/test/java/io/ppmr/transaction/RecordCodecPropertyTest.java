@@ -38,6 +38,7 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
         comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
+        comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
     }
 
     @Property(tries = 500)

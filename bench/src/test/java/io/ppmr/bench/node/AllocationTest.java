@@ -8,6 +8,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.DenyReason;
 import io.ppmr.protocol.HeadFrame;
+import io.ppmr.source.image.ImageCopy;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ImageListener;
@@ -41,8 +42,8 @@ class AllocationTest {
     void shouldAllocateNothingWhenChunksAreWritten() throws Exception {
         BufferPool pool = new BufferPool(geometry);
         FairClaims claims = new FairClaims(pool);
-        OutgoingFile file =
-                new OutgoingFile(1, "/m/rank-0/f", 0, pool, claims, new AggregationNode.Discard(claims, true));
+        OutgoingFile file = new OutgoingFile(
+                1, "/m/rank-0/f", 0, pool, claims, new AggregationNode.Discard(claims, true), ImageCopy.FileCopy.NONE);
         file.opened();
         assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
     }

@@ -181,7 +181,14 @@ public final class AnnouncedJobs {
                     .map(rank -> new ConfiguredJob.RankSource(rank.rank(), rank.pid(), null))
                     .toList();
             return Optional.of(new ConfiguredJob(
-                    name, user, checkpointers.get(checkpointer), sources, Map.of(), JobHooks.NONE, spares));
+                    name,
+                    user,
+                    checkpointers.get(checkpointer),
+                    sources,
+                    Map.of(),
+                    JobHooks.NONE,
+                    spares,
+                    Optional.empty()));
         } catch (NoSuchFileException e) {
             LOG.debug("no job {} is announced", name, e);
             return Optional.empty();

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * A job as the configuration names it; its PIDs may stand in files that its start writes.
@@ -23,6 +24,7 @@ import java.util.Map;
  * @param others its ranks on other nodes
  * @param hooks what its library is told
  * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
+ * @param keep the directory in which copies of its images are kept; empty for none
  */
 public record ConfiguredJob(
         String name,
@@ -31,7 +33,8 @@ public record ConfiguredJob(
         List<RankSource> ranks,
         Map<Integer, String> others,
         JobHooks hooks,
-        List<InetSocketAddress> spares) {
+        List<InetSocketAddress> spares,
+        Optional<Path> keep) {
 
     /**
      * Where the PID of a rank's root process is found.
@@ -43,7 +46,7 @@ public record ConfiguredJob(
 
     /** A job whose ranks are all here, and whose library needs to be told nothing. */
     public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
-        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of());
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty());
     }
 
     public ConfiguredJob {

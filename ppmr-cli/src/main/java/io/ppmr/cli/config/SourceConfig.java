@@ -138,7 +138,8 @@ public record SourceConfig(
                             job.ranks(),
                             job.others(),
                             job.hooks(),
-                            List.of())));
+                            List.of(),
+                            Optional.ofNullable(job.keep()))));
             SourceSettings settings = new SourceSettings(
                     mount,
                     work,
@@ -191,7 +192,8 @@ public record SourceConfig(
                 String checkpointer,
                 List<ConfiguredJob.RankSource> ranks,
                 Map<Integer, String> others,
-                JobHooks hooks) {}
+                JobHooks hooks,
+                Path keep) {}
 
         private Map<String, PlannedJob> jobs(Map<String, CheckpointerSettings> tools) {
             Map<String, PlannedJob> jobs = new LinkedHashMap<>();
@@ -219,7 +221,12 @@ public record SourceConfig(
                 jobs.put(
                         name,
                         new PlannedJob(
-                                jobUser, checkpointer, ranks(section), others(section), hooks(section, jobUser)));
+                                jobUser,
+                                checkpointer,
+                                ranks(section),
+                                others(section),
+                                hooks(section, jobUser),
+                                section.get(SourceKeys.KEEP)));
             });
             return jobs;
         }

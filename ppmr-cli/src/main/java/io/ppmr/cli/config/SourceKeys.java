@@ -152,11 +152,15 @@ public final class SourceKeys {
             "reconnect", ValueTypes.WORDS, "run after the commit; PPMR_MAP names a file that says where each rank is");
     public static final ConfigKey<Duration> HOOK_DEADLINE =
             ConfigKey.withDefault("hook_deadline", ValueTypes.TIME, "30s", "how long each of the three may take");
+    public static final ConfigKey<Path> KEEP = ConfigKey.optional(
+            "keep",
+            ValueTypes.PATH,
+            "a directory of root's in which a copy of each migration's images is kept, for `ppmr restart`");
     public static final ConfigSection JOBS = new ConfigSection(
             "jobs",
             true,
             "A job whose processes can be moved.",
-            List.of(USER, GROUP, CHECKPOINTER, RANKS, OTHERS, SUSPEND, RESUME, RECONNECT, HOOK_DEADLINE));
+            List.of(USER, GROUP, CHECKPOINTER, RANKS, OTHERS, SUSPEND, RESUME, RECONNECT, HOOK_DEADLINE, KEEP));
 
     public static final ConfigKey<Integer> RANK =
             ConfigKey.required("rank", ValueTypes.number(0, Integer.MAX_VALUE), "its number in the job");

@@ -16,6 +16,7 @@ import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.Consumer;
 
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
@@ -59,17 +60,20 @@ public final class ControlClient implements AutoCloseable {
      * @throws RefusedException if the service does not start it
      */
     public Migrations.Started start(String job, boolean wait) throws IOException, RefusedException {
-        return start(job, List.of(), wait);
+        return start(job, List.of(), Optional.empty(), wait);
     }
 
     /**
      * The same to these nodes.
      *
      * @param to each HOST:PORT; empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
      */
-    public Migrations.Started start(String job, List<String> to, boolean wait) throws IOException, RefusedException {
+    public Migrations.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
+            throws IOException, RefusedException {
         ObjectNode request = request(ControlProtocol.MIGRATE, job, wait);
         to.forEach(request.putArray(ControlProtocol.TO)::add);
+        keep.ifPresent(directory -> request.put(ControlProtocol.KEEP, directory.toString()));
         lines.writeLine(protocol.line(request), ANSWER_LIMIT);
         JsonNode answer = receive(ANSWER_LIMIT);
         if (answer.has(ControlProtocol.REFUSED)) {

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.source.keep.CopyReport;
 import java.io.IOException;
 import java.util.List;
 
@@ -14,7 +15,7 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "wait": true}
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
@@ -50,6 +51,7 @@ final class ControlProtocol {
     static final String WATCH = "watch";
     static final String JOB = "job";
     static final String TO = "to";
+    static final String KEEP = "keep";
     static final String WAIT = "wait";
     static final String STARTED = "started";
     static final String WATCHING = "watching";
@@ -81,7 +83,8 @@ final class ControlProtocol {
                         0,
                         0,
                         0,
-                        List.of(new MigrationReport.MovedRank(0, List.of()))));
+                        List.of(new MigrationReport.MovedRank(0, List.of())),
+                        new CopyReport(false, "", 0, "")));
     }
 
     ObjectNode object() {

@@ -7,9 +7,11 @@ import io.ppmr.cli.service.RefusedException;
 import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -60,7 +62,9 @@ public final class SourceRequests implements ControlRequests {
     }
 
     private boolean ownsJob(JsonNode request, String user) {
-        return migrations.isOwnedBy(request.path(ControlProtocol.JOB).asText(), user);
+        // Where the service writes is not for a job's owner to say.
+        return !request.has(ControlProtocol.KEEP)
+                && migrations.isOwnedBy(request.path(ControlProtocol.JOB).asText(), user);
     }
 
     private ControlStatus status() {
@@ -87,7 +91,8 @@ public final class SourceRequests implements ControlRequests {
             for (JsonNode node : request.path(ControlProtocol.TO)) {
                 to.add(address(node.asText()));
             }
-            with.say(ControlProtocol.STARTED, migrations.start(job, to, "user " + with.user(), events));
+            Optional<Path> keep = directory(request.path(ControlProtocol.KEEP));
+            with.say(ControlProtocol.STARTED, migrations.start(job, to, keep, "user " + with.user(), events));
         } catch (RefusedException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
             return;
@@ -97,6 +102,18 @@ public final class SourceRequests implements ControlRequests {
         } else {
             migrations.unwatch(events);
         }
+    }
+
+    private static Optional<Path> directory(JsonNode named) throws RefusedException {
+        if (!named.isTextual()) {
+            return Optional.empty();
+        }
+        Path directory = Path.of(named.asText());
+        if (!directory.isAbsolute()) {
+            throw new RefusedException(
+                    "'" + directory + "' is no absolute path, so it is not known where to keep a copy");
+        }
+        return Optional.of(directory);
     }
 
     private static InetSocketAddress address(String node) throws RefusedException {

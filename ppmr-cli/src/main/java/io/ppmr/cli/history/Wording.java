@@ -47,6 +47,9 @@ final class Wording {
         if (record instanceof TransactionRecord.Placement placement) {
             return "job " + placement.job() + ": " + String.join(", ", placement.places());
         }
+        if (record instanceof TransactionRecord.CopyEnded copy) {
+            return copy.sentence();
+        }
         return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
     }
 

@@ -7,8 +7,10 @@ import io.ppmr.source.Cancellation;
 import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.source.keep.Keeping;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -115,16 +117,17 @@ public final class Migrations {
      * @param watcher told of this migration's events until its last
      */
     public Started start(String name, String by, Consumer<MigrationEvent> watcher) throws RefusedException {
-        return start(name, List.of(), by, watcher);
+        return start(name, List.of(), Optional.empty(), by, watcher);
     }
 
     /**
      * The same to these nodes.
      *
      * @param to the ranks are spread over them; empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
      */
     public synchronized Started start(
-            String name, List<InetSocketAddress> to, String by, Consumer<MigrationEvent> watcher)
+            String name, List<InetSocketAddress> to, Optional<Path> keep, String by, Consumer<MigrationEvent> watcher)
             throws RefusedException {
         ConfiguredJob job = job(name);
         if (closed) {
@@ -143,7 +146,7 @@ public final class Migrations {
         Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
         latest = null;
-        Thread thread = new Thread(() -> run(started, job, to, by, cancellation), "migration");
+        Thread thread = new Thread(() -> run(started, job, to, keep, by, cancellation), "migration");
         running = new Running(started, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
@@ -241,10 +244,15 @@ public final class Migrations {
     }
 
     private void run(
-            Started started, ConfiguredJob job, List<InetSocketAddress> to, String by, Cancellation cancellation) {
+            Started started,
+            ConfiguredJob job,
+            List<InetSocketAddress> to,
+            Optional<Path> keep,
+            String by,
+            Cancellation cancellation) {
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
-            last = new MigrationEvent.Ended(move(started, order(job, to, by), cancellation));
+            last = new MigrationEvent.Ended(move(started, order(job, to, keep, by), cancellation));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new MigrationEvent.Failed(e.getMessage());
@@ -261,7 +269,8 @@ public final class Migrations {
     }
 
     /** A job with a spare node of its own goes there, unless whoever asks names another. */
-    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, String by) throws IOException {
+    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
+            throws IOException {
         List<InetSocketAddress> targets = new ArrayList<>(to);
         if (to.isEmpty() && !job.spares().isEmpty()) {
             InetSocketAddress own = job.spares().get(0);
@@ -272,7 +281,8 @@ public final class Migrations {
             }
             targets.add(found);
         }
-        return new MigrationOrder(job.resolve(), targets, by);
+        Keeping.Wish wish = new Keeping.Wish(keep.or(job::keep), Keeping.Bounds.USUAL);
+        return new MigrationOrder(job.resolve(), targets, by, wish);
     }
 
     private MigrationReport move(Started started, MigrationOrder order, Cancellation cancellation)

@@ -5,12 +5,18 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.cli.control.ControlRequests;
+import io.ppmr.cli.control.Resolver;
+import io.ppmr.cli.control.SourceRequests;
+import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
@@ -58,6 +64,27 @@ class AnnouncedJobsTest {
     void shouldLetEverybodyAnnounceAndNobodyRemoveOthersWhenPrepared() throws Exception {
         assertEquals(01777, (Integer) Files.getAttribute(directory.resolve("announced/jobs"), "unix:mode") & 07777);
         assertEquals(0755, (Integer) Files.getAttribute(directory.resolve("announced/moves"), "unix:mode") & 07777);
+    }
+
+    /** The service writes as root: where, is not for a user to say. */
+    @Test
+    void shouldLetAJobsOwnerMoveItButNotSayWhereACopyIsKept() throws Exception {
+        announce(2, self.startTimeTicks(), "criu");
+        String owner = Files.getOwner(folder).getName();
+        Migrations migrations = new Migrations(
+                Map.of(),
+                Optional.empty(),
+                (id, order, cancellation, watcher) -> report(MigrationReport.Outcome.REFUSED, List.of()),
+                jobs,
+                records);
+        ControlRequests.Owners owners = new SourceRequests(
+                        migrations, () -> null, () -> null, List::of, Resolver.none())
+                .requests()
+                .get("migrate")
+                .owners();
+        ObjectNode request = new ObjectMapper().createObjectNode().put("job", "slurm-7.0");
+        assertTrue(owners.mayAsk(request, owner));
+        assertFalse(owners.mayAsk(request.put("keep", "/etc"), owner));
     }
 
     @Test
@@ -169,6 +196,6 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks);
+        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
     }
 }

@@ -87,6 +87,14 @@ class SourceConfigTest {
     }
 
     @Test
+    void shouldKnowWhereCopiesAreKeptWhenTheJobSaysSo() throws Exception {
+        assertEquals(Optional.empty(), load(GOOD).jobs().get("solver").keep());
+        assertEquals(
+                Optional.of(folder.resolve("copies")),
+                load(GOOD + "keep = \"copies\"\n").jobs().get("solver").keep());
+    }
+
+    @Test
     void shouldTellAllMistakesWithTheirLinesWhenThereAreMany() throws Exception {
         List<String> found = mistakes("""
                 mout = "mnt"

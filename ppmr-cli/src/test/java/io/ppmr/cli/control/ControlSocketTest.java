@@ -18,6 +18,8 @@ import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.MovedRank;
+import io.ppmr.source.keep.CopyReport;
+import io.ppmr.source.keep.Keeping;
 import io.ppmr.transaction.OpenMigration;
 import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.Outcome;
@@ -65,7 +67,8 @@ class ControlSocketTest {
             8,
             9,
             10,
-            List.of(new MovedRank(3, List.of(77))));
+            List.of(new MovedRank(3, List.of(77))),
+            new CopyReport(false, "/kept", 0, "the disk is full"));
 
     @TempDir
     private Path folder;
@@ -73,6 +76,7 @@ class ControlSocketTest {
     private final CountDownLatch go = new CountDownLatch(1);
     private Path socket;
     private volatile Cancellation running;
+    private volatile Keeping.Wish wish;
     private Migrations migrations;
     private ControlServer server;
 
@@ -110,6 +114,7 @@ class ControlSocketTest {
             String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
         running = cancellation;
+        wish = order.keep();
         watcher.accept(PROGRESS);
         if (!go.await(LIMIT.toSeconds(), TimeUnit.SECONDS)) {
             throw new IllegalStateException("the test never let the migration end");
@@ -130,6 +135,37 @@ class ControlSocketTest {
         }
         assertEquals(List.of(PROGRESS), seen);
         assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(socket)));
+    }
+
+    @Test
+    void shouldKeepACopyWhereTheRequestSaysElseWhereTheJobDoes() throws Exception {
+        go.countDown();
+        ConfiguredJob plain = job("k");
+        ConfiguredJob kept = new ConfiguredJob(
+                "k",
+                plain.user(),
+                plain.checkpointer(),
+                plain.ranks(),
+                plain.others(),
+                plain.hooks(),
+                List.of(),
+                Optional.of(Path.of("/own")));
+        try (ControlServer other =
+                serve(folder.resolve("k"), new Migrations(Map.of("k", kept), Optional.empty(), this::migrate))) {
+            assertEquals(Optional.of(Path.of("/asked")), kept(other, Optional.of(Path.of("/asked"))));
+            assertEquals(Optional.of(Path.of("/own")), kept(other, Optional.empty()));
+            String refusal = assertThrows(RefusedException.class, () -> kept(other, Optional.of(Path.of("here"))))
+                    .getMessage();
+            assertTrue(refusal.contains("no absolute path"), refusal);
+        }
+    }
+
+    private Optional<Path> kept(ControlServer server, Optional<Path> directory) throws Exception {
+        try (ControlClient client = new ControlClient(server.path())) {
+            client.start("k", List.of(), directory, true);
+            client.awaitReport(LIMIT, progress -> {});
+        }
+        return wish.directory();
     }
 
     @Test

@@ -8,11 +8,9 @@ import io.ppmr.fuse.Errno;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.HeadFrame;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.zip.CRC32C;
 import org.agrona.UnsafeApi;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,11 +35,12 @@ public final class OutgoingFile {
     private final PoolGeometry geometry;
     private final FairClaims claims;
     private final Outlet outlet;
+    private final ImageCopy.FileCopy copy;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final ByteRangeSet written = new ByteRangeSet();
     private final SlotSupply supply;
-    private final CRC32C crc = new CRC32C();
+    private final ChunkCrc crc = new ChunkCrc();
 
     private volatile String name;
     private volatile long size;
@@ -57,7 +56,9 @@ public final class OutgoingFile {
     private long lastWriteEnd;
     private int openHandles;
 
-    public OutgoingFile(int id, String name, int rank, BufferPool pool, FairClaims claims, Outlet outlet) {
+    /** @param copy takes what is written a second time */
+    public OutgoingFile(
+            int id, String name, int rank, BufferPool pool, FairClaims claims, Outlet outlet, ImageCopy.FileCopy copy) {
         this.id = id;
         this.name = name;
         this.rank = rank;
@@ -65,6 +66,7 @@ public final class OutgoingFile {
         this.geometry = pool.geometry();
         this.claims = claims;
         this.outlet = outlet;
+        this.copy = copy;
         this.supply = new SlotSupply(this, lock, changed, outlet);
     }
 
@@ -79,6 +81,11 @@ public final class OutgoingFile {
     /** The file's path, for messages. */
     public String name() {
         return name;
+    }
+
+    /** Where its bytes go besides. */
+    ImageCopy.FileCopy copy() {
+        return copy;
     }
 
     public void rename(String newName) {
@@ -138,6 +145,7 @@ public final class OutgoingFile {
             seal();
             written.truncate(newSize);
             size = newSize;
+            copy.truncate(newSize);
             outlet.value(FrameType.TRUNCATE, id, newSize);
         } finally {
             lock.unlock();
@@ -272,7 +280,7 @@ public final class OutgoingFile {
         if (offset < HEAD_BYTES) {
             int bytes = (int) Math.min(lengthBytes, HEAD_BYTES - offset);
             outlet.head(this, (int) offset, address, bytes);
-            note(offset, bytes);
+            note(address, offset, bytes);
             return bytes;
         }
         long wanted = geometry.windowOf(offset);
@@ -291,7 +299,7 @@ public final class OutgoingFile {
         boolean goesUp = offset == lastWriteEnd;
         from = Math.min(from, at);
         to = Math.max(to, at + bytes);
-        note(offset, bytes);
+        note(address, offset, bytes);
         int first = wanted == 0 ? HEAD_BYTES : 0;
         if (to == geometry.chunkBytes() && (from == first || goesUp)) {
             seal();
@@ -299,7 +307,8 @@ public final class OutgoingFile {
         return bytes;
     }
 
-    private void note(long offset, int bytes) {
+    private void note(long address, long offset, int bytes) {
+        copy.write(address, bytes, offset);
         long end = offset + bytes;
         written.add(offset, end);
         size = Math.max(size, end);
@@ -367,7 +376,7 @@ public final class OutgoingFile {
         }
         int sealed = chunk;
         chunk = BufferPool.NONE;
-        int crc32c = outlet.wantsCrc() ? crcOf(sealed) : 0;
+        int crc32c = outlet.wantsCrc() ? crc.of(pool, sealed, from, to) : 0;
         pool.ready(sealed);
         outlet.filled(System.nanoTime() - chunkSinceNs);
         long offset = window * geometry.chunkBytes() + from;
@@ -378,13 +387,5 @@ public final class OutgoingFile {
             failure = String.valueOf(e.getMessage());
             throw e;
         }
-    }
-
-    private int crcOf(int sealed) {
-        ByteBuffer bytes = pool.buffer(sealed);
-        bytes.limit(to).position(from);
-        crc.reset();
-        crc.update(bytes);
-        return (int) crc.getValue();
     }
 }

@@ -15,6 +15,7 @@ import io.ppmr.protocol.ControlMessage.Renamed;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.NodeKind;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -31,11 +32,13 @@ public final class OutgoingFiles {
     private final BufferPool pool;
     private final FairClaims claims;
     private final Outlet outlet;
+    private final ImageCopy copy;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
     private volatile OutgoingFile[] files = new OutgoingFile[0];
     private volatile String failure;
 
+    /** Files of which no copy is wanted. */
     public OutgoingFiles(
             String directory,
             NodeTree<OutgoingFile> tree,
@@ -46,11 +49,27 @@ public final class OutgoingFiles {
             int uid,
             int gid)
             throws ErrnoException {
+        this(directory, tree, pool, claims, outlet, ImageCopy.NONE, ranks, uid, gid);
+    }
+
+    /** @param copy takes what is written a second time */
+    public OutgoingFiles(
+            String directory,
+            NodeTree<OutgoingFile> tree,
+            BufferPool pool,
+            FairClaims claims,
+            Outlet outlet,
+            ImageCopy copy,
+            List<Integer> ranks,
+            int uid,
+            int gid)
+            throws ErrnoException {
         this.root = "/" + directory;
         this.tree = tree;
         this.pool = pool;
         this.claims = claims;
         this.outlet = outlet;
+        this.copy = copy;
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : ranks) {
             String name = "rank-" + rank;
@@ -75,7 +94,7 @@ public final class OutgoingFiles {
     public OutgoingFile create(String path, int mode, int uid, int gid) throws ErrnoException {
         int rank = rankOf(path);
         return inOrder(() -> {
-            OutgoingFile file = new OutgoingFile(files.length + 1, path, rank, pool, claims, outlet);
+            OutgoingFile file = new OutgoingFile(files.length + 1, path, rank, pool, claims, outlet, copy.newFile());
             tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
             outlet.message(new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
             OutgoingFile[] more = Arrays.copyOf(files, files.length + 1);
@@ -164,6 +183,35 @@ public final class OutgoingFiles {
             throw new IOException("the image of rank " + rank + " is not whole: " + failure);
         }
         outlet.value(FrameType.END_OF_IMAGE, 0, rank);
+    }
+
+    /** Every name that the images have now. */
+    public List<ImageName> names() throws ErrnoException {
+        synchronized (namesLock) {
+            List<ImageName> names = new ArrayList<>();
+            for (String rank : ranks.keySet()) {
+                collect(root + "/" + rank, names);
+            }
+            return names;
+        }
+    }
+
+    private void collect(String path, List<ImageName> names) throws ErrnoException {
+        Node<OutgoingFile> node = tree.find(path);
+        String name = relative(path).substring(1);
+        int uid = node.uid();
+        int gid = node.gid();
+        if (node.isFile()) {
+            OutgoingFile file = node.file();
+            names.add(new ImageName(name, ImageName.Kind.FILE, file.copy(), file.size(), null, uid, gid));
+        } else if (node.isDirectory()) {
+            names.add(new ImageName(name, ImageName.Kind.DIRECTORY, null, 0, null, uid, gid));
+            for (String child : tree.list(path)) {
+                collect(path + "/" + child, names);
+            }
+        } else {
+            names.add(new ImageName(name, ImageName.Kind.SYMLINK, null, 0, node.linkTarget(), uid, gid));
+        }
     }
 
     /** Ends every wait and every later call with EIO. */

@@ -1,0 +1,292 @@
+package io.ppmr.system;
+
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.cli.config.ConfiguredCheckpointers;
+import io.ppmr.cli.config.KeyFile;
+import io.ppmr.cli.control.ControlClient;
+import io.ppmr.cli.demo.JavaCommand;
+import io.ppmr.cli.demo.Node;
+import io.ppmr.cli.demo.ServiceProcess;
+import io.ppmr.source.MigrationProgress;
+import io.ppmr.source.MigrationReport;
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/**
+ * Three nodes of their own PIDs, mounts, network and address, joined by a switch, with a source in the first and a
+ * target in the second; CRIU moves the processes. What a job's hooks do, and whether restarts fail, is chosen by files.
+ */
+final class RingNodes implements AutoCloseable {
+    static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+    static final String LEAVING = "169.254.80.1";
+    static final String SPARE = "169.254.80.2";
+    static final String STAYING = "169.254.80.3";
+    static final int RANKS = 4;
+    static final int MOVED = 2;
+
+    private static final Path NATIVE = HOME.resolve("ppmr-checkpoint/target/native");
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final int PORT = 7411;
+
+    private final Path directory;
+    private final Deque<Closeable> belongings = new ArrayDeque<>();
+    private Node leaving;
+    private Node spare;
+    private Node staying;
+
+    RingNodes(Path directory) throws Exception {
+        this.directory = directory;
+        Files.createDirectories(job());
+        try {
+            makeNodes();
+            startServices();
+        } catch (Exception | AssertionError e) {
+            close();
+            throw e;
+        }
+    }
+
+    private void makeNodes() throws Exception {
+        Node hub = node("ring-switch");
+        hub.run(LIMIT, "ip", "link", "add", "switch0", "type", "bridge");
+        hub.run(LIMIT, "ip", "link", "set", "switch0", "up");
+        leaving = plugged(hub, "node-a", LEAVING);
+        spare = plugged(hub, "node-b", SPARE);
+        staying = plugged(hub, "node-c", STAYING);
+    }
+
+    private Node node(String name) throws Exception {
+        Node node = Node.create(name);
+        belongings.push(node::close);
+        return node;
+    }
+
+    private Node plugged(Node hub, String name, String address) throws Exception {
+        Node node = node(name);
+        String port = "to-" + name;
+        Process link = new ProcessBuilder(
+                        "ip",
+                        "link",
+                        "add",
+                        port,
+                        "netns",
+                        String.valueOf(hub.init().pid()),
+                        "type",
+                        "veth",
+                        "peer",
+                        "name",
+                        "cable0",
+                        "netns",
+                        String.valueOf(node.init().pid()))
+                .inheritIO()
+                .start();
+        if (link.waitFor() != 0) {
+            throw new IOException("no cable could be laid to " + name);
+        }
+        hub.run(LIMIT, "ip", "link", "set", port, "master", "switch0", "up");
+        node.run(LIMIT, "ip", "address", "add", address + "/24", "dev", "cable0");
+        node.run(LIMIT, "ip", "link", "set", "cable0", "up");
+        return node;
+    }
+
+    private void startServices() throws Exception {
+        KeyFile.create(directory.resolve("key"));
+        Path hook = script("hook.sh", Files.readString(HOME.resolve("ppmr-system-tests/src/test/sh/ring-hook.sh")));
+        List<String> criu = ConfiguredCheckpointers.criu(System.getenv());
+        Path failing = script("criu-at-target", """
+                #!/bin/sh
+                # As CRIU, but for a restart where a file says that it is to fail: then once all originals are held.
+                if [ "$1" = restore ] && [ -e %1$s/fail-restart ]; then
+                    while [ ! -e %1$s/originals-are-held ]; do sleep 0.05; done
+                    echo "this restart was to fail" >&2
+                    exit 1
+                fi
+                exec %2$s "$@"
+                """.formatted(directory, String.join(" ", criu)));
+        Path source = Files.writeString(directory.resolve("source.toml"), """
+                %1$s
+                control_socket = "%2$s/source.sock"
+                [target]
+                address = "%3$s:%4$d"
+                %5$s
+                [jobs.ring]
+                user = 0
+                group = 0
+                checkpointer = "criu"
+                ranks = [%6$s]
+                others = [%7$s]
+                suspend = ["%8$s", "suspend", "%9$s"]
+                resume = ["%8$s", "resume", "%9$s"]
+                reconnect = ["%8$s", "reconnect", "%9$s"]
+                hook_deadline = "3s"
+                """.formatted(
+                        common("a"),
+                        directory,
+                        SPARE,
+                        PORT,
+                        checkpointer(criu),
+                        IntStream.range(0, MOVED)
+                                .mapToObj(rank -> "{rank = %d, pid_file = \"%s/pid-%d\"}".formatted(rank, job(), rank))
+                                .collect(Collectors.joining(", ")),
+                        IntStream.range(MOVED, RANKS)
+                                .mapToObj(rank -> "{rank = %d, node = \"%s\"}".formatted(rank, STAYING))
+                                .collect(Collectors.joining(", ")),
+                        hook,
+                        job()));
+        Path target = Files.writeString(directory.resolve("target.toml"), """
+                %1$s
+                control_socket = "%2$s/target.sock"
+                listen = "%3$s:%4$d"
+                allow_root_jobs = true
+                [staging]
+                directory = "/dev/shm"
+                limit = "64m"
+                %5$s
+                """.formatted(
+                        common("b"), directory, SPARE, PORT, checkpointer(List.of(failing.toString()))));
+        ServiceProcess second = service(spare, "target", "--config", target.toString());
+        ServiceProcess first = service(leaving, "source", "--config", source.toString(), "--no-trigger");
+        second.awaitReady(LIMIT);
+        first.awaitReady(LIMIT);
+    }
+
+    private String common(String node) {
+        return """
+                mount = "%1$s/mount-%2$s"
+                work_directory = "%1$s/work-%2$s"
+                journal = "%1$s/journal-%2$s"
+                key_file = "%1$s/key\"""".formatted(directory, node);
+    }
+
+    private static String checkpointer(List<String> program) {
+        String words = program.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", "));
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%s]""".formatted(words);
+    }
+
+    private Path script(String name, String text) throws IOException {
+        Path script = Files.writeString(directory.resolve(name), text);
+        Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
+        return script;
+    }
+
+    private ServiceProcess service(Node node, String... arguments) throws Exception {
+        ServiceProcess service = ServiceProcess.start(
+                node,
+                new JavaCommand(PpmrCommand.words()),
+                List.of(arguments),
+                directory.resolve(arguments[0] + ".log"),
+                new NativePrograms(NATIVE));
+        belongings.push(service::close);
+        return service;
+    }
+
+    /** The job's folder, for its map, its marks and its logs. */
+    Path job() {
+        return directory.resolve("job");
+    }
+
+    /** What the suspend hook does beyond its work: see ring-hook.sh. */
+    void suspendHook(String word) throws IOException {
+        Files.writeString(job().resolve("suspend-hook"), word);
+    }
+
+    /** Has restarts fail as soon as every original is held. */
+    void failRestarts(boolean fail) throws IOException {
+        Files.deleteIfExists(directory.resolve("originals-are-held"));
+        Files.deleteIfExists(directory.resolve("fail-restart"));
+        if (fail) {
+            Files.createFile(directory.resolve("fail-restart"));
+        }
+    }
+
+    /** Lets a restart that is to fail do so. */
+    void originalsAreHeld() throws IOException {
+        Files.createFile(directory.resolve("originals-are-held"));
+    }
+
+    /** Starts a rank as a job's own start does; the process as this machine sees it. */
+    ProcessIdentity start(int rank, int size, String... more) throws Exception {
+        List<String> words = new ArrayList<>(List.of(
+                HOME.resolve("ppmr-system-tests/target/native-test/ring-job").toString(),
+                "--rank",
+                String.valueOf(rank),
+                "--size",
+                String.valueOf(size),
+                "--port",
+                "23400",
+                "--dir",
+                job().toString()));
+        words.addAll(List.of(more));
+        return (rank < MOVED ? leaving : staying).startDetached(job().resolve("pid-" + rank), words);
+    }
+
+    /** The program of a process on the spare node, by the PID that its service says. */
+    String programOnSpare(int pid) {
+        try {
+            return spare.run(LIMIT, "readlink", "/proc/" + pid + "/exe");
+        } catch (IOException e) {
+            return e.getMessage();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return "unknown";
+        }
+    }
+
+    /** Runs {@code ppmr restart} on the spare node. */
+    PpmrCommand restartOnSpare(String copy) throws IOException, InterruptedException {
+        return PpmrCommand.run(spare.command(PpmrCommand.words(
+                "restart", copy, "--config", directory.resolve("target.toml").toString())));
+    }
+
+    ControlClient source() throws IOException {
+        return new ControlClient(directory.resolve("source.sock"));
+    }
+
+    /** Moves the job to the end and gives the report; whoever watches is told of each step. */
+    MigrationReport migrate(Optional<Path> keep, Runnable whenHeld) throws Exception {
+        try (ControlClient client = source()) {
+            client.start("ring", List.of(), keep, true);
+            boolean[] told = new boolean[1];
+            return client.awaitReport(LIMIT, progress -> {
+                if (progress.step() == MigrationProgress.Step.RESTART && !told[0]) {
+                    told[0] = true;
+                    whenHeld.run();
+                }
+            });
+        }
+    }
+
+    String logs() throws IOException {
+        return Files.readString(directory.resolve("source.log")) + Files.readString(directory.resolve("target.log"));
+    }
+
+    @Override
+    public void close() throws IOException {
+        IOException failure = null;
+        while (!belongings.isEmpty()) {
+            try {
+                belongings.pop().close();
+            } catch (IOException e) {
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+}
