@@ -9,8 +9,8 @@ import java.util.logging.LogRecord;
 import org.slf4j.MDC;
 
 /**
- * Makes an entry of the journal out of a log record: message and stack trace as one, severity as syslog(3) has it, where
- * in the code it was logged, and what the thread is about. Any thread.
+ * Makes an entry of the journal out of a log record: message and stack trace as one, severity as syslog(3) has it,
+ * where in the code it was logged, and what the thread is about. Any thread.
  */
 final class JournalHandler extends Handler {
     private static final StackWalker WALKER = StackWalker.getInstance();
@@ -42,7 +42,9 @@ final class JournalHandler extends Handler {
         JournalEntry entry = new JournalEntry()
                 .add(
                         "MESSAGE",
-                        record.getThrown() == null ? message : message + "\n" + PlainFormatter.trace(record.getThrown()))
+                        record.getThrown() == null
+                                ? message
+                                : message + "\n" + PlainFormatter.trace(record.getThrown()))
                 .add("PRIORITY", Integer.toString(priority(record.getLevel())))
                 .add("SYSLOG_IDENTIFIER", identifier)
                 .add("LOGGER", String.valueOf(record.getLoggerName()))
@@ -63,10 +65,11 @@ final class JournalHandler extends Handler {
 
     /** The first frame that belongs to whoever logs. */
     private static Optional<StackWalker.StackFrame> caller() {
-        return WALKER.walk(frames -> frames.filter(frame -> !frame.getClassName().startsWith("java.util.logging.")
-                        && !frame.getClassName().startsWith("org.slf4j.")
-                        && !frame.getClassName().equals(JournalHandler.class.getName()))
-                .findFirst());
+        return WALKER.walk(
+                frames -> frames.filter(frame -> !frame.getClassName().startsWith("java.util.logging.")
+                                && !frame.getClassName().startsWith("org.slf4j.")
+                                && !frame.getClassName().equals(JournalHandler.class.getName()))
+                        .findFirst());
     }
 
     /** syslog(3): 3 error, 4 warning, 6 informational, 7 debug. */

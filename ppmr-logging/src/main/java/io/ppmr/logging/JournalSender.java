@@ -7,8 +7,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Brings entries to the journal in their order and never lets a caller wait. What the journal does not take at once waits
- * here, up to a bound, and a thread that lives for as long as anything waits tries again; what does not fit is
+ * Brings entries to the journal in their order and never lets a caller wait. What the journal does not take at once
+ * waits here, up to a bound, and a thread that lives for as long as anything waits tries again; what does not fit is
  * counted, and an entry says how many were lost when the journal takes some again. Any thread.
  */
 final class JournalSender implements AutoCloseable {

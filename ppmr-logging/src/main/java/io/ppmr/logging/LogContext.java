@@ -20,6 +20,11 @@ public final class LogContext {
         return new LogContext(fields == null ? Map.of() : Map.copyOf(fields));
     }
 
+    /** A rank of a migration. */
+    public static LogContext of(String migrationId, int rank) {
+        return new LogContext(Map.of(LogFields.MIGRATION, migrationId, LogFields.RANK, Integer.toString(rank)));
+    }
+
     /** Logs as the thread that this was taken from, on the calling thread, which is then what it was before. */
     public void logging(Runnable logs) {
         Map<String, String> before = MDC.getCopyOfContextMap();

@@ -17,9 +17,10 @@ final class PlainFormatter extends Formatter {
     @Override
     public String format(LogRecord record) {
         String logger = String.valueOf(record.getLoggerName());
-        String line = TIME.format(record.getInstant()) + " [" + Thread.currentThread().getName() + "] "
-                + severity(record.getLevel()) + " " + logger.substring(logger.lastIndexOf('.') + 1) + " - "
-                + formatMessage(record) + "\n";
+        String line =
+                TIME.format(record.getInstant()) + " [" + Thread.currentThread().getName() + "] "
+                        + severity(record.getLevel()) + " " + logger.substring(logger.lastIndexOf('.') + 1) + " - "
+                        + formatMessage(record) + "\n";
         return record.getThrown() == null ? line : line + trace(record.getThrown());
     }
 

@@ -13,8 +13,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * Where a program's log goes: into the journal, entry by entry, where standard error leads there, else to standard error
- * as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
+ * Where a program's log goes: into the journal, entry by entry, where standard error leads there, else to standard
+ * error as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
  * docs/systemd.md has the fields.
  */
 public final class ServiceLog {
@@ -25,7 +25,8 @@ public final class ServiceLog {
     private static final long MOST_WAITING_BYTES = 4 << 20;
 
     /** Kept, since java.util.logging forgets the levels of loggers that nobody holds. */
-    private static final List<Logger> QUIET = List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
+    private static final List<Logger> QUIET =
+            List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 
     private ServiceLog() {}
 

@@ -129,8 +129,7 @@ class JournalTest {
                 next = listener.next();
             }
             assertTrue(came < count);
-            assertTrue(
-                    next.get("MESSAGE").startsWith(count - came + " log entries are lost: "), next.get("MESSAGE"));
+            assertTrue(next.get("MESSAGE").startsWith(count - came + " log entries are lost: "), next.get("MESSAGE"));
             sender.send(entry(count));
             assertEquals("number " + count, listener.next().get("MESSAGE"));
         }

@@ -254,7 +254,12 @@ final class SlurmCluster implements AutoCloseable {
                 # Nobody listens there: the job names its own spare.
                 [target]
                 address = "%2$s:1"
-                %3$s""".formatted(folder, ADDRESS_0, checkpointer));
+                # Asked in the test that makes this file; status 126 is no answer.
+                [triggers]
+                health = ["bash", "-c", "test -e %1$s/health-on || exit 126; exec %4$s/conf/slurm-health.sh"]
+                health_interval = "1s"
+                health_failures = 2
+                %3$s""".formatted(folder, ADDRESS_0, checkpointer, HOME));
         service(n0, "target");
         service(n1, "source");
         for (String role : List.of("target", "source")) {

@@ -148,6 +148,11 @@ public final class TargetService implements AutoCloseable {
         return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
+    /** How far the migrations are that come here. */
+    public List<Arrival> arrivals() {
+        return conversations.arrivals();
+    }
+
     /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.answers(limit.toNanos())) {

@@ -2,6 +2,8 @@ package io.ppmr.cli.control;
 
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.target.Arrival;
+import java.util.List;
 
 /**
  * What a service is doing.
@@ -14,6 +16,7 @@ import io.ppmr.source.MigrationReport;
  * @param last how the last one ended; null if none has since the service's start, or at a target
  * @param health what the health command said last; null without one
  * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
+ * @param arrivals the migrations that come to a target; null at a source
  */
 public record ControlStatus(
         String role,
@@ -23,4 +26,5 @@ public record ControlStatus(
         MigrationProgress progress,
         MigrationReport last,
         String health,
-        String transport) {}
+        String transport,
+        List<Arrival> arrivals) {}

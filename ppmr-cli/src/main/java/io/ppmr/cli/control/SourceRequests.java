@@ -60,7 +60,8 @@ public final class SourceRequests implements ControlRequests {
                 state.progress().orElse(null),
                 state.last().orElse(null),
                 health.get(),
-                transport.get());
+                transport.get(),
+                null);
     }
 
     private void migrate(JsonNode request, Conversation with) throws IOException, InterruptedException {

@@ -176,13 +176,13 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null), client.status());
+            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null, null), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null), client.status());
+            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, null), client.status());
         }
     }
 
