@@ -81,8 +81,7 @@ class ServiceControlIT {
             Process source = services.startSource(job);
             Path socket = directory.resolve("source.sock");
             try (ControlClient migrating = new ControlClient(socket);
-                    ControlClient looking = new ControlClient(socket);
-                    ControlClient cancelling = new ControlClient(socket)) {
+                    ControlClient looking = new ControlClient(socket)) {
                 String id = migrating.start(null, true).id();
                 await(() ->
                         scrape(sourcePort).matches("(?s).*ppmr_source_data_bytes_total\\{stage=\"written\"} [1-9].*"));
@@ -90,7 +89,9 @@ class ServiceControlIT {
                 send(source, "USR1");
                 await(() -> services.log("source").contains("state: migration "));
                 requireShown(services, id);
-                assertEquals(id, cancelling.cancel(id.substring(0, 8)));
+                try (ControlClient cancelling = new ControlClient(socket)) {
+                    assertEquals(id, cancelling.cancel(id.substring(0, 8)));
+                }
                 MigrationReport report = migrating.awaitReport(PATIENCE, progress -> {});
                 assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.toString());
                 assertTrue(report.reason().contains("cancelled by user root"), report.reason());
@@ -104,20 +105,24 @@ class ServiceControlIT {
         }
     }
 
+    private ControlStatus targetStatus() throws IOException {
+        try (ControlClient target = new ControlClient(directory.resolve("target.sock"))) {
+            return target.status();
+        }
+    }
+
     /** A target shows how far the migration is that comes to it. */
     private void requireShown(RealServices services, String id) throws Exception {
-        try (ControlClient target = new ControlClient(directory.resolve("target.sock"))) {
-            await(() -> target.status().arrivals().stream().anyMatch(one -> one.readBytes() >= 4 << 20));
-            ControlStatus status = target.status();
-            Arrival arrival = status.arrivals().get(0);
-            assertTrue(status.busy());
-            assertEquals(id, arrival.id());
-            assertEquals("replay", arrival.job());
-            assertEquals(Arrival.Step.ARRIVING, arrival.step());
-            assertTrue(arrival.source().matches("127\\.0\\.0\\.1:\\d+"), arrival.source());
-            assertTrue(arrival.arrivedBytes() >= 4 << 20 && arrival.bytesPerSecond() > 0, arrival.toString());
-            assertTrue(arrival.expectedBytes() > 0 && arrival.seconds() > 0, arrival.toString());
-        }
+        await(() -> targetStatus().arrivals().stream().anyMatch(one -> one.readBytes() >= 4 << 20));
+        ControlStatus status = targetStatus();
+        Arrival arrival = status.arrivals().get(0);
+        assertTrue(status.busy());
+        assertEquals(id, arrival.id());
+        assertEquals("replay", arrival.job());
+        assertEquals(Arrival.Step.ARRIVING, arrival.step());
+        assertTrue(arrival.source().matches("127\\.0\\.0\\.1:\\d+"), arrival.source());
+        assertTrue(arrival.arrivedBytes() >= 4 << 20 && arrival.bytesPerSecond() > 0, arrival.toString());
+        assertTrue(arrival.expectedBytes() > 0 && arrival.seconds() > 0, arrival.toString());
         String json = services.command("status", "target", List.of("--json"));
         assertTrue(json.contains("\"arrivals\":[{\"id\":\"" + id), json);
         String plain = services.command("status", "target", List.of());
