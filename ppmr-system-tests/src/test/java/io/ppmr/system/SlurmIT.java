@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -29,7 +28,6 @@ import org.slf4j.LoggerFactory;
 class SlurmIT {
     private static final Logger LOG = LoggerFactory.getLogger(SlurmIT.class);
     private static final Path SCRIPT = Path.of(System.getProperty("ppmr.home"), "conf/slurm-job.sh");
-    private static final Path STRIGGER = Path.of(System.getProperty("ppmr.home"), "conf/slurm-strigger.sh");
     private static final int RANKS = 4;
     private static final int PASSES = 60;
     private static final String COMPUTATION = " --size 8000000 --passes " + PASSES + " --seed ";
@@ -68,8 +66,6 @@ class SlurmIT {
         // Not RESUME, which also has the controller wait for the node's next sign of life: up to minutes.
         if (nodeState("n1").endsWith("DRAIN")) {
             cluster.slurm("scontrol", "update", "NodeName=n1", "State=UNDRAIN");
-        } else if (nodeState("n1").contains("FAIL")) {
-            cluster.slurm("scontrol", "update", "NodeName=n1", "State=RESUME");
         }
         cluster.await("node that is free again", () -> nodeState("n1").equals("IDLE"));
     }
@@ -108,11 +104,7 @@ class SlurmIT {
 
     /** The self-checkpointing job, a seed for each rank. */
     private static String computing() {
-        return computing(COMPUTATION);
-    }
-
-    private static String computing(String computation) {
-        return "bash -c 'exec " + cluster.bin() + "/selfckpt-job" + computation
+        return "bash -c 'exec " + cluster.bin() + "/selfckpt-job" + COMPUTATION
                 + "$SLURM_PROCID --pace 300 --out out.$SLURM_PROCID --progress progress.$SLURM_PROCID'";
     }
 
@@ -243,38 +235,6 @@ class SlurmIT {
         }
         String log = Files.readString(cluster.folder().resolve("source.err"));
         assertTrue(log.contains("is asked for by the health command"), log);
-    }
-
-    @Test
-    void shouldMoveTheRanksWhenStriggerSeesTheNodeFail() throws Exception {
-        Path program = cluster.folder().resolve("strigger.sh");
-        // slurmctld gives its programs no environment, and this cluster's configuration is not in the usual place.
-        Files.writeString(
-                program,
-                Files.readString(STRIGGER)
-                        .replaceFirst(
-                                "\n",
-                                "\nexport PATH=/usr/bin:/bin SLURM_CONF=" + cluster.folder()
-                                        + "/slurm.conf; echo \"\\$@\" >>" + cluster.folder() + "/strigger.called\n"));
-        Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwxr-xr-x"));
-        for (String event : List.of("--drained", "--fail")) {
-            cluster.slurm("strigger", "--set", "--node", event, "--flags=PERM", "--program=" + program);
-        }
-        // Triggers are looked at each 15 s.
-        submit("strigger", "--drain-check 0", computing(" --size 8000000 --passes 1000 --seed "));
-        if (System.getenv("DRAINFIRST") != null) {
-            cluster.slurm("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test");
-            LOG.info("state {}", nodeState("n1"));
-            for (int i = 0; i < 40; i++) {
-                java.util.concurrent.locks.LockSupport.parkNanos(500_000_000L);
-            }
-            LOG.info("called after 20 s: {}", Files.exists(cluster.folder().resolve("strigger.called")));
-            cluster.slurm("scontrol", "update", "NodeName=n1", "State=UNDRAIN");
-        }
-        cluster.slurm("scontrol", "update", "NodeName=n1", "State=FAIL", "Reason=test");
-        cluster.await("move in what the batch script prints", () -> batchOutput()
-                .contains(RANKS + " ranks have moved from n1 to n0"));
-        LOG.info("called: {} {}", Files.readString(cluster.folder().resolve("strigger.called")), nodeState("n1"));
     }
 
     @Test
