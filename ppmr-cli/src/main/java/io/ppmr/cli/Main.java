@@ -42,7 +42,7 @@ import picocli.CommandLine.Spec;
             MigrateCommand.class,
             CancelCommand.class,
             StatusCommand.class,
-            CleanCommand.class,
+            UnmountCommand.class,
             HistoryCommand.class,
             ShowCommand.class,
             ConfigCommand.class,

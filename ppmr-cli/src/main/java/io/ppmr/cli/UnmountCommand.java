@@ -11,16 +11,16 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr clean}: takes away the mount that a killed service has left, where none is started again. */
+/** {@code ppmr unmount}: takes away the mount that a killed service has left, where none is started again. */
 @Command(
-        name = "clean",
+        name = "unmount",
         description = {
             "Takes off the dead mount of a service that was killed, and ends what hangs on it. A mount that is served,"
                     + " or that is not ppmr's, is left alone, and said to be in use.",
             "What a killed service left of migrations is settled by its next start alone."
         },
         mixinStandardHelpOptions = true)
-final class CleanCommand implements Callable<Integer> {
+final class UnmountCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
