@@ -5,10 +5,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.control.ControlClient;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.format.DateTimeFormatter;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
@@ -29,6 +34,8 @@ final class StatusCommand implements Callable<Integer> {
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final DateTimeFormatter SINCE =
+            DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneId.systemDefault());
 
     @Spec
     private CommandSpec spec;
@@ -112,7 +119,7 @@ final class StatusCommand implements Callable<Integer> {
         if (status.arrivals() != null && status.busy()) {
             new ArrivalView().lines(status.arrivals()).forEach(view::line);
         } else if (!status.busy()) {
-            view.line("idle"
+            view.line((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
@@ -121,12 +128,22 @@ final class StatusCommand implements Callable<Integer> {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
             view.line(what + ", " + (status.progress() == null ? "starting" : ProgressView.text(status.progress())));
         }
+        status.open().forEach(one -> view.line(text(one)));
         if (status.transport() != null) {
             view.line("transport: " + status.transport());
         }
         if (status.health() != null) {
             view.line("health: " + status.health());
         }
+    }
+
+    /** A migration that an operator should know of, in one line. */
+    static String text(OpenMigration one) {
+        String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
+        return "open: migration " + one.id() + ", " + one.phase() + " since "
+                + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
+                + (one.takenUp() ? ", taken up again after a restart of the service" : "") + "; "
+                + (one.waitsFor() == null ? "it goes on by itself" : one.waitsFor());
     }
 
     private void print(Object value) {

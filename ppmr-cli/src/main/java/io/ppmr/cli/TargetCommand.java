@@ -62,7 +62,7 @@ final class TargetCommand implements Callable<Integer> {
 
     private void serve(ControlSettings settings, TargetService service, LifeSigns signs, ServiceRun run)
             throws IOException, InterruptedException {
-        ControlRequests requests = new TargetRequests(() -> status(service));
+        ControlRequests requests = new TargetRequests(() -> status(service), service::resolve);
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
@@ -88,6 +88,7 @@ final class TargetCommand implements Callable<Integer> {
         String id = arrivals.isEmpty()
                 ? null
                 : String.join(", ", arrivals.stream().map(Arrival::id).toList());
-        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport(), arrivals);
+        return new ControlStatus(
+                "target", id != null, id, null, null, null, null, service.transport(), service.open(), arrivals);
     }
 }
