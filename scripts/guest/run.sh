@@ -8,7 +8,9 @@ guest_broken=125
 guest_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 ibverbs-providers)
 # In the order in which they are loaded; what they depend on comes by itself.
 guest_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay crc32_generic rdma_rxe rdma_ucm veth dummy fuse
-    virtio_net sch_netem autofs4)
+    virtio_net sch_netem autofs4
+    # What CRIU asks the kernel for before it does anything: without nf_tables it gives up.
+    nf_tables unix_diag tcp_diag udp_diag netlink_diag af_packet_diag)
 
 guest_usage() {
     cat <<'TEXT'
@@ -80,7 +82,10 @@ guest_kernel_package() {
 
 fetch_guest_kernel() {
     local package=$1 lists=$2 work
-    [ ! -e "$guest_folder/release" ] || return 0
+    # A kernel that was fetched for other modules lacks some of them.
+    if [ -e "$guest_folder/release" ] && [ "$(cat "$guest_folder/wanted" 2>/dev/null)" = "${guest_modules[*]}" ]; then
+        return 0
+    fi
     say "fetching $package for the guest into $cache/guest"
     mkdir -p "$cache/guest"
     rm -rf "$guest_folder.new"
@@ -107,6 +112,7 @@ fetch_guest_kernel() {
     done >"$work/order"
     mv "$work/order" "$work/modules/order"
     rm -rf "$work/root" "$work"/*.deb
+    printf '%s\n' "${guest_modules[*]}" >"$work/wanted"
     printf '%s\n' "$release" >"$work/release"
     rm -rf "$guest_folder"
     mv "$work" "$guest_folder"

@@ -36,8 +36,14 @@ job_runs() { [ "$(job_passes)" -gt "$passes" ]; }
 require_job() {
     passes=$(job_passes)
     await 60 "the job goes on after: $1" job_runs
-    seen "the job goes on after: $1"
+    if [ -n "$criu_moved" ]; then
+        criu_passes=$(wc -l <"$work/criu-progress")
+        await 60 "the job that CRIU moved goes on after: $1" criu_job_runs
+    fi
+    seen "the job goes on after: $1${criu_moved:+, and the one that CRIU moved}"
 }
+criu_moved=
+criu_job_runs() { [ "$(wc -l <"$work/criu-progress")" -gt "$criu_passes" ]; }
 under_way() { property ppmr-source StatusText | grep -q 'is under way\|being migrated' || moved; }
 # From the sources, as ./ppmr install does once it has built them.
 install_tree() {
@@ -63,7 +69,18 @@ type = \"blcr\"
 checkpoint_program = \"$native_test/cr_checkpoint\"
 restart_program = \"$native_test/cr_restart\"
 kernel_module = false"
+# The words that start CRIU, one a line in PPMR_CRIU; empty where it cannot be had.
+if [ -n "${PPMR_CRIU:-}" ]; then
+    tools="$tools
+[checkpointers.criu]
+type = \"criu\"
+program = [$(printf '%s\n' "$PPMR_CRIU" | sed 's/.*/"&"/' | paste -sd,)]"
+fi
+# Where nobody may read other users' limits (CAP_SYS_RESOURCE, in a container), CRIU moves root's processes alone.
+criu_user=20001
+if [ $((0x$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/1/status) >> 24 & 1)) -eq 0 ]; then criu_user=0; fi
 cat >/etc/ppmr/target.toml <<TOML
+allow_root_jobs = $([ "$criu_user" -eq 0 ] && echo true || echo false)
 listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"
@@ -85,6 +102,15 @@ group = 20001
 checkpointer = "blcr"
 ranks = [{rank = 0, pid_file = "$work/pid"}]
 TOML
+if [ -n "${PPMR_CRIU:-}" ]; then
+    cat >>/etc/ppmr/source.toml <<TOML
+[jobs.unaware]
+user = $criu_user
+group = $criu_user
+checkpointer = "criu"
+ranks = [{rank = 0, pid_file = "$work/criu-pid"}]
+TOML
+fi
 
 # Under emulation the JVM's second compiler would take more time than it saves.
 printf 'JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1\nPPMR_JAVA_HOME=%s\n' "${java%/bin/java}" >/etc/ppmr/environment
@@ -131,8 +157,46 @@ esac
 committed() { property ppmr-source StatusText | grep -q 'idle; last: job solver committed'; }
 await 20 "the source says how it went" committed
 seen "status of the source: $(property ppmr-source StatusText)"
+# The journal knows what each entry is about.
+migration=$(journalctl --no-pager -o cat -u ppmr-source | sed -n 's/^migration \([0-9a-f-]*\): COMMITTED.*/\1/p' | tail -n 1)
+journalctl --no-pager -o json PPMR_MIGRATION="$migration" >"$work/journal"
+for field in '"_SYSTEMD_UNIT":"ppmr-source.service"' '"_SYSTEMD_UNIT":"ppmr-target.service"' '"PPMR_RANK":"0"' \
+    '"PPMR_PEER":"127.0.0.1:7411"' '"SYSLOG_IDENTIFIER":"ppmr-target"' '"CODE_FILE":"SourceService.java"' '"PRIORITY":"6"'; do
+    grep -qF "$field" "$work/journal" || fail "no entry of migration $migration has $field: $(cat "$work/journal")"
+done
+journalctl --no-pager -o cat PPMR_MIGRATION="$migration" PPMR_RANK=0 | grep -q 'rank 0 is restored and held' ||
+    fail "the journal finds nothing by the rank"
+seen "the journal finds $(wc -l <"$work/journal") entries by the migration"
 [ "$(property ppmr-source NRestarts)$(property ppmr-target NRestarts)" = 00 ] || fail "a service was started anew"
 require_job "the move"
+
+# A job that knows nothing of checkpoints, moved by CRIU, with units of its own.
+criu_log() { find /var/lib/ppmr/work -type f | while read -r file; do echo "== $file"; tail -n 30 "$file"; done; }
+if [ -n "${PPMR_CRIU:-}" ]; then
+    setpriv --reuid "$criu_user" --regid "$criu_user" --clear-groups setsid "$native_test/plain-job" --size 4194304 \
+        --passes 1000000 --seed 8 --out "$work/criu-out" --progress "$work/criu-progress" --pace 200 </dev/null \
+        >"$work/criu-job.log" 2>&1 &
+    unaware=$!
+    echo "$unaware" >"$work/criu-pid"
+    await 30 "the second job computes" test -s "$work/criu-progress"
+    for try in 1 2 3; do
+        "$prefix/ppmr" migrate --config /etc/ppmr/source.toml unaware >"$work/criu-migrate" 2>&1 && break
+        echo "try $try: $(tail -n 3 "$work/criu-migrate")"
+    done
+    grep -q '^committed' "$work/criu-migrate" || fail "CRIU: $(cat "$work/criu-migrate") $(criu_log)"
+    [ ! -e "/proc/$unaware" ] || fail "the original of the second job is there still"
+    unit=$(grep -l 'ppmr-criu-' /proc/[0-9]*/cgroup 2>/dev/null | while read -r group; do
+        if tr '\0' ' ' <"${group%cgroup}cmdline" | grep -q -- '--seed 8'; then
+            sed -n 's|^0::/system.slice/||p' "$group"
+        fi
+    done | sort -u)
+    case $unit in
+    ppmr-criu-restore-0-*.service) seen "the second job has been moved by CRIU, in a service of its own: ${unit%-*}" ;;
+    *) fail "the group of the second job's copy is '$unit': $(systemd-cgls --no-pager | cat)" ;;
+    esac
+    criu_moved=yes
+    require_job "the second move"
+fi
 
 hung=$(main_pid ppmr-target)
 kill -STOP "$hung"
@@ -151,6 +215,20 @@ stat /run/ppmr/source >/dev/null || fail "the mount of the new one does not answ
 [ "$(grep -c ' /run/ppmr/source fuse' /proc/mounts)" -eq 1 ] || fail "the old mount is there still"
 seen "a killed source has started again, and has cleared its mount"
 require_job "kill -9"
+
+# Killed and not started again.
+mkdir -p /etc/systemd/system/ppmr-source.service.d
+printf '[Service]\nRestart=no\n' >/etc/systemd/system/ppmr-source.service.d/test.conf
+systemctl daemon-reload
+systemctl kill --kill-whom=main -s KILL ppmr-source
+dead() { [ "$(property ppmr-source ActiveState)" = failed ]; }
+await 60 "a killed source is over" dead
+if grep -q ' /run/ppmr/source ' /proc/mounts; then fail "a killed source has left its mount"; fi
+ls /run/ppmr/source >/dev/null || fail "the folder of the killed source's mount does not answer"
+seen "a source that was killed and not started again has left no mount"
+rm -r /etc/systemd/system/ppmr-source.service.d
+systemctl daemon-reload
+systemctl start ppmr-source || fail "ppmr-source does not start after it was killed"
 
 systemctl stop ppmr-source ppmr-target || fail "systemctl stop"
 if grep -q '/run/ppmr/' /proc/mounts; then fail "a mount is left: $(grep /run/ppmr/ /proc/mounts)"; fi

@@ -10,6 +10,7 @@ import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
 import io.ppmr.cli.restart.RestartCommand;
 import io.ppmr.cli.slurm.SlurmRunCommand;
+import io.ppmr.logging.ServiceLog;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -44,6 +45,7 @@ import picocli.CommandLine.Spec;
             CancelCommand.class,
             ResolveCommand.class,
             StatusCommand.class,
+            UnmountCommand.class,
             HistoryCommand.class,
             ShowCommand.class,
             ConfigCommand.class,
@@ -61,6 +63,7 @@ public final class Main implements Runnable {
     private CommandSpec spec;
 
     public static void main(String[] arguments) {
+        ServiceLog.begin(System.getenv(), arguments.length == 0 ? "ppmr" : "ppmr-" + arguments[0]);
         PrintWriter out = new PrintWriter(System.out, true, StandardCharsets.UTF_8);
         PrintWriter err = new PrintWriter(System.err, true, StandardCharsets.UTF_8);
         System.exit(execute(arguments, out, err));

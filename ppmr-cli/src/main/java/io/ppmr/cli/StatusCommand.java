@@ -16,6 +16,8 @@ import java.time.format.DateTimeFormatter;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -31,6 +33,7 @@ final class StatusCommand implements Callable<Integer> {
     /** An idle service says nothing for as long as nothing is moved. */
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final DateTimeFormatter SINCE =
             DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneId.systemDefault());
 
@@ -42,7 +45,8 @@ final class StatusCommand implements Callable<Integer> {
 
     @Option(
             names = "--watch",
-            description = "go on: show a source's migrations until this command is ended, or the service ends")
+            description =
+                    "go on: show migrations as they come and go, until this command is ended, or the service ends")
     private boolean watch;
 
     @Option(names = "--json", description = "one JSON object a line, with the fields of the control socket")
@@ -51,17 +55,22 @@ final class StatusCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         Path path = socket.path();
-        do {
-            ControlStatus status;
-            try (ControlClient client = new ControlClient(path)) {
-                status = client.status();
-            }
-            show(status);
-            if (watch) {
-                watch(path);
-            }
-        } while (watch);
+        ControlStatus status = ask(path);
+        show(status);
+        if (watch && status.arrivals() != null) {
+            watchArrivals(path, status);
+        }
+        while (watch) {
+            watch(path);
+            show(ask(path));
+        }
         return ExitCode.OK.number();
+    }
+
+    private static ControlStatus ask(Path path) throws IOException {
+        try (ControlClient client = new ControlClient(path)) {
+            return client.status();
+        }
     }
 
     private void watch(Path path) throws IOException {
@@ -83,13 +92,33 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
+    /** Asks a target again and again, until this command or the service ends. */
+    private void watchArrivals(Path path, ControlStatus first) throws IOException {
+        ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
+        ArrivalView arrivals = new ArrivalView();
+        arrivals.lines(first.arrivals());
+        ControlStatus last = first;
+        while (true) {
+            LockSupport.parkNanos(LOOK_NS);
+            ControlStatus now = ask(path);
+            if (json && !now.equals(last)) {
+                print(now);
+            } else if (!json) {
+                arrivals.lines(now.arrivals()).forEach(view::line);
+            }
+            last = now;
+        }
+    }
+
     private void show(ControlStatus status) {
         if (json) {
             print(status);
             return;
         }
         ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
-        if (!status.busy()) {
+        if (status.arrivals() != null && status.busy()) {
+            new ArrivalView().lines(status.arrivals()).forEach(view::line);
+        } else if (!status.busy()) {
             view.line((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""

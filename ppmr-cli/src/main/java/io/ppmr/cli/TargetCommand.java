@@ -10,13 +10,14 @@ import io.ppmr.cli.metrics.ServiceMeters;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.Supervisor;
+import io.ppmr.target.Arrival;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.Callable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -75,12 +76,19 @@ final class TargetCommand implements Callable<Integer> {
     }
 
     private static Optional<String> doing(TargetService service) {
-        Set<String> migrations = service.migrations();
-        return migrations.isEmpty() ? Optional.empty() : Optional.of("under way: " + String.join(", ", migrations));
+        List<Arrival> arrivals = service.arrivals();
+        return arrivals.isEmpty()
+                ? Optional.empty()
+                : Optional.of(String.join(
+                        "; ", arrivals.stream().map(ArrivalView::text).toList()));
     }
 
     private static ControlStatus status(TargetService service) {
-        String id = service.migrations().isEmpty() ? null : String.join(", ", service.migrations());
-        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport(), service.open());
+        List<Arrival> arrivals = service.arrivals();
+        String id = arrivals.isEmpty()
+                ? null
+                : String.join(", ", arrivals.stream().map(Arrival::id).toList());
+        return new ControlStatus(
+                "target", id != null, id, null, null, null, null, service.transport(), service.open(), arrivals);
     }
 }

@@ -67,6 +67,41 @@ public final class JobProbe {
         return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
     }
 
+    /**
+     * The facts of each rank, for a job whose ranks may go to several nodes.
+     *
+     * @param roots the root process of each rank
+     */
+    public Map<Integer, JobFacts> facts(String checkpointer, Map<Integer, ProcessIdentity> roots)
+            throws CheckpointException {
+        Map<Integer, JobFacts> facts = new LinkedHashMap<>();
+        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
+            facts.put(root.getKey(), facts(checkpointer, List.of(root.getValue())));
+        }
+        return facts;
+    }
+
+    /** What the ranks that go to one node are together; as much of it as fits a frame. */
+    public static JobFacts together(Map<Integer, JobFacts> facts, List<Integer> ranks) {
+        String checkpointer = "";
+        long residentBytes = 0;
+        List<Integer> pids = new ArrayList<>();
+        Map<String, MappedFile> files = new LinkedHashMap<>();
+        int text = 0;
+        for (int rank : ranks) {
+            JobFacts one = facts.get(rank);
+            checkpointer = one.checkpointer();
+            residentBytes += one.residentBytes();
+            pids.addAll(one.pids().subList(0, Math.min(one.pids().size(), MAX_PIDS - pids.size())));
+            for (MappedFile file : one.files()) {
+                if (files.size() < MAX_FILES && text < MAX_FILE_TEXT && files.putIfAbsent(file.path(), file) == null) {
+                    text += file.path().length();
+                }
+            }
+        }
+        return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
+    }
+
     /** What is a process's alone; of what it shares with others, its share where the kernel reckons that. */
     private static long residentBytes(Path proc) throws IOException {
         Path rollup = proc.resolve("smaps_rollup");

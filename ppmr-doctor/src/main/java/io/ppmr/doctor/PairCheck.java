@@ -33,14 +33,17 @@ public final class PairCheck {
     private final NodeFacts target;
     private final RestartNeeds needs;
     private final ReadingMode reading;
+    private final Room room;
     private final List<Finding> findings = new ArrayList<>();
 
-    private PairCheck(NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading) {
+    private PairCheck(
+            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
         this.source = source;
         this.job = job;
         this.target = target;
         this.needs = needs;
         this.reading = reading;
+        this.room = room;
     }
 
     /**
@@ -48,10 +51,11 @@ public final class PairCheck {
      *
      * @param needs of the checkpointer that would restart the job here
      * @param reading how that one reads
+     * @param room what other migrations leave here
      */
     public static List<Finding> findings(
-            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading) {
-        PairCheck check = new PairCheck(source, job, target, needs, reading);
+            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
+        PairCheck check = new PairCheck(source, job, target, needs, reading, room);
         check.machine();
         check.kernel();
         check.libc();
@@ -167,9 +171,14 @@ public final class PairCheck {
     }
 
     private void memory() {
-        String text = "the job has " + job.residentBytes() / MIB + " MiB, " + target.availableBytes() / MIB
-                + " MiB are available here";
-        if (job.residentBytes() <= target.availableBytes()) {
+        long waitsInMemoryBytes = reading == ReadingMode.RETAINED && room.stagingInMemory() ? job.residentBytes() : 0;
+        String text = "the job has " + job.residentBytes() / MIB + " MiB, "
+                + (waitsInMemoryBytes > 0 ? "and as much again for its image, since staging is in memory, " : "")
+                + target.availableBytes() / MIB + " MiB are available here"
+                + (room.promisedBytes() > 0
+                        ? ", of which " + room.promisedBytes() / MIB + " MiB are for migrations under way"
+                        : "");
+        if (job.residentBytes() + waitsInMemoryBytes <= target.availableBytes() - room.promisedBytes()) {
             findings.add(Finding.ok("memory", text));
         } else {
             findings.add(Finding.fail("memory", text, "free memory on this node, or name another spare node"));
@@ -181,11 +190,12 @@ public final class PairCheck {
             return;
         }
         String text = "an image of about " + job.residentBytes() / MIB + " MiB has to wait here as a whole; pool and"
-                + " staging have room for " + target.stagingBytes() / MIB + " MiB";
+                + " staging have room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         if (job.residentBytes() <= target.stagingBytes()) {
             findings.add(Finding.ok("staging", text));
         } else {
-            findings.add(Finding.fail("staging", text, "raise staging.limit, or name a directory with more room"));
+            findings.add(Finding.fail(
+                    "staging", text, "raise staging.limit, or name a directory with more room, or another spare node"));
         }
     }
 

@@ -51,7 +51,7 @@ class PairCheckTest {
     }
 
     private static Finding compare(String check, NodeFacts source, NodeFacts target) {
-        return the(check, PairCheck.findings(source, JobFacts.NONE, target, CRIU, ReadingMode.RETAINED));
+        return the(check, PairCheck.findings(source, JobFacts.NONE, target, CRIU, ReadingMode.RETAINED, Room.IDLE));
     }
 
     private static void assertFinding(Finding.Level level, String words, Finding finding) {
@@ -62,8 +62,8 @@ class PairCheckTest {
 
     @Test
     void shouldBeContentWhenTheNodesAreAlike() {
-        for (Finding finding :
-                PairCheck.findings(usual(), JobFacts.NONE, usual(), RestartNeeds.UNKNOWN, ReadingMode.STREAMED)) {
+        for (Finding finding : PairCheck.findings(
+                usual(), JobFacts.NONE, usual(), RestartNeeds.UNKNOWN, ReadingMode.STREAMED, Room.IDLE)) {
             assertEquals(Finding.Level.OK, finding.level(), finding.toString());
         }
     }
@@ -93,7 +93,7 @@ class PairCheckTest {
         assertFinding(
                 Finding.Level.FAIL,
                 "glibc 2.28",
-                the("libc", PairCheck.findings(usual(), job, other, CRIU, ReadingMode.RETAINED)));
+                the("libc", PairCheck.findings(usual(), job, other, CRIU, ReadingMode.RETAINED, Room.IDLE)));
     }
 
     @Test
@@ -105,13 +105,31 @@ class PairCheckTest {
     @Test
     void shouldFailWhenTheImageHasNoRoom() {
         JobFacts job = new JobFacts("criu", 200 * MIB, List.of(), List.of());
-        List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED);
+        List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE);
         assertFinding(Finding.Level.FAIL, "200 MiB has to wait", the("staging", retained));
         assertFinding(Finding.Level.OK, "1000 MiB", the("memory", retained));
         NodeFacts small = node("6.1.0-9", "glibc 2.36", 0, 199, "avx", "avx2");
-        List<Finding> streamed = PairCheck.findings(usual(), job, small, CRIU, ReadingMode.STREAMED);
+        List<Finding> streamed = PairCheck.findings(usual(), job, small, CRIU, ReadingMode.STREAMED, Room.IDLE);
         assertFinding(Finding.Level.FAIL, "199 MiB are available", the("memory", streamed));
         assertTrue(streamed.stream().noneMatch(finding -> finding.check().equals("staging")));
+    }
+
+    @Test
+    void shouldFailWhenOthersHaveBeenPromisedTheRoom() {
+        JobFacts job = new JobFacts("criu", 90 * MIB, List.of(), List.of());
+        Room busy = new Room(true, 900 * MIB, ", for the rest of it is others'");
+        List<Finding> found = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, busy);
+        assertFinding(
+                Finding.Level.FAIL,
+                "the job has 90 MiB, and as much again for its image, since staging is in memory, 1000 MiB are"
+                        + " available here, of which 900 MiB are for migrations under way",
+                the("memory", found));
+        assertFinding(Finding.Level.OK, "MiB, for the rest of it is others'", the("staging", found));
+        Room quiet = new Room(false, 900 * MIB, "");
+        assertFinding(
+                Finding.Level.OK,
+                "900 MiB are for",
+                the("memory", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, quiet)));
     }
 
     @Test
@@ -126,13 +144,13 @@ class PairCheckTest {
                         new MappedFile(same.toString(), 10),
                         new MappedFile(longer.toString(), 10),
                         new MappedFile(directory + "/none", 10)));
-        Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED));
+        Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE));
         assertFinding(Finding.Level.FAIL, longer + " has 11 bytes here and 10 there, " + directory + "/none", found);
         JobFacts fine = new JobFacts("criu", 0, List.of(), List.of(new MappedFile(same.toString(), 10)));
         assertFinding(
                 Finding.Level.OK,
                 "1 programs",
-                the("files", PairCheck.findings(usual(), fine, usual(), CRIU, ReadingMode.RETAINED)));
+                the("files", PairCheck.findings(usual(), fine, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE)));
     }
 
     @Test
@@ -142,8 +160,8 @@ class PairCheckTest {
         assertFinding(
                 Finding.Level.FAIL,
                 "[1]",
-                the("pids", PairCheck.findings(usual(), job, usual(), pids, ReadingMode.RETAINED)));
-        assertTrue(PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED).stream()
+                the("pids", PairCheck.findings(usual(), job, usual(), pids, ReadingMode.RETAINED, Room.IDLE)));
+        assertTrue(PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE).stream()
                 .noneMatch(finding -> finding.check().equals("pids")));
     }
 }

@@ -54,6 +54,19 @@ public final class StaleMount {
         return real;
     }
 
+    /**
+     * Takes off the mounts of dead services, without asking for an empty directory below.
+     *
+     * @return whether there was one
+     * @throws MountException where a living service, or somebody else, has mounted there
+     */
+    public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
+        Path named = resolveParent(mountPoint);
+        boolean mounted = !MountEntry.at(named).isEmpty();
+        clearStack(named);
+        return mounted;
+    }
+
     /** Follows links in all but the last name, which may be a dead mount. */
     private static Path resolveParent(Path mountPoint) throws IOException {
         Path absolute = mountPoint.toAbsolutePath().normalize();

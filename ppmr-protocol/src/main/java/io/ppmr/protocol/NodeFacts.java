@@ -48,6 +48,23 @@ public record NodeFacts(
         tools = List.copyOf(tools);
     }
 
+    /** The same node with so much room for retained images. */
+    public NodeFacts withStaging(long bytes) {
+        return new NodeFacts(
+                hostName,
+                architecture,
+                kernel,
+                libc,
+                jdk,
+                clockEpochMs,
+                availableBytes,
+                bytes,
+                chunkBytes,
+                cpuFeatures,
+                rdmaPorts,
+                tools);
+    }
+
     /** The same node at another time by its clock. */
     public NodeFacts at(long epochMs) {
         return new NodeFacts(

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.logging.LogFields;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.source.keep.Keeping;
@@ -24,6 +25,7 @@ import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
@@ -102,6 +104,7 @@ final class Attempt {
     NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
+            MDC.put(LogFields.PEER, from);
             try {
                 String refusal = sessions.get(place)
                         .begin(
@@ -115,6 +118,8 @@ final class Attempt {
                 }
             } catch (IOException e) {
                 return new NotTaken(place, false, String.valueOf(e.getMessage()));
+            } finally {
+                MDC.remove(LogFields.PEER);
             }
         }
         return null;
@@ -124,6 +129,8 @@ final class Attempt {
     void startCheckpoints() throws IOException, CheckpointException {
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
+            // The threads that watch its checkpoint inherit it; the migration's own step takes it away again.
+            MDC.put(LogFields.RANK, Integer.toString(rank));
             Path work = WorkDirectories.create(workRoot, rank, job.user());
             Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
             RankCommand checkpoint = job.checkpointer()
@@ -136,6 +143,7 @@ final class Attempt {
                             settings.checkpointDeadline()));
             checkpoints.put(rank, checkpoint);
             StartedCommands.note(workRoot, checkpoint.started());
+            MDC.remove(LogFields.RANK);
         }
     }
 
@@ -150,11 +158,13 @@ final class Attempt {
             if (held == null) {
                 continue;
             }
+            MDC.put(LogFields.RANK, Integer.toString(held.rank()));
             checkpoints.remove(checkpoint.getKey());
             originals.held(held);
             record.paused();
             record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
+            MDC.remove(LogFields.RANK);
             int place = plan.placeOf(held.rank());
             if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
                 lastRanks.put(place, held.rank());
@@ -222,6 +232,7 @@ final class Attempt {
         checkpoints.values().forEach(RankCommand::cancel);
         long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
         for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
+            MDC.put(LogFields.RANK, Integer.toString(checkpoint.getKey()));
             try {
                 Duration left = Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime()));
                 HeldRank late = checkpoint.getValue().await(left);
@@ -239,6 +250,7 @@ final class Attempt {
                 interrupted = true;
             }
         }
+        MDC.remove(LogFields.RANK);
         checkpoints.clear();
         if (interrupted) {
             Thread.currentThread().interrupt();

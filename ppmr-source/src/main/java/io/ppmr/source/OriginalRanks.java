@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.logging.LogFields;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
@@ -156,6 +158,7 @@ final class OriginalRanks {
         List<String> left = new ArrayList<>();
         boolean interrupted = Thread.interrupted();
         for (HeldRank original : held.values()) {
+            MDC.put(LogFields.RANK, Integer.toString(original.rank()));
             try {
                 original.end(END_DEADLINE);
             } catch (CheckpointException | RuntimeException e) {
@@ -165,6 +168,7 @@ final class OriginalRanks {
                 interrupted = true;
             }
         }
+        MDC.remove(LogFields.RANK);
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
@@ -174,6 +178,7 @@ final class OriginalRanks {
     /** Lets all that are held go on. */
     void release() {
         for (HeldRank original : held.values()) {
+            MDC.put(LogFields.RANK, Integer.toString(original.rank()));
             try {
                 if (recorded == null) {
                     original.release();
@@ -189,6 +194,7 @@ final class OriginalRanks {
                         e.getMessage());
             }
         }
+        MDC.remove(LogFields.RANK);
         held.clear();
     }
 }

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.logging.LogFields;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.transaction.CoordinatorPorts;
@@ -26,6 +27,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * What a coordinator's decisions mean at the source: sessions and checkpoints, the originals, hooks, the fence. Owned
@@ -163,7 +165,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             return Optional.empty();
         }
         if (message instanceof ControlMessage.Restored restored) {
+            MDC.put(LogFields.RANK, Integer.toString(restored.rank()));
             LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
+            MDC.remove(LogFields.RANK);
             record.restored(restored);
             return Optional.empty();
         }

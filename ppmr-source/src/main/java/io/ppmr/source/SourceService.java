@@ -15,6 +15,7 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.JobFacts;
+import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.keep.CopyReport;
 import io.ppmr.source.keep.Keeping;
@@ -178,15 +179,12 @@ public final class SourceService implements AutoCloseable {
         MigrationRecord record = new MigrationRecord(
                 id, job.checkpointer().name(), settings.pool().poolBytes(), metrics.steps(), watcher);
         OriginalRanks originals;
-        JobFacts facts;
+        Map<Integer, JobFacts> facts;
         List<InetSocketAddress> targets;
         List<InetSocketAddress> spares = List.of();
         try {
             originals = originals(id, job);
-            facts = new JobProbe(processes)
-                    .facts(
-                            job.checkpointer().name(),
-                            List.copyOf(originals.roots().values()));
+            facts = new JobProbe(processes).facts(job.checkpointer().name(), originals.roots());
             targets = order.targets();
             if (targets.isEmpty()) {
                 List<InetSocketAddress> candidates = settings.spares().candidates();
@@ -273,9 +271,14 @@ public final class SourceService implements AutoCloseable {
     }
 
     private SourceDuties.AttemptMaker attempts(
-            String id, Job job, JobFacts facts, MigrationRecord record, OriginalRanks originals, Keeping keeping) {
+            String id,
+            Job job,
+            Map<Integer, JobFacts> facts,
+            MigrationRecord record,
+            OriginalRanks originals,
+            Keeping keeping) {
         return (number, plan) -> {
-            ControlMessage.Introduce introduction = new ControlMessage.Introduce(node.facts(), facts);
+            NodeFacts here = node.facts();
             List<SourceSession> sessions = new ArrayList<>();
             for (int place = 0; place < plan.legs().size(); place++) {
                 sessions.add(new SourceSession(
@@ -287,7 +290,9 @@ public final class SourceService implements AutoCloseable {
                         plan,
                         place,
                         transports,
-                        introduction,
+                        new ControlMessage.Introduce(
+                                here,
+                                JobProbe.together(facts, plan.legs().get(place).ranks())),
                         id,
                         number,
                         keeping));

@@ -16,6 +16,7 @@ import java.util.Map;
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
+            Map.entry("logging", List.of()),
             Map.entry("protocol", List.of()),
             Map.entry("bufferpool", List.of()),
             Map.entry("fuse", List.of()),
@@ -25,10 +26,26 @@ final class ArchitectureRules {
             Map.entry("transport", List.of("protocol", "bufferpool")),
             Map.entry(
                     "source",
-                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+                    List.of(
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction",
+                            "logging")),
             Map.entry(
                     "target",
-                    List.of("transport", "protocol", "bufferpool", "fuse", "checkpoint", "doctor", "transaction")),
+                    List.of(
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction",
+                            "logging")),
             Map.entry(
                     "cli",
                     List.of(
@@ -40,7 +57,8 @@ final class ArchitectureRules {
                             "fuse",
                             "checkpoint",
                             "doctor",
-                            "transaction")),
+                            "transaction",
+                            "logging")),
             Map.entry(
                     "bench",
                     List.of(
@@ -53,7 +71,8 @@ final class ArchitectureRules {
                             "fuse",
                             "checkpoint",
                             "doctor",
-                            "transaction")));
+                            "transaction",
+                            "logging")));
 
     private ArchitectureRules() {}
 
@@ -91,6 +110,18 @@ final class ArchitectureRules {
         return noClasses()
                 .that()
                 .resideOutsideOfPackage(root + "." + owner + "..")
+                .should()
+                .dependOnClassesThat()
+                .resideInAnyPackage(libraryPackages)
+                .allowEmptyShould(true);
+    }
+
+    /** The library is seen by classes of these packages alone. */
+    static ArchRule onlyInThese(String root, List<String> owners, String... libraryPackages) {
+        return noClasses()
+                .that()
+                .resideOutsideOfPackages(
+                        owners.stream().map(owner -> root + "." + owner + "..").toArray(String[]::new))
                 .should()
                 .dependOnClassesThat()
                 .resideInAnyPackage(libraryPackages)

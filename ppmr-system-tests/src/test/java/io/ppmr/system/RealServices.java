@@ -102,19 +102,26 @@ final class RealServices implements AutoCloseable {
 
     /** Runs {@code ppmr doctor} with a service's configuration against the target; its exit code, then its output. */
     String doctor(String role, String... more) throws IOException, InterruptedException {
-        List<String> words = new ArrayList<>(List.of(
-                "doctor", "--config", directory.resolve(role + ".toml").toString(), "--peer", "127.0.0.1:" + port));
+        List<String> words = new ArrayList<>(List.of("--peer", "127.0.0.1:" + port));
         words.addAll(List.of(more));
+        return command("doctor", role, words);
+    }
+
+    /** Runs a command with a service's configuration; its exit code, then its output. */
+    String command(String command, String role, List<String> more) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(
+                List.of(command, "--config", directory.resolve(role + ".toml").toString()));
+        words.addAll(more);
         ProcessBuilder builder = new ProcessBuilder(java().with(words));
         builder.environment().put("_JAVA_SR_SIGNUM", "40");
         Process process = builder.redirectErrorStream(true)
-                .redirectOutput(directory.resolve("doctor.log").toFile())
+                .redirectOutput(directory.resolve(command + ".log").toFile())
                 .start();
         if (!process.waitFor(60, TimeUnit.SECONDS)) {
             process.destroyForcibly();
-            throw new IOException("ppmr doctor has not ended: " + log("doctor"));
+            throw new IOException("ppmr " + command + " has not ended: " + log(command));
         }
-        return process.exitValue() + "\n" + log("doctor");
+        return process.exitValue() + "\n" + log(command);
     }
 
     Path mount(String role) {

@@ -84,6 +84,20 @@ final class ReplayJob implements AutoCloseable {
         return this;
     }
 
+    /** The same with a process that has so much memory. */
+    ReplayJob rank(int memoryBytes, List<String> checkpoint, List<String> restart) throws Exception {
+        rank(checkpoint, restart);
+        originals.remove(originals.size() - 1).destroyForcibly();
+        Process large = asUser(USER.uid(), "perl", "-e", "$m = 'x' x " + memoryBytes + "; sleep 600")
+                .start();
+        originals.add(large);
+        Conditions.until(
+                "the job has its memory", () -> Files.readAllLines(Path.of("/proc/" + large.pid() + "/status")).stream()
+                        .filter(line -> line.startsWith("RssAnon:"))
+                        .anyMatch(line -> Long.parseLong(line.replaceAll("\\D", "")) * 1024 >= memoryBytes));
+        return this;
+    }
+
     /** Adds a rank of a process that this job did not start. */
     ReplayJob stranger(long pid) {
         strangers.add(new Job.RankProcess(originals.size() + strangers.size(), (int) pid));

@@ -8,6 +8,7 @@ import io.ppmr.cli.control.ControlClient;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.target.Arrival;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
@@ -80,15 +81,17 @@ class ServiceControlIT {
             Process source = services.startSource(job);
             Path socket = directory.resolve("source.sock");
             try (ControlClient migrating = new ControlClient(socket);
-                    ControlClient looking = new ControlClient(socket);
-                    ControlClient cancelling = new ControlClient(socket)) {
+                    ControlClient looking = new ControlClient(socket)) {
                 String id = migrating.start(null, true).id();
                 await(() ->
                         scrape(sourcePort).matches("(?s).*ppmr_source_data_bytes_total\\{stage=\"written\"} [1-9].*"));
                 assertEquals(id, looking.status().id());
                 send(source, "USR1");
                 await(() -> services.log("source").contains("state: migration "));
-                assertEquals(id, cancelling.cancel(id.substring(0, 8)));
+                requireShown(services, id);
+                try (ControlClient cancelling = new ControlClient(socket)) {
+                    assertEquals(id, cancelling.cancel(id.substring(0, 8)));
+                }
                 MigrationReport report = migrating.awaitReport(PATIENCE, progress -> {});
                 assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.toString());
                 assertTrue(report.reason().contains("cancelled by user root"), report.reason());
@@ -100,6 +103,31 @@ class ServiceControlIT {
             requireGood("source", scrape(sourcePort), "ppmr_source_migrations_total{outcome=\"rolled_back\"} 1.0");
             requireGood("target", scrape(targetPort), "ppmr_target_chunks_total{stage=\"pulled\"} ");
         }
+    }
+
+    private ControlStatus targetStatus() throws IOException {
+        try (ControlClient target = new ControlClient(directory.resolve("target.sock"))) {
+            return target.status();
+        }
+    }
+
+    /** A target shows how far the migration is that comes to it. */
+    private void requireShown(RealServices services, String id) throws Exception {
+        await(() -> targetStatus().arrivals().stream().anyMatch(one -> one.readBytes() >= 4 << 20));
+        ControlStatus status = targetStatus();
+        Arrival arrival = status.arrivals().get(0);
+        assertTrue(status.busy());
+        assertEquals(id, arrival.id());
+        assertEquals("replay", arrival.job());
+        assertEquals(Arrival.Step.ARRIVING, arrival.step());
+        assertTrue(arrival.source().matches("127\\.0\\.0\\.1:\\d+"), arrival.source());
+        assertTrue(arrival.arrivedBytes() >= 4 << 20 && arrival.bytesPerSecond() > 0, arrival.toString());
+        assertTrue(arrival.expectedBytes() > 0 && arrival.seconds() > 0, arrival.toString());
+        String json = services.command("status", "target", List.of("--json"));
+        assertTrue(json.contains("\"arrivals\":[{\"id\":\"" + id), json);
+        String plain = services.command("status", "target", List.of());
+        assertTrue(plain.startsWith("0\nmigration " + id.substring(0, 8) + " of job replay from 127.0.0.1:"), plain);
+        assertTrue(plain.contains("arriving  arrived 4.0 MiB of about "), plain);
     }
 
     private static void requireGood(String role, String scraped, String line) throws Exception {

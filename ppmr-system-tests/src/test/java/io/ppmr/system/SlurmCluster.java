@@ -1,5 +1,7 @@
 package io.ppmr.system;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import io.ppmr.cli.demo.Node;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -22,7 +24,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /**
- * A Slurm cluster of two nodes on this machine: n0, with the controller and a ppmr target, and n1, with a ppmr source.
+ * A Slurm cluster of three nodes on this machine: n0, with the controller and a ppmr target, and n1 and n2, each with a
+ * ppmr source. n2 is in the partition "three" alone.
  * Each node has PIDs and an address of its own; all daemons run in the nodes, in the foreground, with a key, spool and
  * configuration in a folder of this cluster's, and end with their node.
  */
@@ -35,6 +38,8 @@ final class SlurmCluster implements AutoCloseable {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final String ADDRESS_0 = "169.254.79.1";
     private static final String ADDRESS_1 = "169.254.79.2";
+    private static final String ADDRESS_2 = "169.254.80.2";
+    private static final String ADDRESS_0_FOR_2 = "169.254.80.1";
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
@@ -42,6 +47,7 @@ final class SlurmCluster implements AutoCloseable {
     private final Deque<Node> belongings = new ArrayDeque<>();
     private Node n0;
     private Node n1;
+    private Node n2;
 
     private SlurmCluster(Path folder) {
         this.folder = folder;
@@ -119,9 +125,10 @@ final class SlurmCluster implements AutoCloseable {
         Files.writeString(folder.resolve("key"), "a key that only this cluster knows, longer than 32 bytes\n");
         mode(folder.resolve("munge.key"), "rw-------");
         mode(folder.resolve("key"), "rw-------");
+        mode(Files.createDirectory(local()), "rwxr-xr-x");
         Files.createDirectory(folder.resolve("state"));
         Files.createFile(folder.resolve("jobcomp"));
-        Files.writeString(folder.resolve("slurm.conf"), configuration());
+        Files.writeString(folder.resolve("slurm.conf"), texts().slurm(ADDRESS_1, ADDRESS_2));
     }
 
     /** A JVM that an ordinary user can start: this one, or another. */
@@ -176,40 +183,16 @@ final class SlurmCluster implements AutoCloseable {
         }
     }
 
-    private String configuration() {
-        return """
-                ClusterName=ppmr
-                SlurmctldHost=n0(%2$s)
-                SlurmUser=root
-                SlurmdUser=root
-                AuthType=auth/munge
-                AuthInfo=socket=%1$s/munge.socket
-                ProctrackType=proctrack/linuxproc
-                TaskPlugin=task/none
-                MpiDefault=none
-                ReturnToService=2
-                SlurmctldPidFile=%1$s/slurmctld.pid
-                SlurmdPidFile=%1$s/slurmd.%%n.pid
-                SlurmdSpoolDir=%1$s/spool.%%n
-                StateSaveLocation=%1$s/state
-                SlurmctldLogFile=%1$s/slurmctld.log
-                SlurmdLogFile=%1$s/slurmd.%%n.log
-                SlurmdParameters=config_overrides
-                SelectType=select/cons_tres
-                SelectTypeParameters=CR_Core
-                JobCompType=jobcomp/filetxt
-                JobCompLoc=%1$s/jobcomp
-                KillWait=5
-                NodeName=n0 NodeAddr=%2$s CPUs=8 State=UNKNOWN
-                NodeName=n1 NodeAddr=%3$s CPUs=8 State=UNKNOWN
-                PartitionName=all Nodes=n0,n1 Default=YES MaxTime=INFINITE State=UP
-                """.formatted(folder, ADDRESS_0, ADDRESS_1);
+    private SlurmTexts texts() {
+        return new SlurmTexts(folder, bin(), ADDRESS_0);
     }
 
     private void startSlurm() throws Exception {
         n0 = add(Node.create("n0"));
         n1 = add(Node.create("n1"));
         Node.connect(n0, ADDRESS_0, n1, ADDRESS_1);
+        n2 = add(Node.create("n2"));
+        connectThird();
         daemon(
                 n0,
                 "munged",
@@ -224,52 +207,69 @@ final class SlurmCluster implements AutoCloseable {
         daemon(n0, "slurmctld", "-D");
         daemon(n0, "slurmd", "-D", "-N", "n0");
         daemon(n1, "slurmd", "-D", "-N", "n1");
-        await("two idle nodes", () -> slurm("sinfo", "--noheader", "--Node", "--format=%T")
-                .equals("idle\nidle"));
+        daemon(n2, "slurmd", "-D", "-N", "n2");
+        await("three idle nodes", () -> slurm("sinfo", "--noheader", "--Node", "--partition=three", "--format=%T")
+                .equals("idle\nidle\nidle"));
+    }
+
+    /** A second cable to n0, over which n2 finds n0's usual address, too; and places of its own for its source. */
+    private void connectThird() throws IOException, InterruptedException {
+        String pid0 = Integer.toString(n0.init().pid());
+        String pid2 = Integer.toString(n2.init().pid());
+        Process link = new ProcessBuilder(
+                        "ip", "link", "add", "third", "netns", pid0, "type", "veth", "peer", "name", "third", "netns",
+                        pid2)
+                .redirectErrorStream(true)
+                .start();
+        if (!link.waitFor(20, TimeUnit.SECONDS) || link.exitValue() != 0) {
+            throw new IOException("n0 and n2 cannot be joined: "
+                    + new String(link.getInputStream().readAllBytes(), UTF_8));
+        }
+        raise(n0, ADDRESS_0_FOR_2);
+        raise(n2, ADDRESS_2);
+        n2.run(LIMIT, "ip", "link", "set", "lo", "up");
+        n2.run(LIMIT, "ip", "route", "add", ADDRESS_0 + "/32", "via", ADDRESS_0_FOR_2);
+        Path own = Files.createDirectory(folder.resolve("local.n2"));
+        mode(own, "rwxr-xr-x");
+        n2.run(LIMIT, "mount", "--bind", own.toString(), local().toString());
+    }
+
+    private static void raise(Node node, String address) throws IOException, InterruptedException {
+        node.run(LIMIT, "ip", "address", "add", address + "/30", "dev", "third");
+        node.run(LIMIT, "ip", "link", "set", "third", "up");
+    }
+
+    /** What is a node's own though its name is the same on all: where users announce, and the source's socket. */
+    Path local() {
+        return folder.resolve("local");
+    }
+
+    /** The control socket of a node's source. */
+    Path sourceSocket() {
+        return local().resolve("source.sock");
     }
 
     private void startServices() throws Exception {
-        String checkpointer = """
-                [checkpointers.blcr]
-                type = "blcr"
-                checkpoint_program = "%1$s/cr_checkpoint"
-                restart_program = "%1$s/cr_restart"
-                kernel_module = false
-                """.formatted(bin());
-        Files.writeString(folder.resolve("target.toml"), """
-                mount = "%1$s/target"
-                work_directory = "%1$s/target-work"
-                control_socket = "%1$s/target.sock"
-                journal = "%1$s/target-journal"
-                listen = "%2$s:7411"
-                key_file = "%1$s/key"
-                %3$s""".formatted(folder, ADDRESS_0, checkpointer));
-        Files.writeString(folder.resolve("source.toml"), """
-                mount = "%1$s/source"
-                work_directory = "%1$s/source-work"
-                journal = "%1$s/source-journal"
-                control_socket = "%1$s/source.sock"
-                announcements = "%1$s/announced"
-                key_file = "%1$s/key"
-                # Nobody listens there: the job names its own spare.
-                [target]
-                address = "%2$s:1"
-                %3$s""".formatted(folder, ADDRESS_0, checkpointer));
-        service(n0, "target");
-        service(n1, "source");
-        for (String role : List.of("target", "source")) {
+        Files.writeString(folder.resolve("target.toml"), texts().target());
+        for (String role : List.of("source", "source2")) {
+            Files.writeString(folder.resolve(role + ".toml"), texts().source(role));
+        }
+        service(n0, "target", "target");
+        service(n1, "source", "source");
+        service(n2, "source2", "source");
+        for (String role : List.of("target", "source", "source2")) {
             await(role, () -> Files.readString(folder.resolve(role + ".out")).contains("ready"));
         }
     }
 
-    private void service(Node node, String role) throws IOException {
+    private void service(Node node, String name, String role) throws IOException {
         start(
                 node,
-                role,
+                name,
                 ppmr().toString(),
                 role,
                 "--config",
-                folder.resolve(role + ".toml").toString());
+                folder.resolve(name + ".toml").toString());
     }
 
     private void daemon(Node node, String... words) throws IOException {

@@ -72,6 +72,11 @@ class SlurmIT {
 
     /** Submits the documented script, with this test's program and paths, and waits until its ranks compute. */
     private void submit(String name, String options, String program) throws Exception {
+        submit(name, options, program, "n1");
+    }
+
+    private void submit(String name, String options, String program, String computing, String... batchOptions)
+            throws Exception {
         folder = cluster.userFolder(name);
         String text = Files.readString(SCRIPT);
         for (String placeholder : List.of("/opt/ppmr/ppmr", "--checkpointer criu", "./solver input.dat")) {
@@ -81,15 +86,18 @@ class SlurmIT {
                 .replace(
                         "--checkpointer criu",
                         "--checkpointer blcr --announcements "
-                                + cluster.folder().resolve("announced") + " --socket "
-                                + cluster.folder().resolve("source.sock") + " " + options)
+                                + cluster.local().resolve("announced") + " --socket "
+                                + cluster.sourceSocket() + " " + options)
                 .replace("./solver input.dat", program);
         Path script = Files.writeString(folder.resolve("job.sh"), text);
-        job = cluster.slurmAsUser(
-                "sbatch", "--parsable", "--output=" + folder.resolve("batch.out"), "--chdir=" + folder, script + "");
+        List<String> words = new ArrayList<>(
+                List.of("sbatch", "--parsable", "--output=" + folder.resolve("batch.out"), "--chdir=" + folder));
+        words.addAll(List.of(batchOptions));
+        words.add(script.toString());
+        job = cluster.slurmAsUser(words.toArray(String[]::new));
         cluster.await(
                 "computing ranks",
-                () -> batchOutput().contains(RANKS + " ranks run on n1; spare is n0")
+                () -> batchOutput().contains(RANKS + " ranks run on " + computing + "; spare is n0")
                         && passes(0) > 2
                         && passes(RANKS - 1) > 2);
     }
@@ -177,7 +185,7 @@ class SlurmIT {
                         cluster.ppmr().toString(),
                         "migrate",
                         "--socket",
-                        cluster.folder().resolve("source.sock").toString(),
+                        cluster.sourceSocket().toString(),
                         "other"));
         assertTrue(refused.getMessage().contains("may not control this service"), refused.getMessage());
         cluster.slurmAsUser("scancel", "--batch", "--signal=USR2", job);
@@ -198,9 +206,41 @@ class SlurmIT {
     }
 
     @Test
+    void shouldMoveTheRanksOfOneNodeWhenSeveralHaveRanks() throws Exception {
+        submit(
+                "several",
+                "--drain-check 2",
+                computing(),
+                "n1, n2",
+                "--partition=three",
+                "--nodes=3",
+                "--ntasks-per-node=2");
+        cluster.slurm("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test");
+        cluster.await("move in what the batch script prints", () -> batchOutput()
+                .contains("2 ranks have moved from n1 to n0"));
+        assertEquals("n[0-2]", field("NodeList"), "step 0 still has ranks on n2");
+        assertFinished();
+        assertFalse(batchOutput().contains("from n2"), batchOutput());
+    }
+
+    @Test
+    void shouldMoveTheRanksWhenTheSourcesHealthCommandSeesTheDrain() throws Exception {
+        submit("health", "--drain-check 0", computing());
+        Path asked = Files.createFile(cluster.folder().resolve("health-on"));
+        try {
+            cluster.slurm("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test");
+            awaitMoved();
+        } finally {
+            Files.delete(asked);
+        }
+        String log = Files.readString(cluster.folder().resolve("source.err"));
+        assertTrue(log.contains("is asked for by the health command"), log);
+    }
+
+    @Test
     void shouldEndTheMovedRanksWhenAnOperatorHasMovedThemAndTheJobIsCancelled() throws Exception {
         submit("cancelled", "--drain-check 0", computing());
-        Path socket = cluster.folder().resolve("source.sock");
+        Path socket = cluster.sourceSocket();
         cluster.onComputeNode(
                 cluster.ppmr().toString(), "migrate", "--socket", socket.toString(), "slurm-" + job + ".0");
         awaitMoved();

@@ -1,6 +1,7 @@
 package io.ppmr.target;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.protocol.ControlMessage.Begin;
 import java.util.ArrayList;
 import java.util.List;
@@ -56,6 +57,11 @@ final class Admission {
         }
         reasons.addAll(introduction.reasonsAgainst(begin, heard));
         return reasons.isEmpty() ? null : String.join("; ", reasons);
+    }
+
+    /** Whether its image waits here as a whole before it is read. */
+    boolean retains(Begin begin) {
+        return checkpointer(begin).map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED) == ReadingMode.RETAINED;
     }
 
     /** What restores its images, if this node is configured for it. */

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.logging.LogFields;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.target.image.ArrivingImageView;
@@ -35,6 +36,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * What sources and other targets say to this one, and the migrations that it is about: begun on a connection, or known
@@ -55,6 +57,7 @@ final class Conversations {
     private final Admission admission;
     private final BlockingQueue<Berth> freeBerths;
     private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
+    private final Map<String, Incoming> incoming = new ConcurrentHashMap<>();
     private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile PeerListener listener;
@@ -99,6 +102,15 @@ final class Conversations {
         return List.copyOf(running.values());
     }
 
+    /** How far each of them is. */
+    List<Arrival> arrivals() {
+        return running.values().stream()
+                .map(one -> Optional.ofNullable(incoming.get(one.id()))
+                        .map(begun -> begun.arrival(one))
+                        .orElseGet(() -> Incoming.takenUp(one)))
+                .toList();
+    }
+
     /** Ends what was being restored, and takes up what was voted for, when an earlier run of the service ended. */
     void recover() throws IOException {
         List<String> open = journal.open();
@@ -131,6 +143,7 @@ final class Conversations {
     }
 
     private void runRecovered(TargetMigration migration) {
+        MDC.put(LogFields.MIGRATION, migration.id());
         try {
             migration.run();
         } catch (InterruptedException e) {
@@ -162,9 +175,11 @@ final class Conversations {
         SessionAgent agent = new SessionAgent(link, event -> listeningTo.get().accept(event));
         agent.start();
         agents.add(agent);
+        // The thread is this connection's alone; those that it starts inherit what it is about.
+        MDC.put(LogFields.PEER, addressOf(link));
         try {
             SessionEvent first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            Optional<Introduction.Visitor> heard = introduction.answer(first, link);
+            Optional<Introduction.Visitor> heard = introduction.answer(first, link, incoming.values());
             if (heard.isPresent()) {
                 first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
             }
@@ -244,6 +259,7 @@ final class Conversations {
             BlockingQueue<SessionEvent> early,
             AtomicReference<Consumer<SessionEvent>> listeningTo)
             throws IOException, InterruptedException, CheckpointException {
+        MDC.put(LogFields.MIGRATION, begin.migrationId());
         String refusal = admission.refusal(begin, heard);
         TargetMigration before = running.get(begin.migrationId());
         if (refusal == null && before != null && before.outcome().isEmpty()) {
@@ -261,6 +277,9 @@ final class Conversations {
             LastWords.awaitHeard(early);
             return;
         }
+        Incoming begun =
+                new Incoming(begin, addressOf(link), heard.orElseThrow().job(), admission.retains(begin));
+        incoming.put(begin.migrationId(), begun);
         try {
             changed.run();
             TargetTransport.Joined joined = join(begin, session, channel, link, early, berth);
@@ -271,9 +290,15 @@ final class Conversations {
                 }
             });
         } finally {
+            incoming.remove(begin.migrationId(), begun);
             freeBerths.add(berth);
             changed.run();
         }
+    }
+
+    /** The peer's address without the name that Java puts before it. */
+    private static String addressOf(ControlLink link) {
+        return link.peer().substring(link.peer().indexOf('/') + 1);
     }
 
     private static Heard heard(SessionEvent event, ControlLink link) {
@@ -316,6 +341,7 @@ final class Conversations {
         Checkpointer checkpointer = admission.checkpointer(begin).orElseThrow();
         TargetMigration migration = migration(id);
         Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
+        incoming.get(id).comes(transfer);
         agent.begin(transfer);
         view.add(directory, transfer.images());
         Restoration restoration = migration.restoration(begin, checkpointer, transfer, directory);

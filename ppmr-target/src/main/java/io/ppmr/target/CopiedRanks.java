@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.logging.LogFields;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
@@ -12,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /** The restored ranks of a migration on this node, held until it is decided. Owned by the migration's thread. */
 final class CopiedRanks {
@@ -97,12 +99,14 @@ final class CopiedRanks {
     /** Sets them going; what cannot be is logged. */
     void release() {
         for (HeldRank rank : ranks) {
+            MDC.put(LogFields.RANK, Integer.toString(rank.rank()));
             try {
                 rank.release();
             } catch (CheckpointException | RuntimeException e) {
                 LOG.error("migration {}: rank {} could not be set going: {}", migrationId, rank.rank(), e.getMessage());
             }
         }
+        MDC.remove(LogFields.RANK);
     }
 
     /** Ends them; whether none is left. */
@@ -110,6 +114,7 @@ final class CopiedRanks {
         boolean interrupted = false;
         boolean all = true;
         for (HeldRank rank : ranks) {
+            MDC.put(LogFields.RANK, Integer.toString(rank.rank()));
             try {
                 rank.end(END_DEADLINE);
             } catch (CheckpointException | RuntimeException e) {
@@ -119,6 +124,7 @@ final class CopiedRanks {
                 interrupted = true;
             }
         }
+        MDC.remove(LogFields.RANK);
         if (interrupted) {
             Thread.currentThread().interrupt();
         }

@@ -17,6 +17,7 @@ import io.ppmr.transport.ControlLink;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -49,12 +50,17 @@ final class Introduction {
                 settings.checkpointers());
     }
 
-    /** Answers, if that was an introduction, and gives the answer. */
-    Optional<Visitor> answer(SessionEvent first, ControlLink link) throws IOException {
+    /**
+     * Answers, if that was an introduction, and gives the answer.
+     *
+     * @param underWay the migrations that take room here already
+     */
+    Optional<Visitor> answer(SessionEvent first, ControlLink link, Collection<Incoming> underWay) throws IOException {
         if (!(first instanceof SessionEvent.Said said) || !(said.message() instanceof Introduce introduce)) {
             return Optional.empty();
         }
-        NodeFacts here = node.facts();
+        RoomHere left = RoomHere.of(node.facts(), settings, underWay);
+        NodeFacts here = left.node();
         List<Finding> findings = new ArrayList<>(tool(introduce.job(), here));
         Optional<Checkpointer> tool = settings.checkpointers().stream()
                 .filter(one -> one.name().equals(introduce.job().checkpointer()))
@@ -64,7 +70,8 @@ final class Introduction {
                         introduce.job(),
                         here,
                         tool.map(Checkpointer::restartNeeds).orElse(RestartNeeds.UNKNOWN),
-                        tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED))
+                        tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED),
+                        left.room())
                 .forEach(finding -> findings.add(
                         settings.ignoredChecks().contains(finding.check()) ? finding.atMostAWarning() : finding));
         for (Finding finding : findings) {

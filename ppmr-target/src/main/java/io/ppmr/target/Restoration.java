@@ -12,6 +12,7 @@ import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RestartTask;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.logging.LogFields;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.protocol.TransferReport;
@@ -29,6 +30,7 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * The restarts of one attempt, reading out of the images while they arrive (paper 1, section IV). It decides nothing.
@@ -67,13 +69,19 @@ final class Restoration {
     /** Starts a restart for every rank; each waits for its image. */
     void start() throws IOException, CheckpointException {
         JobUser user = new JobUser(begin.uid(), begin.gid());
-        for (int rank : begin.ranks()) {
-            Path work = WorkDirectories.create(workRoot, rank, user);
-            Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
-            RankCommand restart =
-                    checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline()));
-            restarts.put(rank, restart);
-            StartedCommands.note(workRoot, restart.started());
+        try {
+            for (int rank : begin.ranks()) {
+                // The threads that watch its restart inherit it.
+                MDC.put(LogFields.RANK, Integer.toString(rank));
+                Path work = WorkDirectories.create(workRoot, rank, user);
+                Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
+                RankCommand restart =
+                        checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline()));
+                restarts.put(rank, restart);
+                StartedCommands.note(workRoot, restart.started());
+            }
+        } finally {
+            MDC.remove(LogFields.RANK);
         }
     }
 
@@ -130,9 +138,10 @@ final class Restoration {
         transfer.fail(reason);
         restarts.values().forEach(RankCommand::cancel);
         boolean interrupted = Thread.interrupted();
-        for (RankCommand restart : restarts.values()) {
+        for (Map.Entry<Integer, RankCommand> restart : restarts.entrySet()) {
+            MDC.put(LogFields.RANK, Integer.toString(restart.getKey()));
             try {
-                HeldRank late = restart.await(END_DEADLINE);
+                HeldRank late = restart.getValue().await(END_DEADLINE);
                 if (late != null) {
                     copies.add(late);
                 }
@@ -142,6 +151,7 @@ final class Restoration {
                 interrupted = true;
             }
         }
+        MDC.remove(LogFields.RANK);
         restarts.clear();
         if (interrupted) {
             Thread.currentThread().interrupt();

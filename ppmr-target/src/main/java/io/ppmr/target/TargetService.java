@@ -156,6 +156,11 @@ public final class TargetService implements AutoCloseable {
         return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
+    /** How far the migrations are that come here. */
+    public List<Arrival> arrivals() {
+        return conversations.arrivals();
+    }
+
     /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
     public List<OpenMigration> open() {
         return conversations == null

@@ -5,7 +5,7 @@ import io.ppmr.cli.control.ControlSettings;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** Reads what a file says of its service's control socket. */
+/** Reads what a file says of its service's control socket, and of the mount that a dead service may have left. */
 public final class ConfiguredControl {
     private ConfiguredControl() {}
 
@@ -19,6 +19,17 @@ public final class ConfiguredControl {
             throw new ConfigException(opened.mistakes());
         }
         return socket;
+    }
+
+    /** The mount that a file names, whatever else is wrong in it. */
+    public static Path mountOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        boolean target = opened.has(TargetKeys.LISTEN.name());
+        Path mount = opened.top(target ? ConfigRole.TARGET : ConfigRole.SOURCE).get(CommonKeys.MOUNT);
+        if (mount == null) {
+            throw new ConfigException(opened.mistakes());
+        }
+        return mount;
     }
 
     /** The socket and who may use it; meaningless where the file has mistakes. */

@@ -115,7 +115,8 @@ public record SourceConfig(
             Map<String, PlannedJob> planned = jobs(tools);
             String trigger = triggerJob(top, planned);
             Optional<HealthSettings> health = ConfiguredTriggers.health(file);
-            if (health.isPresent() && trigger == null) {
+            // Without one the job that users announce is moved.
+            if (health.isPresent() && trigger == null && announcements == null) {
                 file.section(SourceKeys.TRIGGERS)
                         .bad(SourceKeys.HEALTH, "has no job to move: set trigger_job, or take health out");
             }

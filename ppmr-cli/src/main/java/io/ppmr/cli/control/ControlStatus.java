@@ -2,6 +2,7 @@ package io.ppmr.cli.control;
 
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.target.Arrival;
 import io.ppmr.transaction.OpenMigration;
 import java.util.List;
 
@@ -17,6 +18,7 @@ import java.util.List;
  * @param health what the health command said last; null without one
  * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
  * @param open migrations that are held for somebody who does not answer, or were taken up again; never null
+ * @param arrivals the migrations that come to a target; null at a source
  */
 public record ControlStatus(
         String role,
@@ -27,7 +29,8 @@ public record ControlStatus(
         MigrationReport last,
         String health,
         String transport,
-        List<OpenMigration> open) {
+        List<OpenMigration> open,
+        List<Arrival> arrivals) {
     public ControlStatus {
         open = open == null ? List.of() : List.copyOf(open);
     }

@@ -78,7 +78,8 @@ public final class SourceRequests implements ControlRequests {
                 state.last().orElse(null),
                 health.get(),
                 transport.get(),
-                open.get());
+                open.get(),
+                null);
     }
 
     private void migrate(JsonNode request, Conversation with) throws IOException, InterruptedException {

@@ -76,6 +76,11 @@ final class Installation {
     private void tree(Path home) throws IOException {
         copy(home.resolve("ppmr"), prefix.resolve("ppmr"), true);
         copy(home.resolve("conf/jvm.properties"), prefix.resolve("conf/jvm.properties"), false);
+        for (Path script : entries(home.resolve("conf"))) {
+            if (script.toString().endsWith(".sh")) {
+                copy(script, prefix.resolve("conf").resolve(script.getFileName()), true);
+            }
+        }
         copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
         copyAll(home.resolve("docs"), prefix.resolve("docs"));
         copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));

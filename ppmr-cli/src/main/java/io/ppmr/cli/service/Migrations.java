@@ -3,6 +3,7 @@ package io.ppmr.cli.service;
 import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
+import io.ppmr.logging.LogFields;
 import io.ppmr.source.Cancellation;
 import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
@@ -21,6 +22,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
@@ -250,6 +252,7 @@ public final class Migrations {
             Optional<Path> keep,
             String by,
             Cancellation cancellation) {
+        MDC.put(LogFields.MIGRATION, started.id());
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
             last = new MigrationEvent.Ended(move(started, order(job, to, keep, by), cancellation));

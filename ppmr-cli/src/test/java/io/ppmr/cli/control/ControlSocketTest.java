@@ -220,14 +220,16 @@ class ControlSocketTest {
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(
-                    new ControlStatus("source", false, null, null, null, null, null, null, List.of()), client.status());
+                    new ControlStatus("source", false, null, null, null, null, null, null, List.of(), null),
+                    client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(
-                    new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, List.of()), client.status());
+                    new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, List.of(), null),
+                    client.status());
         }
     }
 

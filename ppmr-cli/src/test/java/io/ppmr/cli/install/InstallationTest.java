@@ -31,6 +31,7 @@ class InstallationTest {
         root = directory.resolve("root");
         write("ppmr", "#!/bin/bash\n");
         write("conf/jvm.properties", "_JAVA_SR_SIGNUM=40\n");
+        write("conf/slurm-health.sh", "#!/bin/bash\n");
         write("conf/source.toml", "source");
         write("conf/target.toml", "target");
         write("scripts/setup.sh", "setup");
@@ -78,6 +79,7 @@ class InstallationTest {
                 Files.readString(root.resolve("etc/systemd/system/ppmr-target.service")));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/native/ppmr-launch")));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/ppmr")));
+        assertTrue(Files.isExecutable(root.resolve("opt/ppmr/conf/slurm-health.sh")));
         assertFalse(Files.isExecutable(root.resolve("opt/ppmr/lib/ppmr-cli-1.jar")));
         assertEquals("source", Files.readString(root.resolve("etc/ppmr/source.toml")));
         assertEquals(List.of(), told);

@@ -5,6 +5,7 @@ import io.ppmr.bufferpool.ByteRangeSet;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.HeadFrame;
 import java.io.IOException;
@@ -88,6 +89,12 @@ public final class OutgoingFile {
         return copy;
     }
 
+    /** What log lines about it are about; its path begins with its migration and the attempt. */
+    LogContext about() {
+        int end = name.indexOf('.');
+        return LogContext.of(end < 1 ? name : name.substring(1, end), rank);
+    }
+
     public void rename(String newName) {
         name = newName;
     }
@@ -124,7 +131,7 @@ public final class OutgoingFile {
             }
             return taken;
         } catch (IOException e) {
-            LOG.warn("file {}: a write fails: {}", name, e.getMessage());
+            about().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
             return Errno.EIO.negated();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

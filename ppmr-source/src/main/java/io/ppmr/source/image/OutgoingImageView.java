@@ -107,11 +107,16 @@ public final class OutgoingImageView implements FilesystemView {
     @Override
     public int read(long handle, long address, int lengthBytes, long offset) {
         OpenImage open = handles.get(handle);
-        LOG.warn(
-                "file {}: a read of {} bytes at {} is refused: what was written is on its way to the target",
-                open == null ? "?" : open.file.name(),
-                lengthBytes,
-                offset);
+        if (open != null) {
+            open.file
+                    .about()
+                    .logging(() -> LOG.warn(
+                            "file {}: a read of {} bytes at {} is refused: what was written is on its way to the"
+                                    + " target",
+                            open.file.name(),
+                            lengthBytes,
+                            offset));
+        }
         return Errno.ENOTSUP.negated();
     }
 
@@ -145,7 +150,10 @@ public final class OutgoingImageView implements FilesystemView {
         try {
             open.file.closed();
         } catch (IOException e) {
-            LOG.error("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage());
+            open.file
+                    .about()
+                    .logging(() ->
+                            LOG.error("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage()));
         }
     }
 

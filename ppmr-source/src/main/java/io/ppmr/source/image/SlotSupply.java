@@ -106,7 +106,7 @@ final class SlotSupply {
             return Answer.FAILED;
         }
         if (deniedWindow == window) {
-            LOG.warn("file {}: no room for window {} at the target", file.name(), window);
+            file.about().logging(() -> LOG.warn("file {}: no room for window {} at the target", file.name(), window));
             return Answer.DENIED;
         }
         return Answer.GRANTED;

@@ -3,6 +3,7 @@ package io.ppmr.target.session;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.AdvertiseFrame;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.DenyReason;
@@ -75,6 +76,10 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final ValueFrame value = new ValueFrame();
     private final AtomicLong arrivedBytes = new AtomicLong();
     private final AtomicLong headBytes = new AtomicLong();
+    /** Whoever makes it knows the migration and the peer; those who call it often do not. */
+    private final LogContext about = LogContext.ofThisThread();
+
+    private volatile ControlMessage.Progress lastProgress = new ControlMessage.Progress(0, 0, 0);
     private long frames;
     private boolean failed;
 
@@ -124,7 +129,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     /** Fails the migration; the first reason counts. Any thread. */
     public void fail(String reason) {
         if (failure.compareAndSet(null, reason)) {
-            LOG.error("the migration fails: {}", reason);
+            about.logging(() -> LOG.error("the migration fails: {}", reason));
             onFailure.accept(reason);
             link.wake();
         }
@@ -239,7 +244,14 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
 
     /** A step of the progress that the source shows. */
     public ControlMessage.Progress progress() {
-        return new ControlMessage.Progress(arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
+        lastProgress = new ControlMessage.Progress(
+                arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
+        return lastProgress;
+    }
+
+    /** The last such step. Any thread. */
+    public ControlMessage.Progress lastProgress() {
+        return lastProgress;
     }
 
     public TransferReport report(long peakResidentBytes) {
@@ -380,10 +392,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     @Override
     public void seekRefused(ArrivingFile file, long offset) {
         refusedSeeks.incrementAndGet();
-        LOG.warn(
-                "file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
-                        + "configure the checkpointer as retained",
-                file.name(),
-                offset);
+        String text = "file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
+                + "configure the checkpointer as retained";
+        about.logging(() -> LOG.warn(text, file.name(), offset));
     }
 }

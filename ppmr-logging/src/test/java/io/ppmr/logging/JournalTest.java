@@ -1,0 +1,198 @@
+package io.ppmr.logging;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
+
+/** What comes out of a real Unix socket when something is logged. */
+class JournalTest {
+    private static final java.util.logging.Logger ROOT = java.util.logging.Logger.getLogger("");
+    private static final Logger LOG = LoggerFactory.getLogger(JournalTest.class);
+    private static final long MUCH = 1 << 20;
+
+    @TempDir
+    private Path directory;
+
+    private Path path;
+    private Handler[] before;
+
+    @BeforeEach
+    void takeHandlersAway() {
+        path = directory.resolve("socket");
+        before = ROOT.getHandlers();
+        for (Handler handler : before) {
+            ROOT.removeHandler(handler);
+        }
+    }
+
+    @AfterEach
+    void putHandlersBack() {
+        MDC.clear();
+        for (Handler handler : ROOT.getHandlers()) {
+            ROOT.removeHandler(handler);
+            handler.close();
+        }
+        for (Handler handler : before) {
+            ROOT.addHandler(handler);
+        }
+    }
+
+    private JournalSender sender(long mostWaitingBytes) throws Exception {
+        return new JournalSender(DatagramSocket.to(path), "ppmr-test", mostWaitingBytes);
+    }
+
+    private static byte[] entry(int number) {
+        return new JournalEntry()
+                .add("MESSAGE", "number " + number)
+                .add("PRIORITY", "6")
+                .datagram();
+    }
+
+    @Test
+    void shouldBeOneEntryWithItsFieldsWhenAThreadLogsInAMigration() throws Exception {
+        try (DatagramListener listener = new DatagramListener(path)) {
+            ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
+            MDC.put(LogFields.MIGRATION, "abc");
+            MDC.put(LogFields.RANK, "3");
+            MDC.put("not a field's name", "x");
+            LOG.info("rank {} is written\nand held", 3);
+            LOG.error("it fails", new IllegalStateException("for a reason"));
+            Map<String, String> first = listener.next();
+            assertEquals("rank 3 is written\nand held", first.get("MESSAGE"));
+            assertEquals("6", first.get("PRIORITY"));
+            assertEquals("ppmr-test", first.get("SYSLOG_IDENTIFIER"));
+            assertEquals("abc", first.get("PPMR_MIGRATION"));
+            assertEquals("3", first.get("PPMR_RANK"));
+            assertEquals("JournalTest.java", first.get("CODE_FILE"));
+            assertTrue(first.get("CODE_FUNC").endsWith("shouldBeOneEntryWithItsFieldsWhenAThreadLogsInAMigration"));
+            assertTrue(Integer.parseInt(first.get("CODE_LINE")) > 0);
+            assertEquals(10, first.size(), () -> first.toString());
+            Map<String, String> second = listener.next();
+            assertEquals("3", second.get("PRIORITY"));
+            String message = second.get("MESSAGE");
+            assertTrue(message.startsWith("it fails\njava.lang.IllegalStateException: for a reason\n\tat "), message);
+        }
+    }
+
+    @Test
+    void shouldSayWhatIsLeftOutWhenAMessageIsTooLongForADatagram() throws Exception {
+        try (DatagramListener listener = new DatagramListener(path)) {
+            ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
+            LOG.warn("{}", "x".repeat(JournalEntry.MAX_VALUE_BYTES + 7));
+            Map<String, String> entry = listener.next();
+            assertTrue(entry.get("MESSAGE").endsWith("x ... (7 bytes left out)"));
+            assertEquals("4", entry.get("PRIORITY"));
+        }
+    }
+
+    @Test
+    void shouldNotWaitAndLoseNothingWhenTheJournalDoesNotRead() throws Exception {
+        int count = 3000;
+        try (DatagramListener listener = new DatagramListener(path);
+                JournalSender sender = sender(MUCH)) {
+            long startNs = System.nanoTime();
+            for (int i = 0; i < count; i++) {
+                sender.send(entry(i));
+            }
+            long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+            assertTrue(tookMs < 10_000, () -> count + " entries took " + tookMs + " ms");
+            for (int i = 0; i < count; i++) {
+                assertEquals("number " + i, listener.next().get("MESSAGE"));
+            }
+        }
+    }
+
+    @Test
+    void shouldSayHowManyAreLostWhenMoreWaitThanMay() throws Exception {
+        int count = 2000;
+        try (DatagramListener listener = new DatagramListener(path);
+                JournalSender sender = sender(1000)) {
+            for (int i = 0; i < count; i++) {
+                sender.send(entry(i));
+            }
+            int came = 0;
+            Map<String, String> next = listener.next();
+            while (next.get("MESSAGE").equals("number " + came)) {
+                came++;
+                next = listener.next();
+            }
+            assertTrue(came < count);
+            assertTrue(next.get("MESSAGE").startsWith(count - came + " log entries are lost: "), next.get("MESSAGE"));
+            sender.send(entry(count));
+            assertEquals("number " + count, listener.next().get("MESSAGE"));
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenTheJournalsSocketIsMadeAnew() throws Exception {
+        DatagramListener old = new DatagramListener(path);
+        try (JournalSender sender = sender(MUCH)) {
+            sender.send(entry(1));
+            assertEquals("number 1", old.next().get("MESSAGE"));
+            old.close();
+            sender.send(entry(2));
+            try (DatagramListener anew = new DatagramListener(path)) {
+                sender.send(entry(3));
+                assertEquals("number 2", anew.next().get("MESSAGE"));
+                assertEquals("number 3", anew.next().get("MESSAGE"));
+            }
+        } finally {
+            old.close();
+        }
+    }
+
+    @Test
+    void shouldSendWhatWaitsWhenTheProgramEnds() throws Exception {
+        try (DatagramListener listener = new DatagramListener(path)) {
+            JournalSender sender = sender(MUCH);
+            for (int i = 0; i < 500; i++) {
+                sender.send(entry(i));
+            }
+            Thread ending = new Thread(sender::close, "ending");
+            ending.start();
+            for (int i = 0; i < 500; i++) {
+                assertEquals("number " + i, listener.next().get("MESSAGE"));
+            }
+            ending.join();
+        }
+    }
+
+    @Test
+    void shouldStayPlainWhenStandardErrorLeadsElsewhere() throws Exception {
+        try {
+            ServiceLog.begin(Map.of("JOURNAL_STREAM", "1:2", ServiceLog.LEVEL, "warn"), "ppmr-test", path);
+            assertEquals(1, ROOT.getHandlers().length);
+            assertFalse(ROOT.getHandlers()[0] instanceof JournalHandler);
+            assertFalse(LOG.isInfoEnabled());
+            assertTrue(LOG.isWarnEnabled());
+        } finally {
+            ROOT.setLevel(java.util.logging.Level.INFO);
+        }
+    }
+
+    @Test
+    void shouldLogAsTheThreadThatItWasTakenFromWhenAnotherLogs() throws Exception {
+        MDC.put(LogFields.MIGRATION, "abc");
+        LogContext context = LogContext.ofThisThread();
+        MDC.clear();
+        MDC.put(LogFields.RANK, "1");
+        context.logging(() -> {
+            assertEquals("abc", MDC.get(LogFields.MIGRATION));
+            assertEquals(null, MDC.get(LogFields.RANK));
+        });
+        assertEquals("1", MDC.get(LogFields.RANK));
+        assertEquals(null, MDC.get(LogFields.MIGRATION));
+    }
+}
