@@ -219,8 +219,7 @@ final class LedgerJob implements AutoCloseable {
     /** Every rank goes on where it was, with the right result, and nothing else of it lives. */
     void runsHere() throws Exception {
         for (int rank : originals.keySet()) {
-            assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
-            nothingElseLives(rank, pid(rank));
+            runsHere(rank);
         }
     }
 
@@ -357,6 +356,24 @@ final class LedgerJob implements AutoCloseable {
     void killOriginal(int rank) throws InterruptedException {
         originals.get(rank).destroyForcibly();
         assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "an original does not end");
+    }
+
+    /** Ends every copy, as the death of its node does. */
+    void killCopies() throws Exception {
+        for (int rank : originals.keySet()) {
+            for (long pid : copies(rank)) {
+                if (lives(pid)) {
+                    ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
+                }
+            }
+            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
+        }
+    }
+
+    /** One rank goes on where it was, with the right result, and nothing else of it lives. */
+    void runsHere(int rank) throws Exception {
+        assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
+        nothingElseLives(rank, pid(rank));
     }
 
     /** Processes of the program image-replay that work for this job: originals, copies, checkpoints and restarts. */

@@ -44,7 +44,7 @@ final class ServiceProcess implements AutoCloseable {
         lines.addAll(List.of(settings));
         Path config = Files.write(directory.resolve(role + ".toml"), lines);
         Path log = directory.resolve(role + ".log");
-        ProcessBuilder builder = new ProcessBuilder(command(role, config))
+        ProcessBuilder builder = new ProcessBuilder(command(role, "--config", config.toString()))
                 .redirectErrorStream(true)
                 .redirectOutput(log.toFile());
         builder.environment().put("_JAVA_SR_SIGNUM", flags().getProperty("_JAVA_SR_SIGNUM"));
@@ -58,7 +58,8 @@ final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    private static List<String> command(String role, Path config) throws IOException {
+    /** The program ppmr with these arguments. */
+    static List<String> command(String... arguments) throws IOException {
         List<String> command = new ArrayList<>(
                 List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         command.addAll(List.of(flags().getProperty("PPMR_JAVA_OPTIONS").strip().split("\\s+", -1)));
@@ -67,10 +68,8 @@ final class ServiceProcess implements AutoCloseable {
                 "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
                 "-cp",
                 cli.resolve("classes") + ":" + cli.resolve("lib") + "/*",
-                "io.ppmr.cli.Main",
-                role,
-                "--config",
-                config.toString()));
+                "io.ppmr.cli.Main"));
+        command.addAll(List.of(arguments));
         return command;
     }
 

@@ -34,6 +34,7 @@ final class RecordCodec {
             TransactionRecord.Done.class,
             TransactionRecord.Asked.class,
             TransactionRecord.StepTimed.class,
+            TransactionRecord.Placement.class,
             TransactionRecord.CopyEnded.class);
     /** A list that is longer than this is a damaged one. */
     private static final int MOST_ELEMENTS = 1 << 20;

@@ -47,6 +47,9 @@ final class Wording {
         if (record instanceof TransactionRecord.CopyEnded copy) {
             return copy.sentence();
         }
+        if (record instanceof TransactionRecord.Placement placement) {
+            return "job " + placement.job() + ": " + String.join(", ", placement.places());
+        }
         return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
     }
 
