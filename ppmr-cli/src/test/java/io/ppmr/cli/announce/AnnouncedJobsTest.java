@@ -14,6 +14,7 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.control.ControlRequests;
+import io.ppmr.cli.control.Resolver;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
@@ -76,7 +77,7 @@ class AnnouncedJobsTest {
                 (id, order, cancellation, watcher) -> report(MigrationReport.Outcome.REFUSED, List.of()),
                 jobs,
                 records);
-        ControlRequests.Owners owners = new SourceRequests(migrations, () -> null, () -> null)
+        ControlRequests.Owners owners = new SourceRequests(migrations, () -> null, () -> null, List::of, Resolver.none())
                 .requests()
                 .get("migrate")
                 .owners();
