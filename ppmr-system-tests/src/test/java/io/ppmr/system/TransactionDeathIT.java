@@ -106,8 +106,10 @@ class TransactionDeathIT {
 
     /** Both services are held up where the target has voted and the source has not heard it. */
     private static String voted(LedgerJob job) throws Exception {
+        job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
         job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
         String id = pair.migrate();
+        job.awaitMark("read-0");
         job.awaitMark("read");
         pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
         pair.service(SOURCE).freeze();
