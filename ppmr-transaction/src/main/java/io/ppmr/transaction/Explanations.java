@@ -13,10 +13,9 @@ final class Explanations {
     static String heldAtCoordinator(CoordinatorState state, Collection<String> unreached) {
         List<String> missing =
                 awaited(state).stream().filter(unreached::contains).toList();
-        String id = "migration " + state.migrationId() + ": ";
         String resolve = "`ppmr resolve " + state.migrationId();
         if (state.phase() == Phase.BROKEN) {
-            return id + "BROKEN: an original is gone (" + state.reason() + "); the others stay held until " + resolve
+            return "BROKEN: an original is gone (" + state.reason() + "); the others stay held until " + resolve
                     + " --rollback`" + (CoordinatorRules.mayCommitBroken(state) ? " or " + resolve + " --commit`" : "");
         }
         if (missing.isEmpty()) {
@@ -24,13 +23,13 @@ final class Explanations {
         }
         return switch (state.phase()) {
             case CONFIRMING ->
-                id + "IN DOUBT: originals and copies are held until " + missing + " can be reached; if such a node is"
+                "IN DOUBT: originals and copies are held until " + missing + " can be reached; if such a node is"
                         + " off for good: " + resolve + " --rollback --target-is-off NAME`";
             case COMMITTING ->
-                id + "committed, but the copies on " + missing + " stay held until they can be told; if such a node is"
+                "committed, but the copies on " + missing + " stay held until they can be told; if such a node is"
                         + " off for good: " + resolve + " --commit --target-is-off NAME`";
             case ROLLING_BACK ->
-                id + "rolled back, but the originals stay held until " + missing + " can be reached or are"
+                "rolled back, but the originals stay held until " + missing + " can be reached or are"
                         + " fenced: they have, or may have, voted, and their copies must not run beside the"
                         + " originals; if such a node is off: " + resolve + " --rollback --target-is-off NAME`";
             default -> null;
@@ -56,27 +55,26 @@ final class Explanations {
 
     /** What is held at a target and why, or null where it only takes its time. */
     static String heldAtParticipant(ParticipantState state, String source, boolean fence) {
-        String id = "migration " + state.migrationId() + ": ";
         String resolve = "`ppmr resolve " + state.migrationId();
         return switch (state.phase()) {
-            case PREPARED -> state.sourceLost() ? id + heldPrepared(state, source, fence, resolve) : null;
+            case PREPARED -> state.sourceLost() ? heldPrepared(state, source, fence, resolve) : null;
             case TAKEN_OVER ->
                 state.isFirst()
-                        ? id + "IN DOUBT: the copies here are held until these have said where they stand: "
+                        ? "IN DOUBT: the copies here are held until these have said where they stand: "
                                 + state.silent() + "; if one is off for good, its copies are lost: " + resolve
                                 + " --rollback --target-is-off NAME` gives the computation up"
-                        : id + "IN DOUBT: the copies here are held until "
+                        : "IN DOUBT: the copies here are held until "
                                 + state.participants().get(0) + " decides: " + resolve + " --commit` there";
             case COMMITTED ->
                 state.done()
                         ? null
-                        : id + "committed here, but these are not told yet, and their copies stay held: "
+                        : "committed here, but these are not told yet, and their copies stay held: "
                                 + state.silent() + "; if one is off for good: " + resolve
                                 + " --commit --target-is-off NAME`";
             case ROLLED_BACK ->
                 state.done()
                         ? null
-                        : id + "rolled back here, but these are not told yet, and their copies stay held: "
+                        : "rolled back here, but these are not told yet, and their copies stay held: "
                                 + state.silent() + "; if one is off for good: " + resolve
                                 + " --rollback --target-is-off NAME`";
             default -> null;
