@@ -6,6 +6,7 @@ import io.ppmr.system.FaultMatrix.Case;
 import io.ppmr.system.FaultRig.Shape;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -18,8 +19,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * The table of faults ({@link FaultMatrix}) with real services on nodes of their own, real mounts and a real network:
- * the computation ends as promised, and its result is right. {@code -Dppmr.fault=WORDS} runs only the cases whose names
- * contain the words.
+ * the computation ends as promised, and its result is right. {@code -Dppmr.fault=WORDS,WORDS} runs only the cases whose
+ * names contain one of them.
  */
 @Timeout(value = 150, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FaultMatrixIT {
@@ -42,10 +43,10 @@ class FaultMatrixIT {
     }
 
     private static Stream<Case> cases(boolean longRun) {
-        String words = System.getProperty("ppmr.fault", "");
+        List<String> words = List.of(System.getProperty("ppmr.fault", "").split(",", -1));
         return FaultMatrix.cases().stream()
                 .filter(one ->
-                        one.onlyInTheLongRun() == longRun && one.toString().contains(words));
+                        one.onlyInTheLongRun() == longRun && words.stream().anyMatch(one.toString()::contains));
     }
 
     private static Stream<Case> usual() {

@@ -273,10 +273,14 @@ final class FaultScene {
     }
 
     private void awaitBothGaveUp() throws Exception {
-        rig.relay(FIRST).awaitTargetGaveUp();
-        rig.awaitSaid(
-                SOURCE,
-                "migration " + migration + ": 127.0.0.1:" + rig.relay(FIRST).port() + ": ");
+        String id = "migration " + migration + ": ";
+        rig.awaitSaid(SOURCE, id + "127.0.0.1:" + rig.relay(FIRST).port() + ": ");
+        if (now.moment() != Moment.COMMITTED) {
+            Conditions.until("the target has lost the source", () -> {
+                String said = rig.service(FIRST).log();
+                return said.contains(id + "the source was lost") || said.contains(id + "ROLLED_BACK here");
+            });
+        }
     }
 
     private void networkSlow() throws Exception {

@@ -133,12 +133,6 @@ final class Relay implements AutoCloseable {
         become(Mode.PASS);
     }
 
-    /** Waits until the target has given up what was cut. */
-    void awaitTargetGaveUp() throws Exception {
-        Conditions.until("the target gives up the connections that are cut", () -> wires.stream()
-                .noneMatch(wire -> wire.silent && wire.control && wire.targetOpen));
-    }
-
     /** New connections pass again. */
     void heal() {
         become(Mode.PASS);
@@ -220,8 +214,6 @@ final class Relay implements AutoCloseable {
         private final Socket client;
         private volatile Socket target;
         private volatile boolean silent;
-        private volatile boolean control;
-        private volatile boolean targetOpen;
 
         Wire(Socket client) {
             this.client = client;
@@ -236,7 +228,6 @@ final class Relay implements AutoCloseable {
                 }
                 target = new Socket(InetAddress.getLoopbackAddress(), targetPort);
                 target.setTcpNoDelay(true);
-                targetOpen = true;
                 daemon(this::toClient, "relay-to-client");
                 half(client.getInputStream(), target, PROOF_BYTES);
             } catch (IOException e) {
@@ -252,7 +243,6 @@ final class Relay implements AutoCloseable {
             } catch (IOException e) {
                 LOG.debug("a connection from {} ends: {}", targetPort, e.toString());
             } finally {
-                targetOpen = false;
                 endOther(client);
             }
         }
@@ -295,7 +285,6 @@ final class Relay implements AutoCloseable {
                 forward(out, proof, proofBytes - PROOF_BYTES, null);
             }
             if (hello[KIND_OFFSET] == KIND_CONTROL) {
-                control = true;
                 frames(in, out);
             } else {
                 byte[] bytes = new byte[BUFFER_BYTES];
