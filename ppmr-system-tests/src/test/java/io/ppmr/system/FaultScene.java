@@ -160,7 +160,10 @@ final class FaultScene {
         boolean sourceLives = rig.node(SOURCE).isAlive();
         rig.awaitSaid(
                 sourceLives ? SOURCE : FIRST,
-                sourceLives ? "the originals stay held until" : "the copies here are held");
+                "migration " + migration
+                        + (sourceLives
+                                ? ": rolled back, but the originals stay held until"
+                                : ": IN DOUBT: the copies here are held"));
         job.standsStill();
         if (!sourceLives) {
             for (int rank = 0; rank < FaultRig.RANKS; rank++) {
@@ -208,10 +211,16 @@ final class FaultScene {
 
     // ---- commands --------------------------------------------------------------------------------------------------
 
+    /** The script of a command kills it: nothing is to be done but to wait. */
+    private void movesToTheEnd() throws Exception {
+        migration = rig.migrate(false);
+        rig.awaitRecord(SOURCE, migration, TransactionRecord.Done.class);
+        endsAsPromised();
+    }
+
     private void checkpointerKilled(String... calls) throws Exception {
         job.checkpoints(1, calls);
-        migration = rig.migrate(false);
-        endsAsPromised();
+        movesToTheEnd();
     }
 
     private void restartKilled() throws Exception {
@@ -221,30 +230,26 @@ final class FaultScene {
         } else {
             job.restarts(1, "read 1m", "eof", "die");
         }
-        migration = rig.migrate(false);
-        endsAsPromised();
+        movesToTheEnd();
     }
 
     private void restartKilledBehindItsCopy() throws Exception {
         job.restartsInVain(1);
-        migration = rig.migrate(false);
-        endsAsPromised();
+        movesToTheEnd();
         assertEquals(0, job.livingCopies(1), "its copy is ended");
     }
 
     /** The first restart of rank 1 is killed, the next one, on the next node, is not. */
     private void restartKilledWithASpareNode() throws Exception {
         job.restarts(1, "read 1m", "eof", "once " + job.mark("died") + " die");
-        migration = rig.migrate(false);
-        endsAsPromised();
+        movesToTheEnd();
         assertEquals(2, rig.count(SOURCE, migration, TransactionRecord.Begun.class), "it takes two attempts");
     }
 
     private void checkpointerKilledInTheSecondAttempt() throws Exception {
         job.restarts(1, "read 1m", "eof", "once " + job.mark("died") + " die");
         job.checkpoints(1, "write 1m", "again " + job.mark("checkpointed") + " die");
-        migration = rig.migrate(false);
-        endsAsPromised();
+        movesToTheEnd();
     }
 
     // ---- the network -----------------------------------------------------------------------------------------------
