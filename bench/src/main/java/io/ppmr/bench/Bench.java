@@ -26,7 +26,8 @@ import picocli.CommandLine.Spec;
             ServiceCommands.Sweep.class,
             ServiceCommands.Cold.class,
             ServiceCommands.Idle.class,
-            LimitsCommand.class
+            LimitsCommand.class,
+            PiecesCommand.class
         })
 public final class Bench implements Runnable {
     private static final int FAILED = 1;

@@ -13,7 +13,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -24,7 +23,6 @@ import org.junit.jupiter.params.provider.ValueSource;
  * Each command once, with few bytes: that it runs, that its result says what it must, that the ratio is no nonsense.
  * What the ratios should be is for a quiet machine: {@code docs/performance.md}.
  */
-@Tag("soak")
 @Timeout(100)
 class BenchIT {
     private static final double PLAUSIBLE = 0.1;

@@ -6,12 +6,16 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * A restart whose service has died: the tool goes on without it, since it has a session of its own. It is known
- * by what {@link RankCommand#started} named. Immutable, for any thread.
+ * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. It is
+ * known by what {@link RankCommand#started} named. Immutable, for any thread.
  */
 public final class AbandonedCommand {
+    private static final Logger LOG = LoggerFactory.getLogger(AbandonedCommand.class);
+
     private final List<ProcessIdentity> started;
     private final ToolKit kit;
 
@@ -20,7 +24,7 @@ public final class AbandonedCommand {
         this.kit = ToolKit.of(programs, CommandTiming.defaults());
     }
 
-    /** Ends a restart with all that it has restored. */
+    /** Ends a command with all that it has started, a restart with what it has restored. */
     public void endAll() throws CheckpointException {
         boolean gone = Patience.until(kit.timing().rollback(), () -> {
             List<ProcessIdentity> left = members();
@@ -28,9 +32,31 @@ public final class AbandonedCommand {
             return left.isEmpty();
         });
         if (!gone) {
-            throw new CheckpointException("what a restart of the service before has restored does not end: " + members()
+            throw new CheckpointException("what a command of the service before has started does not end: " + members()
                     + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }
+    }
+
+    /**
+     * Ends a checkpoint command: time to end by itself, SIGTERM, SIGKILL, as for one that is cancelled.
+     *
+     * @throws CheckpointException if it does not even end on SIGKILL
+     */
+    public void endPatiently() throws CheckpointException {
+        CommandTiming timing = kit.timing();
+        if (Patience.until(timing.cancelGrace(), () -> members().isEmpty())) {
+            return;
+        }
+        LOG.warn("a checkpoint command of the service before does not end by itself: sending SIGTERM to {}", members());
+        kit.signals().sendAll(Signal.TERM, members());
+        if (Patience.until(timing.terminateGrace(), () -> members().isEmpty())) {
+            return;
+        }
+        LOG.error(
+                "{} does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process may be left"
+                        + " damaged",
+                members());
+        endAll();
     }
 
     /**

@@ -105,15 +105,12 @@ final class BlcrCheckpointer implements Checkpointer {
                 Long.toString(Math.max(1, task.deadline().toSeconds())),
                 Integer.toString(kit.pidFor(task))));
         String name = "blcr-checkpoint-" + task.rank();
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         Path noLog = task.workDirectory().resolve(name + ".log");
+        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
+        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, noLog);
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(),
-                tool,
-                Optional.empty(),
-                new CheckpointSteps(task, kit, originals, noLog),
-                task.deadline(),
-                kit);
+                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
 
     @Override

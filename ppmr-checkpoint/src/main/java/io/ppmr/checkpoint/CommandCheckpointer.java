@@ -83,14 +83,12 @@ final class CommandCheckpointer implements Checkpointer {
         List<String> command = new ArrayList<>(kit.launchFor(task, user(task.user())));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         String name = "checkpoint-" + task.rank();
+        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
+        CheckpointSteps steps =
+                new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log"));
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(),
-                tool,
-                Optional.empty(),
-                new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log")),
-                task.deadline(),
-                kit);
+                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
 
     @Override

@@ -167,14 +167,11 @@ final class CriuCheckpointer implements Checkpointer {
             command.add("--shell-job");
         }
         command.addAll(settings.extraDumpArguments());
+        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
+        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, log);
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
         return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(),
-                tool,
-                Optional.empty(),
-                new CheckpointSteps(task, kit, originals, log),
-                task.deadline(),
-                kit);
+                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
 
     @Override

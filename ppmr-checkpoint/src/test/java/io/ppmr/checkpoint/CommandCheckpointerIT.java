@@ -215,6 +215,45 @@ class CommandCheckpointerIT {
     }
 
     @Test
+    void shouldLetTheOriginalRunWhenTheCommandHasStoppedItAndFailedBeforeItIsWatched() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        ProcessTable table = new ProcessTable();
+        ToolKit slow = new ToolKit(
+                fixture.programs, table, new SignalSender(fixture.programs, table), QUICK, new SlowStarter());
+        Checkpointer failing = new CommandCheckpointer(
+                CheckpointerSettings.Command.streamed(
+                        List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),
+                slow);
+        RankCommand command = failing.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
+        assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
+        assertTrue(fixture.table.isRunning(job.root()));
+        fixture.requireResult(job);
+    }
+
+    /** Comes back when the command has ended, as a starter on a crowded node may. */
+    private static final class SlowStarter implements CommandStarter {
+        private final CommandStarter starter = new DirectCommands();
+
+        @Override
+        public Started start(String name, List<String> command, Path workDirectory, Path output)
+                throws CheckpointException {
+            Started started = starter.start(name, command, workDirectory, output);
+            started.client().onExit().join();
+            return started;
+        }
+
+        @Override
+        public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
+            return starter.run(command, limit);
+        }
+
+        @Override
+        public boolean givesCapability(int number) {
+            return starter.givesCapability(number);
+        }
+    }
+
+    @Test
     void shouldEndACommandThatIgnoresItsCancellation() throws Exception {
         JobFixture.Job job =
                 fixture.start("selfckpt-job", "a", "--size", "8m", "--passes", "40", "--seed", "5", "--pace", "200");

@@ -14,8 +14,8 @@ public enum ExitCode {
     ROLLED_BACK(3, "the migration was rolled back: the originals go on"),
     /** Nothing was touched. */
     REFUSED(4, "the migration was refused: nothing was touched"),
-    /** The ranks are held on the target. */
-    IN_DOUBT(5, "the migration is in doubt: the originals have ended, the ranks are held on the target");
+    /** Ranks are held. */
+    IN_DOUBT(5, "in doubt: ranks are held for somebody who does not answer; ppmr status says whom");
 
     private final int number;
     private final String meaning;

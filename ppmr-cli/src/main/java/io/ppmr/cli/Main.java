@@ -33,13 +33,14 @@ import picocli.CommandLine.Spec;
             "2:the command line or the configuration is wrong",
             "3:the migration was rolled back: the originals go on",
             "4:the migration was refused: nothing was touched",
-            "5:the migration is in doubt: the originals have ended, the ranks are held on the target"
+            "5:in doubt: ranks are held for somebody who does not answer; ppmr status says whom"
         },
         subcommands = {
             SourceCommand.class,
             TargetCommand.class,
             MigrateCommand.class,
             CancelCommand.class,
+            ResolveCommand.class,
             StatusCommand.class,
             HistoryCommand.class,
             ShowCommand.class,

@@ -111,7 +111,8 @@ final class SourceCommand implements Callable<Integer> {
                 .filter(unused -> !noTrigger)
                 .map(configured -> new HealthTrigger(configured, migrations));
         Supplier<String> healthState = () -> health.map(HealthTrigger::state).orElse(null);
-        ControlRequests requests = new SourceRequests(migrations, healthState, service::transport);
+        ControlRequests requests =
+                new SourceRequests(migrations, healthState, service::transport, service::open, service::resolve);
         ControlAccess access =
                 configuration.announced().taken() ? settings.access().withJobOwners() : settings.access();
         try (ControlServer control = new ControlServer(settings.socket(), access, requests)) {

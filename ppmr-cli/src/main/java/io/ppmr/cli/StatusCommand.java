@@ -5,10 +5,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.control.ControlClient;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.format.DateTimeFormatter;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
@@ -25,6 +30,9 @@ import picocli.CommandLine.Spec;
 final class StatusCommand implements Callable<Integer> {
     /** An idle service says nothing for as long as nothing is moved. */
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
+
+    private static final DateTimeFormatter SINCE =
+            DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneId.systemDefault());
 
     @Spec
     private CommandSpec spec;
@@ -82,7 +90,7 @@ final class StatusCommand implements Callable<Integer> {
         }
         ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
         if (!status.busy()) {
-            view.line("idle"
+            view.line((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
@@ -91,12 +99,22 @@ final class StatusCommand implements Callable<Integer> {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
             view.line(what + ", " + (status.progress() == null ? "starting" : ProgressView.text(status.progress())));
         }
+        status.open().forEach(one -> view.line(text(one)));
         if (status.transport() != null) {
             view.line("transport: " + status.transport());
         }
         if (status.health() != null) {
             view.line("health: " + status.health());
         }
+    }
+
+    /** A migration that an operator should know of, in one line. */
+    static String text(OpenMigration one) {
+        String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
+        return "open: migration " + one.id() + ", " + one.phase() + " since "
+                + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
+                + (one.takenUp() ? ", taken up again after a restart of the service" : "") + "; "
+                + (one.waitsFor() == null ? "it goes on by itself" : one.waitsFor());
     }
 
     private void print(Object value) {

@@ -61,7 +61,7 @@ final class TargetCommand implements Callable<Integer> {
 
     private void serve(ControlSettings settings, TargetService service, LifeSigns signs, ServiceRun run)
             throws IOException, InterruptedException {
-        ControlRequests requests = new TargetRequests(() -> status(service));
+        ControlRequests requests = new TargetRequests(() -> status(service), service::resolve);
         try (ControlServer control = new ControlServer(settings.socket(), settings.access(), requests)) {
             ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
@@ -81,6 +81,6 @@ final class TargetCommand implements Callable<Integer> {
 
     private static ControlStatus status(TargetService service) {
         String id = service.migrations().isEmpty() ? null : String.join(", ", service.migrations());
-        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport());
+        return new ControlStatus("target", id != null, id, null, null, null, null, service.transport(), service.open());
     }
 }

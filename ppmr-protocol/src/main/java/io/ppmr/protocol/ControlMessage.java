@@ -23,7 +23,10 @@ public sealed interface ControlMessage {
         }
     }
 
-    /** S to T: may this migration come to you? Nothing has been done to the originals yet. */
+    /**
+     * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code moving} are all ranks
+     * that move, {@code places} says "rank node" for every rank of the job, as it is to be.
+     */
     record Begin(
             String migrationId,
             String job,
@@ -35,7 +38,9 @@ public sealed interface ControlMessage {
             List<Integer> ranks,
             List<String> participants,
             int place,
-            int transports)
+            int transports,
+            List<Integer> moving,
+            List<String> places)
             implements ControlMessage {
         public static final int OVER_TCP = 1;
         public static final int OVER_RDMA = 2;
@@ -43,6 +48,8 @@ public sealed interface ControlMessage {
         public Begin {
             ranks = List.copyOf(ranks);
             participants = List.copyOf(participants);
+            moving = List.copyOf(moving);
+            places = List.copyOf(places);
         }
     }
 

@@ -67,6 +67,9 @@ public final class ControlMessageCodec {
             writeTexts(out, m.participants().toArray(String[]::new));
             out.writeInt(m.place());
             out.writeInt(m.transports());
+            writeInts(out, m.moving());
+            writeCount(out, m.places().size());
+            writeTexts(out, m.places().toArray(String[]::new));
         } else if (message instanceof ControlMessage.Accept m) {
             out.writeByte((byte) 2)
                     .writeLong(m.clockNs())
@@ -186,7 +189,9 @@ public final class ControlMessageCodec {
                         readInts(in),
                         readTexts(in),
                         in.readInt(),
-                        in.readInt());
+                        in.readInt(),
+                        readInts(in),
+                        readTexts(in));
             case 2 -> new ControlMessage.Accept(in.readLong(), in.readLong(), in.readLong());
             case 3 -> new ControlMessage.Refuse(text(in));
             case 4 ->

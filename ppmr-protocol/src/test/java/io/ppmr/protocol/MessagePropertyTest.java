@@ -43,7 +43,7 @@ class MessagePropertyTest {
         return Arbitraries.oneOf(List.<Arbitrary<? extends ControlMessage>>of(
                 Combinators.combine(text, number, numbers, text.list().ofMaxSize(8))
                         .as((t, n, ranks, peers) -> new ControlMessage.Begin(
-                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4, n + 5)),
+                                t, t + "j", t + "c", n, n + 1, n + 2, n + 3, ranks, peers, n + 4, n + 5, ranks, peers)),
                 Combinators.combine(wide, wide, wide).as(ControlMessage.Accept::new),
                 Combinators.combine(Arbitraries.of(true, false), number, text).as(ControlMessage.Offer::new),
                 Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)

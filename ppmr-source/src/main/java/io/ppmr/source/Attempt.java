@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CheckpointTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.session.SessionEvent;
@@ -117,16 +118,16 @@ final class Attempt {
             int rank = process.rank();
             Path work = WorkDirectories.create(workRoot, rank, job.user());
             Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
-            checkpoints.put(
-                    rank,
-                    job.checkpointer()
-                            .checkpoint(new CheckpointTask(
-                                    rank,
-                                    originals.roots().get(rank),
-                                    job.user(),
-                                    images,
-                                    work,
-                                    settings.checkpointDeadline())));
+            RankCommand checkpoint = job.checkpointer()
+                    .checkpoint(new CheckpointTask(
+                            rank,
+                            originals.roots().get(rank),
+                            job.user(),
+                            images,
+                            work,
+                            settings.checkpointDeadline()));
+            checkpoints.put(rank, checkpoint);
+            StartedCommands.note(workRoot, checkpoint.started());
         }
     }
 

@@ -2,16 +2,13 @@ package io.ppmr.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.RankMap;
 import io.ppmr.checkpoint.SiteCommand;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
@@ -36,30 +33,13 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
         }
     }
 
-    /**
-     * Runs the reconnect hook, if the job has it. {@code PPMR_MAP} names a file with a line "rank node" for each rank;
-     * {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each.
-     */
-    static void reconnect(
-            String migrationId, JobNotes job, Map<Integer, String> moved, Path workDirectory, NativePrograms programs)
+    /** Runs the reconnect hook, if the job has it; see {@link RankMap#tell}. */
+    static void reconnect(String migrationId, JobNotes job, RankMap map, Path workDirectory, NativePrograms programs)
             throws CheckpointException, IOException {
         Optional<SiteCommand> hook = job.hooks().reconnect();
-        if (hook.isEmpty()) {
-            return;
+        if (hook.isPresent()) {
+            map.tell(hook.get(), environment(migrationId, job), workDirectory, programs);
         }
-        Map<Integer, String> places = new TreeMap<>(job.others());
-        places.putAll(moved);
-        Files.createDirectories(workDirectory);
-        Path map = workDirectory.resolve("map");
-        List<String> lines = places.entrySet().stream()
-                .map(place -> place.getKey() + " " + place.getValue())
-                .toList();
-        Files.write(map, lines);
-        Files.setPosixFilePermissions(map, PosixFilePermissions.fromString("rw-r--r--"));
-        Map<String, String> environment = environment(migrationId, job);
-        environment.put("PPMR_MAP", map.toString());
-        environment.put("PPMR_SHARED", shared(places));
-        hook.get().run(environment, workDirectory, programs);
     }
 
     private static Map<String, String> environment(String migrationId, JobNotes job) {
@@ -68,13 +48,5 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
         environment.put("PPMR_JOB", job.name());
         environment.put("PPMR_RANKS", job.ranks().stream().map(String::valueOf).collect(Collectors.joining(" ")));
         return environment;
-    }
-
-    private static String shared(Map<Integer, String> places) {
-        Map<String, String> byNode = new TreeMap<>();
-        places.forEach((rank, node) -> byNode.merge(node, Integer.toString(rank), (a, b) -> a + "," + b));
-        return byNode.entrySet().stream()
-                .map(node -> node.getKey() + ":" + node.getValue())
-                .collect(Collectors.joining(" "));
     }
 }

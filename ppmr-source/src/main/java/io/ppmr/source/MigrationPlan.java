@@ -1,8 +1,11 @@
 package io.ppmr.source;
 
+import io.ppmr.checkpoint.RankMap;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * Which target takes which ranks. The participants' order is part of it: the first one has the duty to find out what
@@ -45,6 +48,14 @@ public record MigrationPlan(List<Leg> legs) {
     /** All participants' addresses, in their order. */
     public List<String> addresses() {
         return legs.stream().map(Leg::address).toList();
+    }
+
+    /** Where every rank is when the plan is carried out. */
+    public RankMap map(Map<Integer, String> others) {
+        Map<Integer, String> nodes = new TreeMap<>(others);
+        legs.forEach(
+                leg -> leg.ranks().forEach(rank -> nodes.put(rank, leg.target().getHostString())));
+        return new RankMap(nodes);
     }
 
     /** The place of the participant that takes a rank. */

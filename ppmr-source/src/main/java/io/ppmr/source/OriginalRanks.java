@@ -81,6 +81,25 @@ final class OriginalRanks {
         return !held.isEmpty();
     }
 
+    /** The ranks that are proved to be stopped just now. */
+    List<Integer> heldRanks() {
+        return held.values().stream()
+                .filter(OriginalRanks::isHeld)
+                .map(HeldRank::rank)
+                .sorted()
+                .toList();
+    }
+
+    private static boolean isHeld(HeldRank rank) {
+        try {
+            rank.requireHeld();
+            return true;
+        } catch (CheckpointException e) {
+            LOG.debug("rank {}: {}", rank.rank(), e.getMessage());
+            return false;
+        }
+    }
+
     private static NamedProcess named(ProcessIdentity process) {
         return new NamedProcess(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
     }

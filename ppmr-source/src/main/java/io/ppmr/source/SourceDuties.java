@@ -16,9 +16,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
@@ -66,6 +64,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     private MigrationPlan plan;
     private volatile Attempt attempt;
     private int number;
+    /** Checkpoint commands that an earlier run of the service has left. */
+    private AbandonedCheckpoints abandoned = AbandonedCheckpoints.NONE;
+
     private boolean moving;
     private boolean suspended;
     private MigrationReport report;
@@ -99,6 +100,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     /** An earlier run of the service has come as far as this attempt. */
     void takenUpAt(int attemptNumber) {
         number = attemptNumber;
+        abandoned = AbandonedCheckpoints.of(id, settings.workDirectory(), programs);
         voices.attempt(number);
     }
 
@@ -136,6 +138,11 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     /** The originals that a participant's image holds. */
     List<PlannedRank> heldFor(int place) {
         return originals.planned(plan.legs().get(place));
+    }
+
+    /** The ranks whose originals are proved to be stopped just now. */
+    List<Integer> heldRanks() {
+        return originals.heldRanks();
     }
 
     /** A failure that a duty has met with. */
@@ -273,6 +280,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public boolean endOriginals() {
         moving = false;
+        if (!abandoned.end()) {
+            return false;
+        }
         String left = originals.end();
         if (left != null) {
             LOG.error("migration {}: an original could not be ended, so no copy is set going: {}", id, left);
@@ -282,6 +292,10 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
 
     @Override
     public boolean continueOriginals() {
+        if (!abandoned.end()) {
+            // A command that still works on an original would stop it again, or leave it broken.
+            return false;
+        }
         originals.release();
         record.resumed();
         return true;
@@ -301,11 +315,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public void reconnect() {
         record.step(Step.RECONNECT);
-        Map<Integer, String> moved = new HashMap<>();
-        plan.legs().forEach(leg -> leg.ranks()
-                .forEach(rank -> moved.put(rank, leg.target().getHostString())));
         try {
-            JobHooks.reconnect(id, job, moved, workDirectory, programs);
+            JobHooks.reconnect(id, job, plan.map(job.others()), workDirectory, programs);
         } catch (IOException | CheckpointException e) {
             LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
         }

@@ -10,10 +10,13 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.metrics.StepTimes;
+import io.ppmr.transaction.OpenMigration;
 import java.time.Duration;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** What a source counts over its life; everything is registered at its start. Safe for any thread. */
 public final class SourceMetrics {
@@ -23,6 +26,7 @@ public final class SourceMetrics {
     private final Timer duration;
     private final SourceHops hops;
     private final StepTimes steps;
+    private volatile Supplier<List<OpenMigration>> open = List::of;
 
     public SourceMetrics(MeterRegistry registry, BufferPool pool, FairClaims claims) {
         for (Outcome outcome : Outcome.values()) {
@@ -45,6 +49,10 @@ public final class SourceMetrics {
         Gauge.builder("ppmr.source.pool.waiting", claims, FairClaims::waiting)
                 .description("writers that wait for a chunk of the pool now")
                 .register(registry);
+        Gauge.builder("ppmr.source.migrations.held", this, SourceMetrics::heldNow)
+                .strongReference(true)
+                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .register(registry);
         hops = new SourceHops(registry, pool.geometry().chunkCount());
         steps = new StepTimes(registry);
     }
@@ -52,6 +60,15 @@ public final class SourceMetrics {
     /** How many migrations have ended so. */
     public double count(Outcome outcome) {
         return migrations.get(outcome).count();
+    }
+
+    /** Where it is asked which migrations are open. */
+    void held(Supplier<List<OpenMigration>> from) {
+        open = from;
+    }
+
+    private double heldNow() {
+        return open.get().stream().filter(one -> one.waitsFor() != null).count();
     }
 
     SourceHops hops() {

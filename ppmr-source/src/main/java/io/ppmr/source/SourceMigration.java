@@ -8,6 +8,11 @@ import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.CoordinatorEvent;
 import io.ppmr.transaction.CoordinatorState;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorDesk;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Ruling;
 import io.ppmr.transaction.TransactionMessage;
 import java.io.IOException;
 import java.time.Duration;
@@ -29,6 +34,7 @@ import org.slf4j.LoggerFactory;
 final class SourceMigration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
+    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
     private static final Duration QUIET_POLL = Duration.ofMillis(100);
 
     private final String id;
@@ -39,23 +45,32 @@ final class SourceMigration {
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
     private final Cancellation cancellation;
     private final Set<String> reached = new HashSet<>();
+    private final OperatorDesk operators;
+    private final boolean takenUp;
     private boolean calledOff;
     private long openSinceNs;
+    private long lookedNs;
+    private CoordinatorState.Phase looked;
+    private volatile OpenMigration open;
     private boolean paused;
 
+    /** @param takenUp an earlier run of the service has begun it */
     SourceMigration(
             String id,
             SourceSettings settings,
             MigrationRecord record,
             SourceDuties duties,
             Coordinator coordinator,
-            Cancellation cancellation) {
+            Cancellation cancellation,
+            boolean takenUp) {
         this.id = id;
         this.settings = settings;
         this.record = record;
         this.duties = duties;
         this.coordinator = coordinator;
         this.cancellation = cancellation;
+        this.takenUp = takenUp;
+        this.operators = new OperatorDesk(id, new Words());
     }
 
     String id() {
@@ -69,6 +84,16 @@ final class SourceMigration {
      */
     boolean cancel(String reason) {
         return cancellation.cancel(reason);
+    }
+
+    /** Takes an operator's word. Any thread; false once the migration is over. */
+    boolean take(OperatorCall call) {
+        return operators.take(call);
+    }
+
+    /** Where it stands, if an operator should know of it. Any thread. */
+    Optional<OpenMigration> open() {
+        return Optional.ofNullable(open);
     }
 
     /** Waits for the report. */
@@ -120,7 +145,9 @@ final class SourceMigration {
             LOG.error("migration {}: not everything of it could be taken down", id, e);
             defect = defect == null ? e : defect;
         }
+        open = null;
         over.run();
+        operators.close();
         if (defect == null) {
             report.complete(duties.report());
         } else {
@@ -154,8 +181,66 @@ final class SourceMigration {
             paused = true;
             coordinator.suspended(System.nanoTime() - record.pausedNs());
         }
+        operators.work(System.nanoTime());
         coordinator.tick(System.nanoTime());
         follow();
+        look();
+    }
+
+    /** Notes for whoever asks where it stands; not at each step, as it looks at processes. */
+    private void look() {
+        CoordinatorState.Phase phase = coordinator.state().phase();
+        if (phase == looked && System.nanoTime() - lookedNs < LOOK_NS) {
+            return;
+        }
+        looked = phase;
+        lookedNs = System.nanoTime();
+        String waitsFor = coordinator.waitsFor();
+        open = waitsFor == null && !takenUp
+                ? null
+                : new OpenMigration(
+                        id,
+                        phase.name(),
+                        takenUp,
+                        duties.heldRanks(),
+                        System.currentTimeMillis()
+                                - TimeUnit.NANOSECONDS.toMillis(lookedNs - coordinator.waitsSinceNs()),
+                        waitsFor);
+    }
+
+    /** What operators say, as the coordinator takes it. */
+    private final class Words implements OperatorDesk.Migration {
+        @Override
+        public Ruling ruling(OperatorWord word) {
+            return coordinator.ruling(word, settings.transaction().fence().isPresent());
+        }
+
+        @Override
+        public void resolve(OperatorWord word) {
+            coordinator.resolve(word, System.nanoTime());
+        }
+
+        @Override
+        public boolean isOver() {
+            return coordinator.state().isOver() && coordinator.isSettled();
+        }
+
+        @Override
+        public String ending() {
+            return coordinator.state().phase() == CoordinatorState.Phase.COMMITTED
+                    ? "Migration " + id + " has committed: nothing of it is left here."
+                    : "Migration " + id + " is rolled back: the originals that are left go on here.";
+        }
+
+        @Override
+        public String waitsFor() {
+            return coordinator.waitsFor();
+        }
+
+        @Override
+        public boolean seeksProof() {
+            return false;
+        }
     }
 
     private void imageComplete(int place) {

@@ -19,7 +19,10 @@ import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.Resolution;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
@@ -59,6 +62,7 @@ public final class SourceService implements AutoCloseable {
     private final OutgoingImageView view = new OutgoingImageView();
     private final TransportChoice transports;
     private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final SourceOperators operators = new SourceOperators(running);
     private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final BiFunction<String, List<Integer>, JobNotes> jobs;
     private TransactionJournal journal;
@@ -97,6 +101,7 @@ public final class SourceService implements AutoCloseable {
         this.claims = new FairClaims(pool);
         this.meters = meters;
         this.metrics = new SourceMetrics(meters, pool, claims);
+        metrics.held(this::open);
     }
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
@@ -128,6 +133,23 @@ public final class SourceService implements AutoCloseable {
     /** The migration that is under way, or waits for a participant. */
     public Optional<String> underWay() {
         return Optional.ofNullable(running.get()).map(SourceMigration::id);
+    }
+
+    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    public List<OpenMigration> open() {
+        return operators.open();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean; waits for the answer.
+     *
+     * @param id its name, or the first characters of it, at least four
+     * @param carryOut whether it is to be done; else it is only said what it would mean
+     * @param by who asks, for the log
+     */
+    public Resolution resolve(String id, OperatorWord word, boolean carryOut, String by)
+            throws IOException, InterruptedException {
+        return operators.resolve(id, word, carryOut, by, journal);
     }
 
     /** Moves a job to the first spare node that takes it. */
@@ -185,7 +207,7 @@ public final class SourceService implements AutoCloseable {
                 cancellation,
                 programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation);
+        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation, false);
         if (!running.compareAndSet(null, migration)) {
             throw new IllegalStateException("a migration is under way on this node already: wait for its end");
         }
@@ -312,7 +334,8 @@ public final class SourceService implements AutoCloseable {
                 programs);
         duties.takenUpAt(recorded.attempt());
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
-        SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, new Cancellation());
+        SourceMigration migration =
+                new SourceMigration(id, settings, record, duties, coordinator, new Cancellation(), true);
         running.set(migration);
         start(migration, () -> coordinator.recover(records, System.nanoTime()));
     }

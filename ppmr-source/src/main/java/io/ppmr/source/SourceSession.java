@@ -134,7 +134,9 @@ final class SourceSession {
                 leg().ranks(),
                 plan.addresses(),
                 place,
-                transport.transports()));
+                transport.transports(),
+                job.notes().ranks(),
+                plan.map(job.others()).lines()));
         ControlMessage answer = awaitAnswer(cancellation);
         if (transport.offersRdma() && answer instanceof ControlMessage.Offer offer) {
             SourceTransport.Attachment attachment =

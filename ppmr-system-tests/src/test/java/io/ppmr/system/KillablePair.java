@@ -116,6 +116,16 @@ final class KillablePair implements AutoCloseable {
         return records.stream().anyMatch(record -> record.migrationId().equals(id) && wanted.test(record));
     }
 
+    /** The target's name in every plan. */
+    String targetName() {
+        return "127.0.0.1:" + port;
+    }
+
+    /** Where a service listens to commands. */
+    Path socket(String role) {
+        return directory.resolve(role + ".sock");
+    }
+
     /** Whether both live and can take the next job. */
     boolean isWell() {
         return services.size() == 2 && services.values().stream().allMatch(ServiceProcess::isAlive);

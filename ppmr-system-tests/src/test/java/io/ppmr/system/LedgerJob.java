@@ -219,8 +219,7 @@ final class LedgerJob implements AutoCloseable {
     /** Every rank goes on where it was, with the right result, and nothing else of it lives. */
     void runsHere() throws Exception {
         for (int rank : originals.keySet()) {
-            assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
-            nothingElseLives(rank, pid(rank));
+            runsHere(rank);
         }
     }
 
@@ -346,6 +345,24 @@ final class LedgerJob implements AutoCloseable {
     /** Nothing of any rank lives, neither original nor copy, checkpoint or restart. */
     void isGone() throws Exception {
         Conditions.until("nothing of the job is left", () -> programs().isEmpty());
+    }
+
+    /** Ends every copy, as the death of its node does. */
+    void killCopies() throws Exception {
+        for (int rank : originals.keySet()) {
+            for (long pid : copies(rank)) {
+                if (lives(pid)) {
+                    ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
+                }
+            }
+            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
+        }
+    }
+
+    /** One rank goes on where it was, with the right result, and nothing else of it lives. */
+    void runsHere(int rank) throws Exception {
+        assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
+        nothingElseLives(rank, pid(rank));
     }
 
     /** Processes of the program image-replay that work for this job: originals, copies, checkpoints and restarts. */

@@ -58,7 +58,7 @@ final class ServiceProcess implements AutoCloseable {
         Path config = Files.write(directory.resolve(name + ".toml"), lines);
         Path log = directory.resolve(name + ".log");
         List<String> words = new ArrayList<>(node);
-        words.addAll(command(role, config));
+        words.addAll(command(role, "--config", config.toString()));
         ProcessBuilder builder =
                 new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log.toFile());
         builder.environment().put("_JAVA_SR_SIGNUM", flags().getProperty("_JAVA_SR_SIGNUM"));
@@ -72,7 +72,8 @@ final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    private static List<String> command(String role, Path config) throws IOException {
+    /** The program ppmr with these arguments. */
+    static List<String> command(String... arguments) throws IOException {
         List<String> command = new ArrayList<>(
                 List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         command.addAll(List.of(flags().getProperty("PPMR_JAVA_OPTIONS").strip().split("\\s+", -1)));
@@ -81,10 +82,8 @@ final class ServiceProcess implements AutoCloseable {
                 "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
                 "-cp",
                 cli.resolve("classes") + ":" + cli.resolve("lib") + "/*",
-                "io.ppmr.cli.Main",
-                role,
-                "--config",
-                config.toString()));
+                "io.ppmr.cli.Main"));
+        command.addAll(List.of(arguments));
         return command;
     }
 

@@ -106,8 +106,10 @@ class TransactionDeathIT {
 
     /** Both services are held up where the target has voted and the source has not heard it. */
     private static String voted(LedgerJob job) throws Exception {
+        job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
         job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
         String id = pair.migrate();
+        job.awaitMark("read-0");
         job.awaitMark("read");
         pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
         pair.service(SOURCE).freeze();
@@ -177,6 +179,21 @@ class TransactionDeathIT {
             pair.service(TARGET).kill();
             pair.start(TARGET);
             job.runsThere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldEndTheCheckpointOfAKilledSourceBeforeItsOriginalGoesOn() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("never"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            pair.service(SOURCE).kill();
+            pair.start(SOURCE);
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            assertEquals(KillablePair.RANKS, job.programs().size(), "a checkpoint works on beside its original");
+            job.runsHere();
             isOver(job, id);
         }
     }

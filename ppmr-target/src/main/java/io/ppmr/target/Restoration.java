@@ -10,6 +10,7 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
@@ -19,9 +20,7 @@ import io.ppmr.target.session.Transfer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,7 +37,6 @@ import org.slf4j.LoggerFactory;
 final class Restoration {
     private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
-    private static final String STARTED = "started";
 
     private final Begin begin;
     private final Checkpointer checkpointer;
@@ -75,22 +73,13 @@ final class Restoration {
             RankCommand restart =
                     checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline()));
             restarts.put(rank, restart);
-            note(restart.started());
+            StartedCommands.note(workRoot, restart.started());
         }
-    }
-
-    /** Leaves word of what was started, for a service that finds this one dead. */
-    private void note(List<ProcessIdentity> started) throws IOException {
-        List<String> lines = started.stream()
-                .map(process -> process.bootId() + " " + process.pidNamespace() + " " + process.pid() + " "
-                        + process.startTimeTicks())
-                .toList();
-        Files.write(workRoot.resolve(STARTED), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
         try {
-            note(rank.processes());
+            StartedCommands.note(workRoot, rank.processes());
         } catch (IOException e) {
             throw new CheckpointException(
                     "rank " + rank.rank() + " is restored, but " + workRoot + " cannot be written: make room", e);
@@ -122,9 +111,9 @@ final class Restoration {
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
     void voted() {
         try {
-            Files.deleteIfExists(workRoot.resolve(STARTED));
+            StartedCommands.forget(workRoot);
         } catch (IOException e) {
-            LOG.warn("{} stays behind: {}", workRoot.resolve(STARTED), e.getMessage());
+            LOG.warn("a note in {} stays behind: {}", workRoot, e.getMessage());
         }
     }
 
@@ -182,20 +171,13 @@ final class Restoration {
             throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
-            directories = found.filter(directory -> Files.exists(directory.resolve(STARTED)))
-                    .toList();
+            directories = found.filter(StartedCommands::isNoted).toList();
         }
         for (Path directory : directories) {
             String name = directory.getFileName().toString();
             if (!voted.test(name)) {
-                List<ProcessIdentity> started = new ArrayList<>();
-                for (String line : Files.readAllLines(directory.resolve(STARTED))) {
-                    String[] words = line.split(" ", -1);
-                    started.add(new ProcessIdentity(
-                            words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));
-                }
                 LOG.warn("{} was being restored when the service before ended: it is ended", name);
-                new AbandonedCommand(started, programs).endAll();
+                new AbandonedCommand(StartedCommands.read(directory), programs).endAll();
                 AbandonedCommand.endMarked(directory.toAbsolutePath(), programs);
                 removeWork(directory);
             }

@@ -7,12 +7,14 @@ import io.micrometer.core.instrument.Timer;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.ChunkState;
 import io.ppmr.target.metrics.TargetHops;
+import io.ppmr.transaction.OpenMigration;
 import io.ppmr.transaction.Outcome;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** What a target counts over its life; everything is registered at its start. Safe for any thread. */
 public final class TargetMetrics {
@@ -46,6 +48,8 @@ public final class TargetMetrics {
     /** A gauge holds what it looks at by a weak reference. */
     private final List<BufferPool> pools;
 
+    private volatile Supplier<List<OpenMigration>> open = List::of;
+
     /**
      * Registers the meters.
      *
@@ -72,6 +76,10 @@ public final class TargetMetrics {
                     .description("chunks of the pools and their lanes by what they are used for now")
                     .register(registry);
         }
+        Gauge.builder("ppmr.target.migrations.held", this, TargetMetrics::heldNow)
+                .strongReference(true)
+                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .register(registry);
         hops = new TargetHops(registry);
     }
 
@@ -83,6 +91,15 @@ public final class TargetMetrics {
     /** How many chunks of the pools are free. */
     public int freeChunks() {
         return pools.stream().mapToInt(BufferPool::freeChunks).sum();
+    }
+
+    /** Where it is asked which migrations are open. */
+    void held(Supplier<List<OpenMigration>> from) {
+        open = from;
+    }
+
+    private double heldNow() {
+        return open.get().stream().filter(one -> one.waitsFor() != null).count();
     }
 
     TargetHops hops() {

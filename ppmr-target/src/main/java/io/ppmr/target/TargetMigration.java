@@ -6,6 +6,8 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.TransferReport;
 import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.ParticipantEvent;
@@ -17,15 +19,9 @@ import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
 import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.Courier;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -44,7 +40,6 @@ final class TargetMigration implements ParticipantPorts {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final long POLL_MS = 20;
     private static final long QUIET_POLL_MS = 200;
-    private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
     private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
 
@@ -52,9 +47,12 @@ final class TargetMigration implements ParticipantPorts {
     private final TargetSettings settings;
     private final NativePrograms programs;
     private final BlockingQueue<Heard> inbox = new LinkedBlockingQueue<>();
-    private final Map<String, Courier> couriers = new HashMap<>();
+    private final OtherTargets others;
     private final Participant participant;
     private final List<TransactionRecord> records;
+    private final OperatorView operators;
+    private final Reconnection reconnection;
+    private final TransactionJournal journal;
     private Runnable conversationOver = () -> LOG.debug("all is said");
     private CopiedRanks copies;
     private Restoration restoration;
@@ -87,6 +85,9 @@ final class TargetMigration implements ParticipantPorts {
         this.copies = copies;
         this.records = List.copyOf(records);
         this.voted = !records.isEmpty();
+        this.others = new OtherTargets(id, settings);
+        this.reconnection = new Reconnection(settings, programs, records);
+        this.journal = journal;
         long silenceNs = settings.silenceLimit().toNanos();
         TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
         this.participant = new Participant(
@@ -97,6 +98,7 @@ final class TargetMigration implements ParticipantPorts {
                         .orElse(times),
                 journal,
                 this);
+        this.operators = new OperatorView(id, participant, this::isOver, () -> this.copies.heldRanks());
     }
 
     /** What restores the ranks of an attempt that begins. */
@@ -118,6 +120,16 @@ final class TargetMigration implements ParticipantPorts {
     /** How it ended; empty while it has not. Any thread. */
     Optional<Outcome> outcome() {
         return Optional.ofNullable(outcome);
+    }
+
+    /** Takes an operator's word. Any thread; false once its thread has ended. */
+    boolean take(OperatorCall call) {
+        return operators.take(call);
+    }
+
+    /** Where it stands, if an operator should know of it. Any thread. */
+    Optional<OpenMigration> open() {
+        return operators.open();
     }
 
     /** Tells its thread something. Any thread. */
@@ -143,6 +155,7 @@ final class TargetMigration implements ParticipantPorts {
         attempt = from.attempt();
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
+        reconnection.begun(begin, attempt);
         participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
         goOn();
     }
@@ -152,6 +165,9 @@ final class TargetMigration implements ParticipantPorts {
         participant.recover(records, System.nanoTime());
         attempt = participant.state().attempt();
         self = participant.state().self();
+        if (!participant.state().done()) {
+            operators.takenUp();
+        }
         goOn();
     }
 
@@ -173,7 +189,8 @@ final class TargetMigration implements ParticipantPorts {
             }
         } finally {
             gone = true;
-            couriers.values().forEach(Courier::close);
+            operators.close();
+            others.close();
         }
     }
 
@@ -192,6 +209,7 @@ final class TargetMigration implements ParticipantPorts {
         if (restoring) {
             restore();
         }
+        operators.work();
         participant.tick(System.nanoTime());
         outcome = switch (participant.state().phase()) {
             case COMMITTED -> Outcome.COMMITTED;
@@ -242,6 +260,7 @@ final class TargetMigration implements ParticipantPorts {
                     return;
                 }
                 restoring = false;
+                reconnection.keep(journal);
                 participant.copiesHeld(source, copies.planned(self), System.nanoTime());
             }
         } catch (CheckpointException | RuntimeException e) {
@@ -294,21 +313,9 @@ final class TargetMigration implements ParticipantPorts {
 
     @Override
     public void send(String to, TransactionMessage message) {
-        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
-                .say(control));
-    }
-
-    private Courier courier(String to) {
-        int colon = to.lastIndexOf(':');
-        InetSocketAddress address =
-                new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));
-        return new Courier(
-                new Connector(address, settings.authenticator(), CONNECT_DEADLINE),
-                to,
-                attempt,
-                settings.silenceLimit(),
-                List.of(new ControlMessage.Peer(id, self)),
-                answer -> hear(new Heard.FromPeer(to, attempt, answer)));
+        WireMessages.toWire(message)
+                .ifPresent(control -> others.say(
+                        to, attempt, self, control, answer -> hear(new Heard.FromPeer(to, attempt, answer))));
     }
 
     @Override
@@ -364,8 +371,8 @@ final class TargetMigration implements ParticipantPorts {
     }
 
     @Override
-    public void reconnect(List<String> participants) {
-        LOG.info("migration {}: {} took part", id, participants);
+    public void reconnect() {
+        reconnection.run(id);
     }
 
     @Override

@@ -9,6 +9,11 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OpenMigrations;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Resolution;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.TcpChunkPuller;
@@ -32,6 +37,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
+    private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
     private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
@@ -89,6 +96,7 @@ public final class TargetService implements AutoCloseable {
         this.meters = meters;
         this.metrics =
                 new TargetMetrics(meters, berths.stream().map(Berth::pool).toList());
+        metrics.held(this::open);
     }
 
     /** Mounts, warms up and listens; when it returns a migration may come. */
@@ -146,6 +154,47 @@ public final class TargetService implements AutoCloseable {
     /** The migrations that are under way here. */
     public Set<String> migrations() {
         return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
+    }
+
+    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    public List<OpenMigration> open() {
+        return conversations == null
+                ? List.of()
+                : conversations.running().stream()
+                        .flatMap(migration -> migration.open().stream())
+                        .toList();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean; waits for the answer, also for the fence
+     * command's.
+     *
+     * @param id its name, or the first characters of it, at least four
+     * @param carryOut whether it is to be done; else it is only said what it would mean
+     * @param by who asks, for the log
+     */
+    public Resolution resolve(String id, OperatorWord word, boolean carryOut, String by)
+            throws IOException, InterruptedException {
+        Duration window = settings.fence()
+                .map(fence -> fence.delay().plus(fence.deadline()))
+                .orElse(Duration.ZERO);
+        OperatorCall call = new OperatorCall(
+                word, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
+        List<TargetMigration> named = conversations.running().stream()
+                .filter(migration -> OpenMigrations.isNamed(migration.id(), id))
+                .toList();
+        if (named.size() > 1) {
+            return new Resolution(
+                    id,
+                    Resolution.Result.REFUSED,
+                    "'" + id + "' is the beginning of several migrations' names: give more of it. They are: "
+                            + String.join(", ", migrations()));
+        }
+        if (!named.isEmpty() && named.get(0).take(call)) {
+            Resolution answer = call.await(ANSWER_LIMIT.toNanos());
+            return answer == null ? OpenMigrations.silent(named.get(0).id(), ANSWER_LIMIT) : answer;
+        }
+        return OpenMigrations.notOpen(id, journal, migrations());
     }
 
     /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */

@@ -10,6 +10,7 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -31,6 +32,8 @@ import java.util.Set;
  * @param allowRootJobs whether a job of root may be restored
  * @param transport how the bytes may travel
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
+ * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
+ *     job's name or {@link ReconnectHook#ANY}
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -47,10 +50,53 @@ public record TargetSettings(
         Optional<Fence> fence,
         boolean allowRootJobs,
         TransportWish transport,
-        Set<String> ignoredChecks) {
+        Set<String> ignoredChecks,
+        Map<String, ReconnectHook> reconnects) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
         ignoredChecks = Set.copyOf(ignoredChecks);
+        reconnects = Map.copyOf(reconnects);
+    }
+
+    /** Those of a target that runs no reconnect hooks. */
+    public TargetSettings(
+            InetSocketAddress listen,
+            Path mountPoint,
+            Path workDirectory,
+            PoolGeometry pool,
+            TransferSettings transfer,
+            PeerAuthenticator authenticator,
+            List<Checkpointer> checkpointers,
+            Duration restartDeadline,
+            Duration silenceLimit,
+            int migrations,
+            Path journal,
+            Optional<Fence> fence,
+            boolean allowRootJobs,
+            TransportWish transport,
+            Set<String> ignoredChecks) {
+        this(
+                listen,
+                mountPoint,
+                workDirectory,
+                pool,
+                transfer,
+                authenticator,
+                checkpointers,
+                restartDeadline,
+                silenceLimit,
+                migrations,
+                journal,
+                fence,
+                allowRootJobs,
+                transport,
+                ignoredChecks,
+                Map.of());
+    }
+
+    /** The hook of a job. */
+    Optional<ReconnectHook> reconnect(String job) {
+        return Optional.ofNullable(reconnects.getOrDefault(job, reconnects.get(ReconnectHook.ANY)));
     }
 }

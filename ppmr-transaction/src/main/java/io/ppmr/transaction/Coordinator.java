@@ -112,22 +112,18 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
-    /** What {@link #resolve} would do, in words. */
-    public String explain(Outcome outcome, Set<String> off) {
-        return Explanations.ofCoordinator(state, outcome, off);
+    /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
+    public Ruling ruling(OperatorWord word, boolean hasFence) {
+        return Rulings.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
     }
 
-    /**
-     * An operator decides.
-     *
-     * @param off participants that the operator, or their fence, says are off
-     */
-    public void resolve(Outcome outcome, Set<String> off, long now) {
-        on(new CoordinatorEvent.Resolve(outcome), now);
-        if (outcome == Outcome.ROLLED_BACK) {
+    /** An operator decides. To be called only where {@link #ruling} allows it. */
+    public void resolve(OperatorWord word, long now) {
+        if (word.outcome() == Outcome.ROLLED_BACK) {
             callOff("an operator has decided so", now);
         }
-        off.forEach(name -> on(new CoordinatorEvent.Off(name), now));
+        on(new CoordinatorEvent.Resolve(word.outcome()), now);
+        word.targetsOff().forEach(name -> on(new CoordinatorEvent.Off(name), now));
     }
 
     @Override

@@ -84,7 +84,7 @@ public final class CoordinatorRules {
                     new Effect.Send(participant, new Begin(state.migrationId(), attempt, participants, participant)));
         }
         effects.add(new Effect.StartAttempt(attempt, participants));
-        return new Transition<>(state.preparing(attempt, participants), effects);
+        return new Transition<>(state.preparing(attempt, participants, originals), effects);
     }
 
     private static Transition<CoordinatorState> imageComplete(
@@ -94,7 +94,7 @@ public final class CoordinatorRules {
             return Transition.stay(state);
         }
         return Transition.of(
-                state.with(member.name(), Member::withSealed),
+                state.with(member.name(), Member::withSealed).holding(complete.held()),
                 new Effect.Persist(new TransactionRecord.Sealed(
                         state.migrationId(),
                         state.attempt(),
@@ -209,7 +209,7 @@ public final class CoordinatorRules {
             return breakOff(state.failed("an original has died while it was rolled back; " + state.reason()));
         }
         if (originals != Originals.DEAD && !state.next().isEmpty()) {
-            return begin(state, state.attempt() + 1, state.next(), List.of());
+            return begin(state, state.attempt() + 1, state.next(), state.originalsOf(state.next()));
         }
         return Transition.of(
                 state.in(Phase.ROLLED_BACK),
@@ -276,13 +276,13 @@ public final class CoordinatorRules {
     }
 
     private static Transition<CoordinatorState> resolve(CoordinatorState state, Outcome outcome) {
-        if (state.phase() != Phase.BROKEN) {
-            return Transition.stay(state);
-        }
-        if (outcome == Outcome.ROLLED_BACK) {
+        boolean doubt = state.phase() == Phase.BROKEN || state.phase() == Phase.CONFIRMING;
+        if (doubt && outcome == Outcome.ROLLED_BACK) {
             return rollBack(state, true);
         }
-        return mayCommitBroken(state) ? confirm(state, List.of()) : Transition.stay(state);
+        return state.phase() == Phase.BROKEN && mayCommitBroken(state)
+                ? confirm(state, List.of())
+                : Transition.stay(state);
     }
 
     /** Whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody. */
@@ -322,10 +322,11 @@ public final class CoordinatorRules {
         CoordinatorState state = CoordinatorState.fresh(migrationId);
         for (TransactionRecord record : records) {
             if (record instanceof TransactionRecord.Begun begun) {
-                state = state.preparing(begun.attempt(), begun.participants());
+                state = state.preparing(begun.attempt(), begun.participants(), begun.originals());
             } else if (record instanceof TransactionRecord.Sealed sealed) {
                 state = state.with(sealed.participant(), member -> member.withSealed()
-                        .withWindow(sealed.fenceWindowNs(), sealed.silenceLimitNs()));
+                                .withWindow(sealed.fenceWindowNs(), sealed.silenceLimitNs()))
+                        .holding(sealed.held());
             } else if (record instanceof TransactionRecord.CommitDecided) {
                 state = state.in(Phase.COMMITTING);
             } else if (record instanceof TransactionRecord.RollBackDecided back) {

@@ -14,6 +14,7 @@ import java.util.function.UnaryOperator;
  * @param rollBackDecided a rollback was decided in this attempt, whatever came after
  * @param next who takes part in the next attempt, empty for none
  * @param reason of the failure, for people
+ * @param originals the ranks with their processes as they are known, for the record of a later attempt
  */
 public record CoordinatorState(
         String migrationId,
@@ -23,10 +24,12 @@ public record CoordinatorState(
         boolean byOperator,
         boolean rollBackDecided,
         List<String> next,
-        String reason) {
+        String reason,
+        List<PlannedRank> originals) {
     public CoordinatorState {
         members = List.copyOf(members);
         next = List.copyOf(next);
+        originals = List.copyOf(originals);
     }
 
     /** docs/transaction.md, "The coordinator". */
@@ -92,7 +95,7 @@ public record CoordinatorState(
 
     /** The state before {@link CoordinatorEvent.Start}. */
     public static CoordinatorState fresh(String migrationId) {
-        return new CoordinatorState(migrationId, 0, Phase.NEW, List.of(), false, false, List.of(), "");
+        return new CoordinatorState(migrationId, 0, Phase.NEW, List.of(), false, false, List.of(), "", List.of());
     }
 
     /** The names of the members, in order. */
@@ -119,7 +122,7 @@ public record CoordinatorState(
 
     CoordinatorState in(Phase next) {
         return new CoordinatorState(
-                migrationId, attempt, next, members, byOperator, rollBackDecided, this.next, reason);
+                migrationId, attempt, next, members, byOperator, rollBackDecided, this.next, reason, originals);
     }
 
     CoordinatorState with(String name, UnaryOperator<Member> change) {
@@ -136,18 +139,20 @@ public record CoordinatorState(
 
     CoordinatorState withNext(List<String> participants) {
         return new CoordinatorState(
-                migrationId, attempt, phase, members, byOperator, rollBackDecided, participants, reason);
+                migrationId, attempt, phase, members, byOperator, rollBackDecided, participants, reason, originals);
     }
 
     CoordinatorState failed(String why) {
-        return new CoordinatorState(migrationId, attempt, phase, members, byOperator, rollBackDecided, next, why);
+        return new CoordinatorState(
+                migrationId, attempt, phase, members, byOperator, rollBackDecided, next, why, originals);
     }
 
     CoordinatorState rollingBack(boolean operator) {
-        return new CoordinatorState(migrationId, attempt, Phase.ROLLING_BACK, members, operator, true, next, reason);
+        return new CoordinatorState(
+                migrationId, attempt, Phase.ROLLING_BACK, members, operator, true, next, reason, originals);
     }
 
-    CoordinatorState preparing(int number, List<String> participants) {
+    CoordinatorState preparing(int number, List<String> participants, List<PlannedRank> all) {
         return new CoordinatorState(
                 migrationId,
                 number,
@@ -156,10 +161,31 @@ public record CoordinatorState(
                 false,
                 false,
                 List.of(),
-                "");
+                "",
+                all);
+    }
+
+    /** Some ranks' processes are known better by now. */
+    CoordinatorState holding(List<PlannedRank> held) {
+        List<PlannedRank> changed = new ArrayList<>(originals);
+        for (PlannedRank rank : held) {
+            changed.replaceAll(old -> old.rank() == rank.rank() ? rank : old);
+        }
+        return new CoordinatorState(
+                migrationId, attempt, phase, members, byOperator, rollBackDecided, next, reason, changed);
+    }
+
+    /** The originals with others in their participants' places. */
+    List<PlannedRank> originalsOf(List<String> participants) {
+        List<String> before = participants();
+        return originals.stream()
+                .map(rank -> new PlannedRank(
+                        rank.rank(), participants.get(before.indexOf(rank.participant())), rank.processes()))
+                .toList();
     }
 
     private CoordinatorState withMembers(List<Member> changed) {
-        return new CoordinatorState(migrationId, attempt, phase, changed, byOperator, rollBackDecided, next, reason);
+        return new CoordinatorState(
+                migrationId, attempt, phase, changed, byOperator, rollBackDecided, next, reason, originals);
     }
 }

@@ -49,7 +49,7 @@ public sealed interface Effect {
     /** Coordinator: the job's resume hook. */
     record Resume() implements Effect {}
 
-    /** Either: the job's reconnect hook. */
+    /** Coordinator, or the participant that has decided without it: the job's reconnect hook. */
     record Reconnect() implements Effect {}
 
     /** Coordinator: have the participant's node proved off. */

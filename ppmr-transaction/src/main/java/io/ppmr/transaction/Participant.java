@@ -169,23 +169,43 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
-    /** What {@link #resolve} would do, in words. */
-    public String explain(Outcome outcome, boolean sourceOff, boolean firstOff) {
-        return Explanations.ofParticipant(state, source, outcome, sourceOff, firstOff);
-    }
-
-    /** Whether {@link #resolve} would do anything. */
-    public boolean mayResolve(Outcome outcome, boolean sourceOff, boolean firstOff) {
-        return Explanations.mayResolve(state, outcome, sourceOff, firstOff);
+    /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
+    public Ruling ruling(OperatorWord word) {
+        return Rulings.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
     /**
-     * An operator decides, with the fence's proof or an operator's word that the source is off.
-     *
-     * @param firstOff that the first participant is off too
+     * An operator decides. To be called only where {@link #ruling} allows it. Where it wants the fence's proof, a fence
+     * window is opened for it: the others are asked for their promise, then the command is run, and what follows from
+     * its success is a commit.
      */
-    public void resolve(Outcome outcome, boolean firstOff, long now) {
-        on(new ParticipantEvent.Resolve(outcome, firstOff), now);
+    public void resolve(OperatorWord word, long now) {
+        if (ruling(word).how() == Ruling.How.AFTER_FENCE) {
+            seekProof(now);
+            return;
+        }
+        on(new ParticipantEvent.Resolve(word.outcome(), word.firstOff()), now);
+        word.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
+    }
+
+    private void seekProof(long now) {
+        nowNs = now;
+        if (state.fencing() && !fenceOver) {
+            // It may be running already.
+            return;
+        }
+        windowUsed = true;
+        if (state.fencing()) {
+            // The last one has proved nothing. The source is believed on a new link only, as before.
+            on(new ParticipantEvent.FenceEnded(false), now);
+        }
+        long endNs = now + times.fenceWindowNs();
+        on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
+    }
+
+    /** Whether a fence window is open: the others' promises are awaited, or the command runs. */
+    public boolean seeksProof() {
+        return state.phase() == Phase.PREPARED && (state.fencing() ? !fenceOver : state.round() != 0);
     }
 
     @Override
@@ -207,7 +227,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         } else if (effect instanceof Effect.FenceSource) {
             startFence();
         } else if (effect instanceof Effect.Reconnect) {
-            ports.reconnect(state.participants());
+            ports.reconnect();
         } else if (effect instanceof Effect.Say text) {
             say(text.text());
         } else if (effect instanceof Effect.Finished finished) {
@@ -220,6 +240,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     private void startFence() {
         fenceEndNs = state.round();
+        fenceOver = false;
         String gone = ports.copiesHeld();
         if (!gone.isEmpty()) {
             say("the source is not fenced, since the copies here are not held any more: " + gone);
@@ -318,6 +339,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     @Override
     void say(String text) {
         ports.say(text);
+    }
+
+    @Override
+    long startOfHoldNs() {
+        return lostNs == NEVER ? super.startOfHoldNs() : lostNs;
     }
 
     @Override

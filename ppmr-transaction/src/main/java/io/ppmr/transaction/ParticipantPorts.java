@@ -1,7 +1,5 @@
 package io.ppmr.transaction;
 
-import java.util.List;
-
 /**
  * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
  * A method that gives false is called again, until it gives true; what comes after it waits.
@@ -38,8 +36,8 @@ public interface ParticipantPorts {
      */
     void dropSourceLink();
 
-    /** Runs the reconnect hook. Its failure is logged and reported, nothing else. */
-    void reconnect(List<String> participants);
+    /** Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing else. */
+    void reconnect();
 
     /** Says it loudly. */
     void say(String text);

@@ -220,9 +220,6 @@ public final class ParticipantRules {
         boolean committed = state.phase() == Phase.COMMITTED;
         effects.add(committed ? committed(state) : rolledBack(state, state.attempt()));
         effects.addAll(unanswered(state));
-        if (committed) {
-            effects.add(new Effect.Reconnect());
-        }
         if (state.done()) {
             effects.addAll(closing(state));
         }
@@ -231,10 +228,15 @@ public final class ParticipantRules {
 
     static List<Effect> closing(ParticipantState state) {
         Outcome outcome = state.phase() == Phase.COMMITTED ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
-        return List.of(
-                new Effect.Persist(
-                        new TransactionRecord.Done(state.migrationId(), state.attempt(), outcome, state.reason())),
-                new Effect.Finished(outcome, state.reason()));
+        List<Effect> effects = new ArrayList<>();
+        if (outcome == Outcome.COMMITTED && state.decidedHere()) {
+            // Else the source does it.
+            effects.add(new Effect.Reconnect());
+        }
+        effects.add(new Effect.Persist(
+                new TransactionRecord.Done(state.migrationId(), state.attempt(), outcome, state.reason())));
+        effects.add(new Effect.Finished(outcome, state.reason()));
+        return effects;
     }
 
     /** An attempt newer than any it knows of is over before it has begun here. */
@@ -273,7 +275,9 @@ public final class ParticipantRules {
             state = replay(state, record);
         }
         // What was decided here counts as carried out only by its own record: the copies may still be held, or there.
-        boolean carriedOut = records.isEmpty() || records.get(records.size() - 1) instanceof TransactionRecord.Done;
+        List<TransactionRecord> steps =
+                records.stream().filter(TransactionRecord::isStep).toList();
+        boolean carriedOut = steps.isEmpty() || steps.get(steps.size() - 1) instanceof TransactionRecord.Done;
         if (carriedOut && state.done()) {
             return Transition.of(state);
         }

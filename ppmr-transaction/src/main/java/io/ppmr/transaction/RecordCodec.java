@@ -33,7 +33,8 @@ final class RecordCodec {
             TransactionRecord.RolledBackHere.class,
             TransactionRecord.Done.class,
             TransactionRecord.Asked.class,
-            TransactionRecord.StepTimed.class);
+            TransactionRecord.StepTimed.class,
+            TransactionRecord.Placement.class);
     /** A list that is longer than this is a damaged one. */
     private static final int MOST_ELEMENTS = 1 << 20;
 

@@ -32,6 +32,7 @@ abstract class TransactionDriver<S> {
     private long resendNs = NEVER;
     private long sayNs = NEVER;
     private long sayFullNs;
+    private long heldSinceNs = NEVER;
     private boolean running;
     /** The event of which no effect has been carried out yet, and the state before it. */
     private Supplier<Transition<S>> untouched;
@@ -152,8 +153,10 @@ abstract class TransactionDriver<S> {
         String held = held();
         if (held == null) {
             sayNs = NEVER;
+            heldSinceNs = NEVER;
         } else if (sayNs == NEVER) {
             sayNs = nowNs;
+            heldSinceNs = nowNs;
         }
     }
 
@@ -191,6 +194,20 @@ abstract class TransactionDriver<S> {
     /** When {@link #tick} has something to do, on the clock of {@code System.nanoTime}. */
     public final long nextDeadlineNs() {
         return Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
+    }
+
+    /** Whom it waits for and what can be done, while ranks are held here for somebody who does not answer; or null. */
+    public final String waitsFor() {
+        return pending.isEmpty() ? held() : "it waits to carry out " + pending.peek();
+    }
+
+    /** Since when it waits, on the clock of {@code System.nanoTime}; the last event's time where it does not. */
+    public final long waitsSinceNs() {
+        return heldSinceNs == NEVER ? nowNs : Math.min(heldSinceNs, startOfHoldNs());
+    }
+
+    long startOfHoldNs() {
+        return heldSinceNs;
     }
 
     /** Where it stands. */

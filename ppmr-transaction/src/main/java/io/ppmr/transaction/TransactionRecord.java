@@ -15,7 +15,7 @@ public sealed interface TransactionRecord {
 
     /** Whether it belongs to the rules; the others are for {@code ppmr history} alone. */
     default boolean isStep() {
-        return !(this instanceof Asked || this instanceof StepTimed);
+        return !(this instanceof Asked || this instanceof StepTimed || this instanceof Placement);
     }
 
     /** Coordinator: an attempt begins. */
@@ -107,6 +107,21 @@ public sealed interface TransactionRecord {
 
     /** History: who asked for it, for which job. {@code what} is free text, as the plan's options. */
     record Asked(String migrationId, int attempt, String who, String job, String what) implements TransactionRecord {}
+
+    /**
+     * Participant: what a reconnect hook is told, kept with the vote.
+     *
+     * @param job its name
+     * @param uid as whom the hook runs
+     * @param moving the ranks that move, with a space between
+     * @param places "rank node" for every rank of the job, as it is to be
+     */
+    record Placement(String migrationId, int attempt, String job, int uid, int gid, String moving, List<String> places)
+            implements TransactionRecord {
+        public Placement {
+            places = List.copyOf(places);
+        }
+    }
 
     /**
      * History: a step has ended.

@@ -86,6 +86,14 @@ final class ModelActions {
                 sink.next(spend(cut, ModelBudget.CRASHES), label + ", crash after effect " + after, detail, false);
             }
         }
+        if (!goodOnly && has(node == 0 ? ModelBudget.SOURCE : ModelBudget.TARGET)) {
+            for (int after = 1; after < effects; after++) {
+                ModelWorld cut = base.copy();
+                machine.run(cut, node, event, after);
+                String when = label + ", effect " + after + ", then ";
+                losses.node(cut, node, (next, what, unused, ok) -> sink.next(next, when + what, detail, false));
+            }
+        }
     }
 
     private void deliveries() {
@@ -128,6 +136,11 @@ final class ModelActions {
                 }
                 if ((from.off & 6) != 0 || from.alive != 3) {
                     event("a failure is noticed", 0, machine.failed(from, false, false), true);
+                }
+                if (state.phase() == CoordinatorState.Phase.CONFIRMING && has(ModelBudget.RESOLVE) && !goodOnly) {
+                    ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
+                    spent.excused = true;
+                    event(spent, "resolve --rollback", 0, new CoordinatorEvent.Resolve(Outcome.ROLLED_BACK), false);
                 }
             }
             case ROLLING_BACK -> {

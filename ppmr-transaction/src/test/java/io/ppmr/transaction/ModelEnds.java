@@ -7,6 +7,16 @@ import java.util.List;
 final class ModelEnds {
     private ModelEnds() {}
 
+    private static boolean halfRuns(ModelWorld world) {
+        boolean runs = false;
+        boolean held = false;
+        for (int target = 0; target < 2; target++) {
+            runs |= !world.isOff(target + 1) && world.copy[target] == ModelWorld.RUNNING;
+            held |= !world.isOff(target + 1) && world.copy[target] == ModelWorld.HELD;
+        }
+        return runs && held;
+    }
+
     /** Why this is no end to be content with, or null. */
     static String stuck(ModelMachine machine, ModelWorld world, boolean fenceWorks) {
         List<String> unreached = new ArrayList<>();
@@ -41,6 +51,9 @@ final class ModelEnds {
                     }
                 }
             }
+        }
+        if (halfRuns(world)) {
+            return "a copy runs, and another stays held though its node is there";
         }
         if (anyHeld && world.off == 0 && !broken) {
             return "something stays held though every node is there";

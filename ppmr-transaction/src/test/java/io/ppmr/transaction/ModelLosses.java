@@ -34,14 +34,9 @@ final class ModelLosses {
             return;
         }
         boolean prepared = allPrepared();
-        boolean rolledBack = machine.journals.get(from.journal[0]).records().stream()
-                .reduce(false, ModelLosses::rollBackStands, (one, other) -> other);
+        boolean rolledBack = rollBackStands();
         if (!from.isOff(0) && has(ModelBudget.SOURCE)) {
-            ModelWorld lost = ModelActions.spend(from.copy(), ModelBudget.SOURCE);
-            lost.loss(!prepared || rolledBack);
-            ModelActions.sourceIsOff(lost);
-            crash(lost, 0);
-            emit(lost, "the source's node is lost", "");
+            sourceLost(prepared, rolledBack);
         }
         if (from.isOff(0) && has(ModelBudget.REBOOT) && allHaveNoticed()) {
             ModelWorld back = ModelActions.spend(from.copy(), ModelBudget.REBOOT);
@@ -64,12 +59,48 @@ final class ModelLosses {
                 emit(dead, "a copy dies", ModelActions.name(target + 1));
             }
             if (!from.isOff(target + 1) && has(ModelBudget.TARGET)) {
-                ModelWorld lost = ModelActions.spend(from.copy(), ModelBudget.TARGET);
-                lost.loss(saidHeld(target));
-                targetIsOff(lost, target);
-                emit(lost, "a target's node is lost", ModelActions.name(target + 1));
+                targetLost(target);
             }
         }
+    }
+
+    /** A node is lost between two effects of its own. */
+    void node(ModelWorld world, int node, ModelActions.Sink into) {
+        ModelWorld before = from;
+        ModelActions.Sink sinkBefore = sink;
+        from = world;
+        sink = into;
+        if (node == 0) {
+            sourceLost(allPrepared(), rollBackStands());
+        } else {
+            targetLost(node - 1);
+        }
+        from = before;
+        sink = sinkBefore;
+    }
+
+    private void sourceLost(boolean prepared, boolean rolledBack) {
+        ModelWorld lost = ModelActions.spend(from.copy(), ModelBudget.SOURCE);
+        lost.loss(!prepared || rolledBack);
+        // What is not on the disk is lost with the node.
+        crash(lost, 0);
+        ModelActions.sourceIsOff(lost);
+        emit(lost, "the source's node is lost", "");
+        ModelWorld silent = lost.copy();
+        machine.forgetWordsOfSource(silent);
+        emit(silent, "the source's node is lost with what was on its way", "");
+    }
+
+    private void targetLost(int target) {
+        ModelWorld lost = ModelActions.spend(from.copy(), ModelBudget.TARGET);
+        lost.loss(saidHeld(target));
+        targetIsOff(lost, target);
+        emit(lost, "a target's node is lost", ModelActions.name(target + 1));
+    }
+
+    private boolean rollBackStands() {
+        return machine.journals.get(from.journal[0]).records().stream()
+                .reduce(false, ModelLosses::rollBackStands, (one, other) -> other);
     }
 
     /** A node takes longer to start than a silent link to be noticed. */

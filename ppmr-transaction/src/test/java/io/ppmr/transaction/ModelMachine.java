@@ -6,6 +6,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** Runs the rules in a {@link ModelWorld}: numbers for states, journals and messages, and the effects. */
 @SuppressWarnings("EnumOrdinal") // A compact encoding of states, for this run alone.
@@ -13,6 +14,8 @@ final class ModelMachine {
     static final String ID = "m";
     static final List<String> NAMES = List.of("a", "b");
     private static final int NEVER = Integer.MAX_VALUE;
+    /** Of two originals the first is ended; they do not end at once. */
+    private static final int FIRST_HALF = -2;
 
     /** A message on its way: from and to are nodes, 0 the source. */
     record Said(int from, int to, TransactionMessage message) {}
@@ -21,18 +24,24 @@ final class ModelMachine {
     record Journal(List<TransactionRecord> records, int synced) {}
 
     /** An effect, with the number of its message or record. */
-    private record Op(Effect effect, int number) {}
+    private record Op(Effect effect, int number) {
+        /** Whether it is said to people alone: a crash after it is one before it. */
+        boolean isWords() {
+            return effect instanceof Effect.Say || effect instanceof Effect.Finished;
+        }
+    }
 
     private record Step(int next, List<Op> effects) {}
 
     private final ModelVariant variant;
     private final Class<? extends TransactionRecord> notSynced;
-    final Numbers<Object> states = new Numbers<>();
-    final Numbers<Journal> journals = new Numbers<>();
-    final Numbers<Said> messages = new Numbers<>();
-    private final Numbers<Object> events = new Numbers<>();
+    private final boolean writeAhead;
+    final ModelNumbers<Object> states = new ModelNumbers<>();
+    final ModelNumbers<Journal> journals = new ModelNumbers<>();
+    final ModelNumbers<Said> messages = new ModelNumbers<>();
+    private final ModelNumbers<Object> events = new ModelNumbers<>();
     private final Map<Long, Step> steps = new HashMap<>();
-    private final Numbers<TransactionRecord> records = new Numbers<>();
+    private final ModelNumbers<TransactionRecord> records = new ModelNumbers<>();
     private final Map<Long, Integer> appended = new HashMap<>();
     private final Map<Integer, Integer> recoveries = new HashMap<>();
     private final List<Integer> hearings = new ArrayList<>();
@@ -40,9 +49,11 @@ final class ModelMachine {
     private int done;
     String violation;
 
-    ModelMachine(ModelVariant variant, Class<? extends TransactionRecord> notSynced) {
+    /** @param writeAhead whether it counts as wrong when something is done, or told, that is not on the disk */
+    ModelMachine(ModelVariant variant, Class<? extends TransactionRecord> notSynced, boolean writeAhead) {
         this.variant = variant;
         this.notSynced = notSynced;
+        this.writeAhead = writeAhead;
     }
 
     ModelWorld start(ModelBudget budget) {
@@ -95,6 +106,12 @@ final class ModelMachine {
             changed |= step.next() != world.state[node] || !step.effects().isEmpty();
             world.state[node] = step.next();
             for (Op op : step.effects()) {
+                if (writeAhead) {
+                    requireOnDisk(world, node, op.effect());
+                }
+                if (op.isWords()) {
+                    continue;
+                }
                 perform(world, node, op, waiting);
                 check(world);
                 done++;
@@ -148,7 +165,7 @@ final class ModelMachine {
                 states.of(next),
                 transition.effects().stream()
                         .filter(ModelTexts::matters)
-                        .map(effect -> op(node, effect))
+                        .flatMap(effect -> ops(node, effect))
                         .toList());
         steps.put(key, step);
         return step;
@@ -193,6 +210,37 @@ final class ModelMachine {
         }
     }
 
+    private Stream<Op> ops(int node, Effect effect) {
+        return effect instanceof Effect.EndOriginals
+                ? Stream.of(new Op(effect, FIRST_HALF), new Op(effect, -1))
+                : Stream.of(op(node, effect));
+    }
+
+    /** What is done to a process, or told to people, follows a record that is on the disk. */
+    private void requireOnDisk(ModelWorld world, int node, Effect effect) {
+        Journal journal = journals.get(world.journal[node]);
+        List<TransactionRecord> onDisk = journal.records().subList(0, journal.synced());
+        Class<? extends TransactionRecord> wanted = null;
+        if (effect instanceof Effect.EndOriginals) {
+            wanted = TransactionRecord.CommitDecided.class;
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            wanted = TransactionRecord.RollBackDecided.class;
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            wanted = TransactionRecord.CommittedHere.class;
+        } else if (effect instanceof Effect.Finished) {
+            wanted = TransactionRecord.Done.class;
+        } else if (effect instanceof Effect.Say && node == 0 && isBroken(world)) {
+            wanted = TransactionRecord.Broken.class;
+        }
+        if (wanted != null && onDisk.stream().noneMatch(wanted::isInstance)) {
+            violation = effect.getClass().getSimpleName() + " before " + wanted.getSimpleName() + " is on the disk";
+        }
+    }
+
+    private boolean isBroken(ModelWorld world) {
+        return coordinator(world).phase() == CoordinatorState.Phase.BROKEN;
+    }
+
     private Op op(int node, Effect effect) {
         if (effect instanceof Effect.Persist persist) {
             return new Op(effect, records.of(ModelTexts.without(persist.record())));
@@ -216,7 +264,7 @@ final class ModelMachine {
         } else if (effect instanceof Effect.ProveOriginals) {
             waiting.add(new CoordinatorEvent.Proved(originals(world)));
         } else if (effect instanceof Effect.EndOriginals) {
-            world.alive = 0;
+            world.alive &= op.number() == FIRST_HALF ? ~1 : 0;
         } else if (effect instanceof Effect.ContinueOriginals) {
             world.held = 0;
             world.continued = true;
@@ -342,29 +390,5 @@ final class ModelMachine {
 
     private static boolean lives(int copy) {
         return copy == ModelWorld.HELD || copy == ModelWorld.RUNNING;
-    }
-
-    /** Numbers for values. */
-    static final class Numbers<T> {
-        private final Map<T, Integer> numbers = new HashMap<>();
-        private final List<T> values = new ArrayList<>();
-
-        int of(T value) {
-            Integer known = numbers.get(value);
-            if (known != null) {
-                return known;
-            }
-            numbers.put(value, values.size());
-            values.add(value);
-            return values.size() - 1;
-        }
-
-        T get(int number) {
-            return values.get(number);
-        }
-
-        int size() {
-            return values.size();
-        }
     }
 }

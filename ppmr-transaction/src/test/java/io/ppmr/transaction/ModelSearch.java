@@ -32,8 +32,9 @@ final class ModelSearch {
             ModelVariant variant,
             Class<? extends TransactionRecord> notSynced,
             boolean fenceWorks,
+            boolean writeAhead,
             int logSlots) {
-        this.machine = new ModelMachine(variant, notSynced);
+        this.machine = new ModelMachine(variant, notSynced, writeAhead);
         this.actions = new ModelActions(machine, fenceWorks);
         this.budget = budget;
         this.fenceWorks = fenceWorks;

@@ -57,8 +57,7 @@ final class ModelTexts {
     /** Whether an effect changes anything in the model. */
     static boolean matters(Effect effect) {
         boolean hook = effect instanceof Effect.Resume || effect instanceof Effect.Reconnect;
-        boolean words = effect instanceof Effect.Say || effect instanceof Effect.Finished;
         boolean work = effect instanceof Effect.StartAttempt || effect instanceof Effect.StopAttempt;
-        return !(hook || words || work);
+        return !(hook || work);
     }
 }

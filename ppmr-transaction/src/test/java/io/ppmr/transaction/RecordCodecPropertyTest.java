@@ -36,13 +36,14 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
         comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
         comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
+        comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
     }
 
     @Property(tries = 500)
     void shouldGiveNothingOrSomethingWhenBytesAreNoRecord(@ForAll int type, @ForAll byte[] bytes) {
         // Nothing is thrown, whatever the bytes are; what the CRC lets pass is another matter.
-        for (int known = 0; known <= 16; known++) {
+        for (int known = 0; known <= 17; known++) {
             TransactionRecord record = RecordCodec.decode(known, bytes);
             if (record != null) {
                 assertEquals(known, RecordCodec.typeOf(record));

@@ -132,7 +132,7 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
     }
 
     @Override
-    public void reconnect(List<String> participants) {
+    public void reconnect() {
         // The hook has nothing to do here.
     }
 

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.doctor.PairCheck;
+import io.ppmr.target.ReconnectHook;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportWish;
@@ -12,6 +13,7 @@ import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -75,6 +77,16 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
+        Map<String, ReconnectHook> reconnects = new LinkedHashMap<>();
+        file.sections(TargetKeys.RECONNECT).forEach((name, section) -> {
+            List<String> words = section.get(TargetKeys.RECONNECT_COMMAND);
+            Duration deadline = section.get(TargetKeys.RECONNECT_DEADLINE);
+            if (words != null && words.isEmpty()) {
+                section.bad(TargetKeys.RECONNECT_COMMAND, "is empty: name the command, or take the section out");
+            } else if (words != null && deadline != null) {
+                reconnects.put(name, new ReconnectHook(words, deadline));
+            }
+        });
         Optional<InetSocketAddress> metrics = CommonValues.metrics(file);
         List<Mistake> mistakes = file.mistakes();
         if (!mistakes.isEmpty()) {
@@ -98,7 +110,8 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
                 fence,
                 allowRoot,
                 transport,
-                ignored);
+                ignored,
+                reconnects);
         return new TargetConfig(settings, control, metrics);
     }
 

@@ -76,9 +76,22 @@ public final class TargetKeys {
     public static final ConfigSection HEADS =
             new ConfigSection("heads", false, "The heads of the files, which stay readable.", List.of(HEADS_LIMIT));
 
+    public static final ConfigKey<List<String>> RECONNECT_COMMAND = ConfigKey.required(
+            "command",
+            ValueTypes.WORDS,
+            "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a shell");
+    public static final ConfigKey<Duration> RECONNECT_DEADLINE =
+            ConfigKey.withDefault("deadline", ValueTypes.TIME, "30s", "how long the command may take");
+    public static final ConfigSection RECONNECT = new ConfigSection(
+            "reconnect",
+            true,
+            "What tells job NAME's library where its ranks are when this target has decided without the source, which"
+                    + " is off. NAME is the job's, or any for every job that has none of its own.",
+            List.of(RECONNECT_COMMAND, RECONNECT_DEADLINE));
+
     /** All sections but the top. */
-    public static final List<ConfigSection> SECTIONS =
-            List.of(CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, CommonKeys.METRICS, CheckpointerKeys.SECTION);
+    public static final List<ConfigSection> SECTIONS = List.of(
+            CommonKeys.POOL, STAGING, HEADS, CommonKeys.FENCE, RECONNECT, CommonKeys.METRICS, CheckpointerKeys.SECTION);
 
     private TargetKeys() {}
 }

@@ -6,6 +6,9 @@ import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Resolution;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
@@ -92,6 +95,30 @@ public final class ControlClient implements AutoCloseable {
         }
         requireNoError(answer);
         return answer.path(ControlProtocol.CANCELLING).asText();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean.
+     *
+     * @param id its name, or the first characters of it
+     * @param carryOut whether it is to be done
+     * @param limit how long to wait for the answer: a fence command may take minutes
+     */
+    public Resolution resolve(String id, OperatorWord word, boolean carryOut, Duration limit) throws IOException {
+        ObjectNode request = protocol.object()
+                .put(ControlProtocol.REQUEST, ControlProtocol.RESOLVE)
+                .put(ControlProtocol.ID, id)
+                .put(
+                        ControlProtocol.OUTCOME,
+                        word.outcome() == Outcome.COMMITTED ? ControlProtocol.COMMIT : ControlProtocol.ROLLBACK)
+                .put(ControlProtocol.SOURCE_OFF, word.sourceOff())
+                .put(ControlProtocol.FIRST_OFF, word.firstOff())
+                .put(ControlProtocol.CARRY_OUT, carryOut);
+        word.targetsOff().forEach(request.putArray(ControlProtocol.TARGETS_OFF)::add);
+        lines.writeLine(protocol.line(request), ANSWER_LIMIT);
+        JsonNode answer = receive(limit);
+        requireNoError(answer);
+        return protocol.value(answer.path(ControlProtocol.RESOLUTION), Resolution.class);
     }
 
     /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */

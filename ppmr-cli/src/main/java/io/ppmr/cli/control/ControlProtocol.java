@@ -18,6 +18,9 @@ import java.util.List;
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
+ *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
+ *    "source_off": false, "first_off": false, "carry_out": false}
+ *                                          "resolution"; without carry_out it says what it would mean
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
@@ -34,6 +37,15 @@ final class ControlProtocol {
     static final String CANCEL = "cancel";
     static final String CANCELLING = "cancelling";
     static final String ID = "id";
+    static final String RESOLVE = "resolve";
+    static final String RESOLUTION = "resolution";
+    static final String OUTCOME = "outcome";
+    static final String COMMIT = "commit";
+    static final String ROLLBACK = "rollback";
+    static final String TARGETS_OFF = "targets_off";
+    static final String SOURCE_OFF = "source_off";
+    static final String FIRST_OFF = "first_off";
+    static final String CARRY_OUT = "carry_out";
     static final String STATUS = "status";
     static final String WATCH = "watch";
     static final String JOB = "job";

@@ -2,6 +2,8 @@ package io.ppmr.cli.control;
 
 import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationReport;
+import io.ppmr.transaction.OpenMigration;
+import java.util.List;
 
 /**
  * What a service is doing.
@@ -14,6 +16,7 @@ import io.ppmr.source.MigrationReport;
  * @param last how the last one ended; null if none has since the service's start, or at a target
  * @param health what the health command said last; null without one
  * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
+ * @param open migrations that are held for somebody who does not answer, or were taken up again; never null
  */
 public record ControlStatus(
         String role,
@@ -23,4 +26,9 @@ public record ControlStatus(
         MigrationProgress progress,
         MigrationReport last,
         String health,
-        String transport) {}
+        String transport,
+        List<OpenMigration> open) {
+    public ControlStatus {
+        open = open == null ? List.of() : List.copyOf(open);
+    }
+}

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.cli.service.MigrationEvent;
 import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
+import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
@@ -23,17 +24,28 @@ public final class SourceRequests implements ControlRequests {
     private final Migrations migrations;
     private final Supplier<String> health;
     private final Supplier<String> transport;
+    private final Supplier<List<OpenMigration>> open;
+    private final ResolveRequest resolve;
 
     /**
      * The answers of one service.
      *
      * @param health what its health command said last, null for none; any thread
      * @param transport how the bytes travelled last, or may travel; any thread
+     * @param open the migrations that an operator should know of; any thread
+     * @param resolver carries out what an operator decides for one of them
      */
-    public SourceRequests(Migrations migrations, Supplier<String> health, Supplier<String> transport) {
+    public SourceRequests(
+            Migrations migrations,
+            Supplier<String> health,
+            Supplier<String> transport,
+            Supplier<List<OpenMigration>> open,
+            Resolver resolver) {
         this.migrations = migrations;
         this.health = health;
         this.transport = transport;
+        this.open = open;
+        this.resolve = new ResolveRequest(resolver);
     }
 
     @Override
@@ -41,6 +53,7 @@ public final class SourceRequests implements ControlRequests {
         return Map.of(
                 ControlProtocol.MIGRATE, new Request(false, this::migrate, this::ownsJob),
                 ControlProtocol.CANCEL, new Request(false, this::cancel),
+                ControlProtocol.RESOLVE, resolve.request(),
                 ControlProtocol.WATCH, new Request(true, (request, with) -> watch(with)),
                 ControlProtocol.STATUS,
                         new Request(true, (request, with) -> with.say(ControlProtocol.STATUS, status())));
@@ -60,7 +73,8 @@ public final class SourceRequests implements ControlRequests {
                 state.progress().orElse(null),
                 state.last().orElse(null),
                 health.get(),
-                transport.get());
+                transport.get(),
+                open.get());
     }
 
     private void migrate(JsonNode request, Conversation with) throws IOException, InterruptedException {

@@ -44,6 +44,9 @@ final class Wording {
         if (record instanceof TransactionRecord.RolledBackHere back) {
             return back.reason();
         }
+        if (record instanceof TransactionRecord.Placement placement) {
+            return "job " + placement.job() + ": " + String.join(", ", placement.places());
+        }
         return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
     }
 

@@ -137,7 +137,7 @@ public final class Migrations {
         Optional<String> takenUp = mover.takenUp();
         if (takenUp.isPresent()) {
             throw new RefusedException("migration " + takenUp.get()
-                    + ", which is older, has not ended yet: the log says" + " whom it waits for");
+                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
         }
         Started started = new Started(UUID.randomUUID().toString(), job.name());
         Cancellation cancellation = new Cancellation();

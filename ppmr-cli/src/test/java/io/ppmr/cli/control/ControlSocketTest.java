@@ -18,7 +18,10 @@ import io.ppmr.source.MigrationProgress;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.MovedRank;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Resolution;
 import java.io.EOFException;
 import java.io.IOException;
 import java.net.SocketTimeoutException;
@@ -34,6 +37,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -49,7 +53,7 @@ class ControlSocketTest {
     private static final MigrationReport REPORT = new MigrationReport(
             "id",
             "mine",
-            Outcome.ROLLED_BACK,
+            MigrationReport.Outcome.ROLLED_BACK,
             "why",
             1L << 40,
             2,
@@ -96,7 +100,10 @@ class ControlSocketTest {
     }
 
     private static ControlServer serve(Path socket, Migrations migrations) throws IOException {
-        return new ControlServer(socket, ControlAccess.OWNER, new SourceRequests(migrations, () -> null, () -> null));
+        return new ControlServer(
+                socket,
+                ControlAccess.OWNER,
+                new SourceRequests(migrations, () -> null, () -> null, List::of, Resolver.none()));
     }
 
     private MigrationReport migrate(
@@ -176,13 +183,37 @@ class ControlSocketTest {
     @Test
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", false, null, null, null, null, null, null), client.status());
+            assertEquals(
+                    new ControlStatus("source", false, null, null, null, null, null, null, List.of()), client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("b", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
-            assertEquals(new ControlStatus("source", true, id, "b", PROGRESS, null, null, null), client.status());
+            assertEquals(
+                    new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, List.of()), client.status());
+        }
+    }
+
+    @Test
+    void shouldCarryAnOperatorsWordToTheServiceAndItsAnswerBack() throws Exception {
+        OperatorWord word = new OperatorWord(Outcome.ROLLED_BACK, Set.of("a:1", "b:2"), false, true);
+        List<Object> heard = new ArrayList<>();
+        OpenMigration open = new OpenMigration("m-1", "BROKEN", true, List.of(1), 77, "an operator");
+        SourceRequests requests =
+                new SourceRequests(migrations, () -> null, () -> null, () -> List.of(open), (id, said, doIt, by) -> {
+                    heard.addAll(List.of(id, said, doIt));
+                    return new Resolution(id, Resolution.Result.STILL_HELD, "why");
+                });
+        Path path = folder.resolve("r");
+        try (ControlServer other = new ControlServer(path, ControlAccess.OWNER, requests);
+                ControlClient client = new ControlClient(other.path());
+                ControlClient status = new ControlClient(path)) {
+            assertEquals(
+                    new Resolution("m-1", Resolution.Result.STILL_HELD, "why"),
+                    client.resolve("m-1", word, true, LIMIT));
+            assertEquals(List.of("m-1", word, true), heard);
+            assertEquals(List.of(open), status.status().open());
         }
     }
 

@@ -23,12 +23,15 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongFunction;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.ShrinkingMode;
 import net.jqwik.api.Tag;
 import org.agrona.BufferUtil;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Whatever is written, in whatever order and with whatever delays on the way, is read as it was written, where the
@@ -36,12 +39,13 @@ import org.agrona.BufferUtil;
  * still.
  */
 class PipelinePropertyTest {
+    private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
     private static final Caller ROOT = new Caller(0, 0, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
     private static final OpenFlags READ = new OpenFlags(0);
     private static final List<Order> ORDERS = List.of(Order.values());
     private static final Duration STALL = Duration.ofSeconds(8);
-    private static final long CASE_DEADLINE_S = 40;
+    private static final long STANDSTILL_S = 20;
 
     private enum Order {
         ASCENDING,
@@ -73,6 +77,7 @@ class PipelinePropertyTest {
         final Order order;
         final boolean onePieceWriter;
         final List<Image> images = new ArrayList<>();
+        final AtomicLong calls = new AtomicLong();
 
         Case(long seed) {
             random = new Random(seed);
@@ -192,19 +197,19 @@ class PipelinePropertyTest {
         List<Future<byte[]>> readers = new ArrayList<>();
         for (Image image : chosen.images) {
             long seed = chosen.random.nextLong();
-            readers.add(threads.submit(() -> readImage(pipeline, image, seed)));
+            readers.add(threads.submit(() -> readImage(pipeline, chosen, image, seed)));
         }
         List<Future<Boolean>> writers = new ArrayList<>();
         if (chosen.onePieceWriter) {
             writers.add(threads.submit(() -> writeInTurn(pipeline, chosen)));
         } else {
             for (Image image : chosen.images) {
-                writers.add(threads.submit(() -> writeImage(pipeline, image)));
+                writers.add(threads.submit(() -> writeImage(pipeline, chosen, image)));
             }
         }
         boolean good = true;
         for (Future<Boolean> writer : writers) {
-            good &= await(writer, context);
+            good &= await(writer, chosen, context);
         }
         if (good) {
             for (int rank = 0; rank < chosen.shape.ranks(); rank++) {
@@ -213,29 +218,35 @@ class PipelinePropertyTest {
         }
         List<byte[]> read = new ArrayList<>();
         for (Future<byte[]> reader : readers) {
-            read.add(await(reader, context));
+            read.add(await(reader, chosen, context));
         }
         return good && !read.contains(null) ? read : null;
     }
 
-    private static <T> T await(Future<T> task, String context) throws Exception {
-        try {
-            return task.get(CASE_DEADLINE_S, TimeUnit.SECONDS);
-        } catch (TimeoutException e) {
-            throw new AssertionError(context + " stands still", e);
-        }
+    /** Waits as long as calls come back: small pieces in random order through a few chunks take their time. */
+    private static <T> T await(Future<T> task, Case chosen, String context) throws Exception {
+        long before;
+        do {
+            before = chosen.calls.get();
+            try {
+                return task.get(STANDSTILL_S, TimeUnit.SECONDS);
+            } catch (TimeoutException e) {
+                LOG.info("{}: {} calls so far", context, chosen.calls.get());
+            }
+        } while (chosen.calls.get() > before);
+        throw new AssertionError(context + " stands still after " + before + " calls");
     }
 
     private static boolean writeInTurn(Pipeline pipeline, Case chosen) throws Exception {
         for (Image image : chosen.images) {
-            if (!writeImage(pipeline, image)) {
+            if (!writeImage(pipeline, chosen, image)) {
                 return false;
             }
         }
         return true;
     }
 
-    private static boolean writeImage(Pipeline pipeline, Image image) throws Exception {
+    private static boolean writeImage(Pipeline pipeline, Case chosen, Image image) throws Exception {
         new Random(image.content.length).nextBytes(image.content);
         ByteBuffer memory = ByteBuffer.allocateDirect(128 * 1024);
         long address = BufferUtil.address(memory);
@@ -253,6 +264,7 @@ class PipelinePropertyTest {
                     int at = piece.offset + done;
                     memory.clear().put(image.content, at, part);
                     int taken = pipeline.source().write(handle, address, part, at);
+                    chosen.calls.incrementAndGet();
                     if (taken < 0) {
                         return false;
                     }
@@ -265,7 +277,7 @@ class PipelinePropertyTest {
         }
     }
 
-    private static byte[] readImage(Pipeline pipeline, Image image, long seed) throws Exception {
+    private static byte[] readImage(Pipeline pipeline, Case chosen, Image image, long seed) throws Exception {
         Random random = new Random(seed);
         ByteBuffer memory = ByteBuffer.allocateDirect(128 * 1024);
         long address = BufferUtil.address(memory);
@@ -281,6 +293,7 @@ class PipelinePropertyTest {
         while (true) {
             int wanted = 1 + random.nextInt(memory.capacity());
             int got = pipeline.target().read(handle, address, wanted, at);
+            chosen.calls.incrementAndGet();
             if (got < 0) {
                 assertEquals(Errno.EIO.negated(), got);
                 return null;

@@ -1,0 +1,71 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/**
+ * Where every rank of a job is after a migration, as its reconnect hook is told (paper 1, section III: phase 4).
+ * Immutable.
+ *
+ * @param nodes the node of each rank, by its number
+ */
+public record RankMap(Map<Integer, String> nodes) {
+    public RankMap {
+        nodes = Map.copyOf(nodes);
+    }
+
+    /** What {@link #lines} made; a line that is none is refused. */
+    public static RankMap of(List<String> lines) {
+        Map<Integer, String> nodes = new TreeMap<>();
+        for (String line : lines) {
+            int space = line.indexOf(' ');
+            if (space <= 0) {
+                throw new IllegalArgumentException("'" + line + "' does not say where a rank is: it must be RANK NODE");
+            }
+            nodes.put(Integer.parseInt(line.substring(0, space)), line.substring(space + 1));
+        }
+        return new RankMap(nodes);
+    }
+
+    /** A line "rank node" for each rank, in order. */
+    public List<String> lines() {
+        return new TreeMap<>(nodes)
+                .entrySet().stream()
+                        .map(place -> place.getKey() + " " + place.getValue())
+                        .toList();
+    }
+
+    /**
+     * Runs a reconnect hook with the map: {@code PPMR_MAP} names a file of {@link #lines}, {@code PPMR_SHARED} says
+     * which ranks share a node, "node:rank,rank" each.
+     *
+     * @param environment what it is told besides
+     * @param workDirectory for the file and the hook's output
+     */
+    public void tell(SiteCommand hook, Map<String, String> environment, Path workDirectory, NativePrograms programs)
+            throws CheckpointException, IOException {
+        Files.createDirectories(workDirectory);
+        Path map = workDirectory.resolve("map");
+        Files.write(map, lines());
+        Files.setPosixFilePermissions(map, PosixFilePermissions.fromString("rw-r--r--"));
+        Map<String, String> all = new HashMap<>(environment);
+        all.put("PPMR_MAP", map.toString());
+        all.put("PPMR_SHARED", shared());
+        hook.run(all, workDirectory, programs);
+    }
+
+    private String shared() {
+        Map<String, String> byNode = new TreeMap<>();
+        new TreeMap<>(nodes).forEach((rank, node) -> byNode.merge(node, Integer.toString(rank), (a, b) -> a + "," + b));
+        return byNode.entrySet().stream()
+                .map(node -> node.getKey() + ":" + node.getValue())
+                .collect(Collectors.joining(" "));
+    }
+}

@@ -1,0 +1,240 @@
+package io.ppmr.system;
+
+import static io.ppmr.system.KillablePair.SOURCE;
+import static io.ppmr.system.KillablePair.TARGET;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.cli.control.ControlClient;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Resolution;
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * An operator decides by {@code ppmr resolve} where ranks are held because a process or a node is gone for good: the
+ * computation goes on once, with the right result, and nothing happens without a word for what cannot be proved.
+ */
+@Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class ResolveIT {
+    private static final int OK = 0;
+    private static final int REFUSED = 4;
+    private static final int IN_DOUBT = 5;
+    private static final long COMMAND_S = 120;
+
+    @TempDir
+    private Path directory;
+
+    private KillablePair pair(String targetFence) throws Exception {
+        return new KillablePair(Files.createTempDirectory(directory, "pair"), targetFence);
+    }
+
+    /** Runs a command as an operator does, and gives what it printed. */
+    private String ppmr(int exitCode, KillablePair pair, String role, String... words) throws Exception {
+        List<String> arguments = new ArrayList<>(List.of(words));
+        arguments.addAll(List.of("--socket", pair.socket(role).toString()));
+        Path output = directory.resolve("output");
+        Process process = new ProcessBuilder(ServiceProcess.command(arguments.toArray(new String[0])))
+                .redirectErrorStream(true)
+                .redirectInput(Path.of("/dev/null").toFile())
+                .redirectOutput(output.toFile())
+                .start();
+        try {
+            assertTrue(process.waitFor(COMMAND_S, TimeUnit.SECONDS), "ppmr does not end: " + arguments);
+        } finally {
+            process.destroyForcibly();
+        }
+        String said = Files.readString(output, StandardCharsets.UTF_8);
+        assertEquals(exitCode, process.exitValue(), said);
+        return said;
+    }
+
+    /** Says it to the service without a command of its own, and sees that it is refused. */
+    private static String refused(KillablePair pair, String role, String id, Outcome outcome, String... targetsOff)
+            throws Exception {
+        OperatorWord word = new OperatorWord(outcome, Set.of(targetsOff), false, false);
+        try (ControlClient client = new ControlClient(pair.socket(role))) {
+            Resolution answer = client.resolve(id, word, true, Duration.ofSeconds(COMMAND_S));
+            assertEquals(Resolution.Result.REFUSED, answer.result(), answer.text());
+            return answer.text();
+        }
+    }
+
+    private static void says(String text, String... words) {
+        for (String word : words) {
+            assertTrue(text.contains(word), "'" + text + "' does not say '" + word + "'");
+        }
+    }
+
+    /** Waits until a service's status has a migration that waits for somebody. */
+    private static OpenMigration awaitHeld(KillablePair pair, String role, String id) throws Exception {
+        OpenMigration[] found = new OpenMigration[1];
+        Conditions.until("the " + role + "'s status says that ranks are held", () -> {
+            for (OpenMigration one : open(pair, role)) {
+                if (one.id().equals(id) && one.waitsFor() != null) {
+                    found[0] = one;
+                }
+            }
+            return found[0] != null;
+        });
+        return found[0];
+    }
+
+    private static List<OpenMigration> open(KillablePair pair, String role) throws IOException {
+        try (ControlClient client = new ControlClient(pair.socket(role))) {
+            return client.status().open();
+        }
+    }
+
+    /** Both services are held up where the target has voted and the source has not heard it. */
+    private static String voted(KillablePair pair, LedgerJob job) throws Exception {
+        job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+        String id = pair.migrate();
+        job.awaitMark("read");
+        pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+        pair.service(SOURCE).freeze();
+        job.set("go");
+        pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+        return id;
+    }
+
+    private static void loseSourceNode(KillablePair pair, LedgerJob job) throws Exception {
+        pair.service(SOURCE).kill();
+        for (int rank = 0; rank < KillablePair.RANKS; rank++) {
+            job.killOriginal(rank);
+        }
+    }
+
+    @Test
+    void shouldLetTheRestGoOnWhenAnOriginalIsGoneAndAnOperatorSaysRollback() throws Exception {
+        try (KillablePair pair = pair("");
+                LedgerJob job = pair.job()) {
+            job.restarts(1, "read 1m", "touch " + job.mark("read"), "await " + job.mark("go"), "open missing r");
+            String id = pair.migrate();
+            job.awaitMark("read");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "under way and not in doubt", "ppmr cancel " + id);
+            job.killOriginal(0);
+            job.set("go");
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Broken.class);
+            OpenMigration held = awaitHeld(pair, SOURCE, id);
+            assertEquals("BROKEN", held.phase());
+            assertEquals(List.of(1), held.heldRanks());
+            says(
+                    ppmr(OK, pair, SOURCE, "status"),
+                    "open: migration " + id + ", BROKEN since",
+                    "held here: ranks [1]",
+                    "`ppmr resolve " + id + " --rollback`");
+            says(refused(pair, SOURCE, "no-such", Outcome.ROLLED_BACK), "not known here", id);
+            says(
+                    ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
+                    "the computation is not whole",
+                    "nothing was decided: add --yes");
+            job.standsStill();
+            ppmr(OK, pair, SOURCE, "resolve", id.substring(0, 8), "--rollback", "--yes");
+            job.runsHere(1);
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "is decided and over: it was rolled back");
+            assertEquals(List.of(), open(pair, SOURCE));
+        }
+    }
+
+    @Test
+    void shouldTakeOverOnlyOnAnOperatorsWordWhenTheSourceNodeIsGoneAndThereIsNoFence() throws Exception {
+        String hook = """
+                [reconnect.ledger]
+                command = ["sh", "-c", "cd %s; cat $PPMR_MAP > told; echo $PPMR_JOB, $PPMR_RANKS, $PPMR_SHARED >> told"]
+                """;
+        Path told = Files.createDirectory(directory.resolve("hook"));
+        Files.setPosixFilePermissions(told, PosixFilePermissions.fromString("rwxrwxrwx"));
+        try (KillablePair pair = pair(hook.formatted(told));
+                LedgerJob job = pair.job()) {
+            String id = voted(pair, job);
+            loseSourceNode(pair, job);
+            OpenMigration held = awaitHeld(pair, TARGET, id);
+            assertEquals(List.of(0, 1), held.heldRanks());
+            says(held.waitsFor(), "ppmr resolve " + id + " --commit --source-is-off");
+            says(pair.service(TARGET).log(), "IN DOUBT: the copies here are held, the source (127.0.0.1)");
+            says(
+                    ppmr(OK, pair, TARGET, "status", "--json"),
+                    "\"open\":[{\"id\":\"" + id + "\",\"phase\":\"PREPARED\"",
+                    "\"heldRanks\":[0,1]");
+            says(
+                    ppmr(REFUSED, pair, TARGET, "resolve", id, "--commit", "--yes"),
+                    "there is no fence command",
+                    "--source-is-off");
+            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "--source-is-off");
+            job.standsStill();
+            says(
+                    ppmr(OK, pair, TARGET, "resolve", id, "--commit", "--source-is-off", "--yes"),
+                    "counts as off from now on",
+                    "has committed: its copies run here");
+            assertEquals(
+                    List.of("0 127.0.0.1", "1 127.0.0.1", "ledger, 0 1, 127.0.0.1:0,1"),
+                    Files.readAllLines(told.resolve("told")));
+            job.runsThere();
+            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "it has committed");
+        }
+    }
+
+    @Test
+    void shouldTakeOverWhenAnOperatorHasTheFenceRunAgainAndItProvesTheSourceOff() throws Exception {
+        Path proof = directory.resolve("proof");
+        String fence = "[fence]\ncommand = [\"test\", \"-e\", \"%s\"]\ndelay = \"1s\"\ndeadline = \"5s\"\n";
+        try (KillablePair pair = pair(fence.formatted(proof));
+                LedgerJob job = pair.job()) {
+            String id = voted(pair, job);
+            loseSourceNode(pair, job);
+            Conditions.until(
+                    "the fence command has failed",
+                    () -> pair.service(TARGET).log().contains("does not prove the source off"));
+            says(
+                    ppmr(IN_DOUBT, pair, TARGET, "resolve", id, "--commit", "--yes"),
+                    "it may cut the power",
+                    "was not proved off");
+            job.standsStill();
+            Files.createFile(proof);
+            ppmr(OK, pair, TARGET, "resolve", id, "--commit", "--yes");
+            job.runsThere();
+        }
+    }
+
+    @Test
+    void shouldLetTheOriginalsGoOnWhenTheTargetNodeIsGoneAfterItsVoteAndAnOperatorSaysSo() throws Exception {
+        try (KillablePair pair = pair("");
+                LedgerJob job = pair.job()) {
+            String id = voted(pair, job);
+            pair.service(TARGET).kill();
+            job.killCopies();
+            pair.service(SOURCE).thaw();
+            pair.awaitRecord(SOURCE, id, TransactionRecord.RollBackDecided.class);
+            // The next run of the service knows of it by its journal alone.
+            pair.service(SOURCE).kill();
+            pair.start(SOURCE);
+            OpenMigration held = awaitHeld(pair, SOURCE, id);
+            assertTrue(held.takenUp());
+            assertEquals(List.of(0, 1), held.heldRanks());
+            says(held.waitsFor(), pair.targetName(), "--rollback --target-is-off");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "--target-is-off " + pair.targetName());
+            says(refused(pair, SOURCE, id, Outcome.COMMITTED), "decided already: it is rolled back");
+            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK, "other:1"), "takes no part");
+            job.standsStill();
+            ppmr(OK, pair, SOURCE, "resolve", id, "--rollback", "--target-is-off", pair.targetName(), "--yes");
+            job.runsHere();
+            assertFalse(pair.isWell(), "the target stays away");
+        }
+    }
+}

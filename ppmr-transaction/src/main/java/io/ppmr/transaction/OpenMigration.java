@@ -1,0 +1,21 @@
+package io.ppmr.transaction;
+
+import java.util.List;
+
+/**
+ * A migration that is not over and that an operator should know of: ranks of it are held because somebody does not
+ * answer, or it was taken up again after a restart of the service. Immutable.
+ *
+ * @param id its name
+ * @param phase where it stands, by the tables of docs/transaction.md
+ * @param takenUp an earlier run of the service has begun it
+ * @param heldRanks the ranks that are stopped on this node
+ * @param sinceEpochMs since when, as far as this run of the service knows
+ * @param waitsFor whom it waits for and what can be done, or null where it only takes its time
+ */
+public record OpenMigration(
+        String id, String phase, boolean takenUp, List<Integer> heldRanks, long sinceEpochMs, String waitsFor) {
+    public OpenMigration {
+        heldRanks = List.copyOf(heldRanks);
+    }
+}

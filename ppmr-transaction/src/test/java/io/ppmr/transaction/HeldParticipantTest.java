@@ -1,0 +1,164 @@
+package io.ppmr.transaction;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** A target that has voted and whose source is gone, by the clock. */
+class HeldParticipantTest {
+    private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
+    private static final OperatorWord COMMIT = new OperatorWord(Outcome.COMMITTED, Set.of(), false, false);
+
+    /** Ports that only note. */
+    private static final class Notes implements ParticipantPorts {
+        private final List<String> said = new ArrayList<>();
+        private int fences;
+        private int reconnects;
+        private int releases;
+
+        @Override
+        public void reply(TransactionMessage message) {
+            said.add("");
+        }
+
+        @Override
+        public void send(String participant, TransactionMessage message) {
+            said.add("");
+        }
+
+        @Override
+        public void startRestore(int attempt) {
+            said.add("");
+        }
+
+        @Override
+        public String copiesHeld() {
+            return "";
+        }
+
+        @Override
+        public boolean releaseCopies() {
+            releases++;
+            return true;
+        }
+
+        @Override
+        public boolean endCopies() {
+            return true;
+        }
+
+        @Override
+        public boolean fenceSource(String source, long untilNs) {
+            fences++;
+            return true;
+        }
+
+        @Override
+        public void dropSourceLink() {
+            said.add("");
+        }
+
+        @Override
+        public void reconnect() {
+            reconnects++;
+        }
+
+        @Override
+        public void say(String text) {
+            said.add(text);
+        }
+
+        @Override
+        public void finished(Outcome outcome, String reason) {
+            said.add("");
+        }
+
+        private long loud() {
+            return said.stream().filter(text -> text.contains("IN DOUBT")).count();
+        }
+    }
+
+    private final Notes notes = new Notes();
+    private final TransactionTimes times = TransactionTimes.usual(5 * SECOND, 0).withFence(SECOND, 4 * SECOND);
+    private long now = 100 * SECOND;
+
+    private Participant held(TransactionTimes with) {
+        Participant participant = new Participant("m", with, new InMemoryJournal(), notes);
+        participant.linkUp(now);
+        participant.heard(new TransactionMessage.Begin("m", 1, List.of("a"), "a"), now);
+        participant.copiesHeld("s", List.of(), now);
+        participant.linkDown(now);
+        return participant;
+    }
+
+    private void passes(Participant participant, int seconds) {
+        for (int i = 0; i < seconds; i++) {
+            now += SECOND;
+            participant.tick(now);
+        }
+    }
+
+    @Test
+    void shouldSayWhatIsHeldAtOnceAndEvery30SecondsAsLongAsItLasts() {
+        Participant participant = held(TransactionTimes.usual(5 * SECOND, 0));
+        long sinceNs = now;
+        passes(participant, 1);
+        assertEquals(1, notes.loud());
+        passes(participant, 300);
+        assertEquals(11, notes.loud());
+        assertEquals(sinceNs, participant.waitsSinceNs());
+        participant.linkUp(now);
+        assertEquals(null, participant.waitsFor());
+        passes(participant, 100);
+        assertEquals(11, notes.loud(), "nothing is held any more");
+    }
+
+    @Test
+    void shouldRunTheFenceAgainForAnOperatorAndTakeOverWhenItSucceeds() {
+        Participant participant = held(times);
+        passes(participant, 2);
+        assertEquals(1, notes.fences, "its own window");
+        participant.fenceEnded(false, now);
+        assertFalse(participant.seeksProof());
+        passes(participant, 60);
+        assertEquals(1, notes.fences, "never after the window by itself");
+        assertEquals(Ruling.How.AFTER_FENCE, participant.ruling(COMMIT).how());
+        participant.resolve(COMMIT, now);
+        assertTrue(participant.seeksProof());
+        assertEquals(2, notes.fences);
+        assertEquals(0, notes.releases);
+        participant.fenceEnded(true, now);
+        assertEquals(1, notes.releases);
+        assertEquals(1, notes.reconnects, "there is no source to do it");
+        assertFalse(participant.ruling(COMMIT).allows());
+    }
+
+    @Test
+    void shouldStayHeldWhenTheOperatorsFenceFailsToo() {
+        Participant participant = held(times);
+        passes(participant, 2);
+        participant.fenceEnded(false, now);
+        participant.resolve(COMMIT, now);
+        participant.fenceEnded(false, now);
+        assertFalse(participant.seeksProof());
+        assertEquals(0, notes.releases);
+        assertNotNull(participant.waitsFor());
+        assertTrue(participant.ruling(COMMIT).allows(), "it may be tried again");
+    }
+
+    @Test
+    void shouldLeaveTheReconnectToTheSourceWhenTheSourceHasDecided() {
+        Participant participant = held(times);
+        participant.linkUp(now);
+        participant.heard(new TransactionMessage.Commit("m", 1), now);
+        assertEquals(1, notes.releases);
+        assertEquals(0, notes.reconnects);
+    }
+}
