@@ -31,10 +31,12 @@
  *   forkexit                  a child process that has every file open ends while this one goes on
  *   fails ERRNO CALL...       the call must fail with this error number
  *   least MS CALL...          the call must last so long
+ *   once NAME CALL...         the call, unless the name exists, which is made (outside the mount)
+ *   again NAME CALL...        the call, if the name exists, which is made else
  *   await NAME                until the name exists (outside the mount)
  *   pause MS | die            SIGKILL to itself
  *   stop                      SIGSTOP to PID, until it is stopped
- *   spawn                     a stopped process of its own session, whose PID goes to FILE
+ *   spawn [quietly]           a stopped process of its own session, whose PID goes to FILE, or nowhere
  *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before
  *   save LEDGER               writes how far that has come at the file position, 64 bytes, and into LEDGER.saved
  *   load LEDGER               reads that; what "spawn" makes then goes on from there, and its PID goes to LEDGER.copies
@@ -392,7 +394,7 @@ static int load_state(const char *ledger)
     return 0;
 }
 
-static int spawn_stopped(void)
+static int spawn_stopped(bool quietly)
 {
     pid_t child = fork();
     if (child < 0)
@@ -416,6 +418,8 @@ static int spawn_stopped(void)
     snprintf(text, sizeof text, "%d\n", (int)child);
     if (loaded[0] != 0 && note(loaded, ".copies", text) != 0)
         return -1;
+    if (quietly)
+        return 0;
     FILE *out = fopen(pidfile, "w");
     if (out == NULL)
         return -1;
@@ -482,6 +486,15 @@ static int call(char **w, int n)
             wrong("how long it lasted", lasted, (long long)NUM(1, 0));
         return result;
     }
+    if (IS("once") || IS("again")) {
+        int mark = open(w[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (mark < 0 && errno != EEXIST)
+            return -1;
+        bool made = mark >= 0;
+        if (made)
+            close(mark);
+        return made == IS("once") ? call(w + 2, n - 2) : 0;
+    }
     if (IS("list")) return list_names(w[1]);
     if (IS("forkexit")) return fork_and_exit();
     if (IS("also")) return run_also(w[1]);
@@ -544,7 +557,7 @@ static int call(char **w, int n)
     if (IS("pause")) { pause_ms((long)NUM(1, 0)); return 0; }
     if (IS("die")) { raise(SIGKILL); return 0; }
     if (IS("stop")) return stop_process();
-    if (IS("spawn")) return spawn_stopped();
+    if (IS("spawn")) return spawn_stopped(n > 1);
     if (IS("compute")) return compute(w[1]);
     if (IS("save")) return save_state(w[1]);
     if (IS("load")) return load_state(w[1]);

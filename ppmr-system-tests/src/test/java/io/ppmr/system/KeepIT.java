@@ -165,7 +165,7 @@ class KeepIT {
                             && copy.kept()
                             && copy.sentence().contains(report.copy().directory())));
             job.runsThere();
-            job.endCopies();
+            job.killCopies();
             job.cutToSaved();
             Path copy = Path.of(report.copy().directory());
             requireOwnerOnly(copy);
@@ -232,7 +232,7 @@ class KeepIT {
             MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
             Path copy = Path.of(report.copy().directory());
             job.runsThere();
-            job.endCopies();
+            job.killCopies();
             job.cutToSaved();
             Path partial = Files.move(copy, Path.of(copy + ".partial"));
             refused(restart(partial.toString()), "incomplete");

@@ -19,6 +19,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -31,7 +32,7 @@ import java.util.stream.Stream;
  */
 final class LedgerJob implements AutoCloseable {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
-    private static final Path REPLAY = HOME.resolve("ppmr-system-tests/target/native-test/image-replay");
+    static final Path REPLAY = HOME.resolve("ppmr-system-tests/target/native-test/image-replay");
     private static final Path NATIVE = HOME.resolve("ppmr-checkpoint/target/native");
     private static final long MULTIPLIER_1 = 0x9E3779B97F4A7C15L;
     private static final long MULTIPLIER_2 = 0xD1B54A32D192ED03L;
@@ -39,7 +40,7 @@ final class LedgerJob implements AutoCloseable {
     private static final int MORE_STEPS = 3;
 
     private final Path directory;
-    private final Map<Integer, Process> originals = new TreeMap<>();
+    private final Map<Integer, LedgerProcess> originals = new TreeMap<>();
 
     /** A line of a ledger. */
     private record Step(long number, long sum, long pid) {}
@@ -62,30 +63,24 @@ final class LedgerJob implements AutoCloseable {
 
     /** @param directory for its scripts, ledgers and marks; may be that of another job with other ranks */
     LedgerJob(Path directory, int firstRank, int ranks) throws Exception {
+        this(directory, firstRank, ranks, List.of());
+    }
+
+    /** @param node words before those of a command that is to run in a node of its own ({@link LoneNode#prefix}) */
+    LedgerJob(Path directory, int firstRank, int ranks, List<String> node) throws Exception {
         this.directory = Files.createDirectories(directory);
         Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));
         for (int rank = firstRank; rank < firstRank + ranks; rank++) {
             checkpoints(rank, "write 1m");
             restarts(rank, "read 1m");
             script("compute-" + rank, List.of("compute " + ledger(rank)));
+            Path script = this.directory.resolve("compute-" + rank);
+            Path pidFile = this.directory.resolve("pid-" + rank);
             originals.put(
                     rank,
-                    new ProcessBuilder(
-                                    "setpriv",
-                                    "--reuid",
-                                    String.valueOf(ReplayJob.USER.uid()),
-                                    "--regid",
-                                    String.valueOf(ReplayJob.USER.gid()),
-                                    "--clear-groups",
-                                    REPLAY.toString(),
-                                    this.directory.resolve("compute-" + rank).toString())
-                            .redirectErrorStream(true)
-                            .redirectOutput(this.directory
-                                    .resolve("compute-" + rank + ".out")
-                                    .toFile())
-                            .start());
-            Files.writeString(
-                    this.directory.resolve("pid-" + rank), originals.get(rank).pid() + "\n");
+                    node.isEmpty()
+                            ? LedgerProcess.startHere(script, pidFile)
+                            : LedgerProcess.startIn(node, script, pidFile));
         }
         for (int rank : originals.keySet()) {
             int asked = rank;
@@ -104,6 +99,11 @@ final class LedgerJob implements AutoCloseable {
     /** What a rank's restart does between reading the state and making the copy. */
     void restarts(int rank, String... calls) throws IOException {
         restartsBy("restart", rank, calls);
+    }
+
+    /** A rank's restart is killed when it has made the copy and not yet said so. */
+    void restartsInVain(int rank) throws IOException {
+        script("restart-" + rank, List.of("open image r", "load " + ledger(rank), "read 1m", "spawn quietly", "die"));
     }
 
     /** The same for the restarts of a checkpointer of its own. */
@@ -228,7 +228,7 @@ final class LedgerJob implements AutoCloseable {
         for (int rank : originals.keySet()) {
             long pid = goesOn(rank);
             assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
-            assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "the original of rank " + rank + " lives");
+            Conditions.until("the original of rank " + rank + " has ended", () -> !lives(pid(rank)));
             nothingElseLives(rank, pid);
         }
     }
@@ -301,12 +301,12 @@ final class LedgerJob implements AutoCloseable {
     private List<Long> living(int rank) throws IOException {
         List<Long> pids = new ArrayList<>(copies(rank));
         pids.add(pid(rank));
-        return pids.stream().filter(LedgerJob::lives).toList();
+        return pids.stream().filter(living()::contains).toList();
     }
 
     /** How many copies of a rank exist, held or not. */
     int livingCopies(int rank) throws IOException {
-        return (int) copies(rank).stream().filter(LedgerJob::lives).count();
+        return (int) copies(rank).stream().filter(living()::contains).count();
     }
 
     /** What the restarts have made so far. */
@@ -335,14 +335,6 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** Ends every copy of every rank. */
-    void endCopies() throws Exception {
-        for (int rank : originals.keySet()) {
-            copies(rank).stream().filter(LedgerJob::lives).forEach(LedgerJob::kill);
-            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
-        }
-    }
-
     /** Takes from every ledger what was computed after the last checkpoint. */
     void cutToSaved() throws IOException {
         for (int rank : originals.keySet()) {
@@ -354,8 +346,14 @@ final class LedgerJob implements AutoCloseable {
 
     /** Ends an original, as the death of its node does. */
     void killOriginal(int rank) throws InterruptedException {
-        originals.get(rank).destroyForcibly();
-        assertTrue(originals.get(rank).waitFor(60, TimeUnit.SECONDS), "an original does not end");
+        Process child = originals.get(rank).child().orElseThrow();
+        child.destroyForcibly();
+        assertTrue(child.waitFor(60, TimeUnit.SECONDS), "an original does not end");
+    }
+
+    /** Nothing of any rank lives, neither original nor copy, checkpoint or restart. */
+    void isGone() throws Exception {
+        Conditions.until("nothing of the job is left", () -> programs().isEmpty());
     }
 
     /** Ends every copy, as the death of its node does. */
@@ -378,36 +376,24 @@ final class LedgerJob implements AutoCloseable {
 
     /** Processes of the program image-replay that work for this job: originals, copies, checkpoints and restarts. */
     List<Long> programs() {
-        return ProcessHandle.allProcesses()
-                .map(ProcessHandle::pid)
-                .filter(LedgerJob::lives)
-                .filter(pid -> commandLine(pid).contains(directory + "/"))
+        return LedgerProcess.of(directory);
+    }
+
+    /** The same processes by the PIDs that their nodes see. */
+    private List<Long> living() {
+        return programs().stream()
+                .map(LedgerProcess::inside)
+                .flatMap(Optional::stream)
                 .toList();
     }
 
-    private static String commandLine(long pid) {
-        try {
-            return Files.readString(Path.of("/proc", Long.toString(pid), "cmdline"));
-        } catch (IOException e) {
-            return "";
-        }
-    }
-
-    /** Whether a process exists and is this job's program: a number may be somebody else's by now. */
-    private static boolean lives(long pid) {
-        try {
-            return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "exe"))
-                    .getFileName()
-                    .toString()
-                    .equals(REPLAY.getFileName().toString());
-        } catch (IOException e) {
-            return false;
-        }
+    private boolean lives(long pid) {
+        return living().contains(pid);
     }
 
     @Override
     public void close() {
-        originals.values().forEach(Process::destroyForcibly);
+        originals.values().forEach(original -> original.child().ifPresent(Process::destroyForcibly));
         programs().forEach(LedgerJob::kill);
     }
 

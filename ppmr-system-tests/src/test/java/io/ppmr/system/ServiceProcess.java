@@ -19,11 +19,13 @@ final class ServiceProcess implements AutoCloseable {
     private static final int FIELD_USER_TIME = 11;
 
     private final Process process;
+    private final boolean inNode;
     private final Path mount;
     private final Path log;
 
-    private ServiceProcess(Process process, Path mount, Path log) {
+    private ServiceProcess(Process process, boolean inNode, Path mount, Path log) {
         this.process = process;
+        this.inNode = inNode;
         this.mount = mount;
         this.log = log;
     }
@@ -36,25 +38,37 @@ final class ServiceProcess implements AutoCloseable {
      * @param settings lines of its configuration, behind those about mount and work directory
      */
     static ServiceProcess start(String role, Path directory, String... settings) throws Exception {
-        Path mount = directory.resolve(role + "-mount");
+        return startIn(List.of(), role, role, directory, settings);
+    }
+
+    /**
+     * Starts a service in a node of its own.
+     *
+     * @param node what stands before the words of a command that is to run there ({@link LoneNode#prefix})
+     * @param name for its files, as two services of a role may share a directory
+     */
+    static ServiceProcess startIn(List<String> node, String role, String name, Path directory, String... settings)
+            throws Exception {
+        Path mount = directory.resolve(name + "-mount");
         List<String> lines = new ArrayList<>(List.of(
                 "mount = '" + mount + "'",
-                "work_directory = '" + directory.resolve(role + "-work") + "'",
-                "journal = '" + directory.resolve(role + "-journal") + "'"));
+                "work_directory = '" + directory.resolve(name + "-work") + "'",
+                "journal = '" + directory.resolve(name + "-journal") + "'"));
         lines.addAll(List.of(settings));
-        Path config = Files.write(directory.resolve(role + ".toml"), lines);
-        Path log = directory.resolve(role + ".log");
-        ProcessBuilder builder = new ProcessBuilder(command(role, "--config", config.toString()))
-                .redirectErrorStream(true)
-                .redirectOutput(log.toFile());
+        Path config = Files.write(directory.resolve(name + ".toml"), lines);
+        Path log = directory.resolve(name + ".log");
+        List<String> words = new ArrayList<>(node);
+        words.addAll(command(role, "--config", config.toString()));
+        ProcessBuilder builder =
+                new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log.toFile());
         builder.environment().put("_JAVA_SR_SIGNUM", flags().getProperty("_JAVA_SR_SIGNUM"));
-        ServiceProcess service = new ServiceProcess(builder.start(), mount, log);
+        ServiceProcess service = new ServiceProcess(builder.start(), !node.isEmpty(), mount, log);
         try {
-            Conditions.until("the " + role + " is ready", service::isReady);
+            Conditions.until("the " + name + " is ready", service::isReady);
             return service;
         } catch (Exception | AssertionError e) {
             service.close();
-            throw new AssertionError("the " + role + " does not become ready: " + Files.readString(log), e);
+            throw new AssertionError("the " + name + " does not become ready: " + Files.readString(log), e);
         }
     }
 
@@ -92,7 +106,12 @@ final class ServiceProcess implements AutoCloseable {
 
     /** Ends it as the kernel ends a process: it does nothing any more, and its mount is dead. */
     void kill() throws IOException {
-        process.destroyForcibly();
+        if (inNode) {
+            // What was started is nsenter(1), which ends with the service.
+            LoneNode.inside(process).ifPresent(ProcessHandle::destroyForcibly);
+        } else {
+            process.destroyForcibly();
+        }
         if (!hasEnded(process)) {
             throw new IOException("a killed service has not ended");
         }

@@ -75,7 +75,9 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
         attempts = attempt;
         world.note("attempt " + attempt + " with " + participants);
         world.participants = participants;
+        world.attempt = attempt;
         world.rollBackDecided = false;
+        Arrays.fill(world.saidHeld, false);
         driver.suspended(world.clock.nowNs);
         int mine = life;
         for (int rank = 0; rank < world.ranks; rank++) {

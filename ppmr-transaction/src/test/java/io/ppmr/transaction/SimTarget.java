@@ -54,7 +54,7 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
             world.copies[index] = Copy.HELD;
             participant.copiesHeld("s", List.of(), world.clock.nowNs);
             // Not if it is rolling back already, and its copies do not end at once.
-            world.voted[index] = participant.state().phase() == ParticipantState.Phase.PREPARED;
+            world.votedFor[index] = participant.state().phase() == ParticipantState.Phase.PREPARED ? attempt : 0;
         }
     }
 
@@ -79,7 +79,7 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
     public void startRestore(int attempt) {
         world.copies[index] = Copy.RESTORING;
         world.saidHeld[index] = false;
-        world.voted[index] = false;
+        world.votedFor[index] = 0;
         restoring = attempt;
     }
 

@@ -26,7 +26,10 @@ final class SimWorld {
     final boolean[] held;
     final Copy[] copies;
     final boolean[] saidHeld;
-    final boolean[] voted;
+    /** The attempt that a target has voted for last. */
+    final int[] votedFor;
+
+    int attempt;
     final List<String> log = new ArrayList<>();
     List<String> participants = List.of();
     boolean rollBackDecided;
@@ -45,7 +48,7 @@ final class SimWorld {
         this.held = new boolean[ranks];
         this.copies = new Copy[targets];
         this.saidHeld = new boolean[targets];
-        this.voted = new boolean[targets];
+        this.votedFor = new int[targets];
         Arrays.fill(alive, true);
         Arrays.fill(copies, Copy.NONE);
     }
@@ -102,7 +105,7 @@ final class SimWorld {
     }
 
     private boolean allVoted() {
-        return !participants.isEmpty() && participants.stream().allMatch(name -> voted[index(name)]);
+        return !participants.isEmpty() && participants.stream().allMatch(name -> votedFor[index(name)] == attempt);
     }
 
     void targetLost(int target, boolean shot) {

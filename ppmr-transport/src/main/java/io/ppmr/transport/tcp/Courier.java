@@ -82,6 +82,11 @@ public final class Courier implements AutoCloseable {
                     talk(message);
                 }
             }
+            // What was handed over before the close is still said: it may be the last word of somebody who is over.
+            ControlMessage last = toSay.poll();
+            if (last != null) {
+                talk(last);
+            }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
@@ -103,11 +108,11 @@ public final class Courier implements AutoCloseable {
                     link.send(message);
                 }
                 ControlMessage message = first;
-                while (!closed && !talk.lost) {
+                while ((message != null || !closed) && !talk.lost) {
                     if (message != null) {
                         link.send(message);
                     }
-                    message = toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+                    message = closed ? toSay.poll() : toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
                 }
             } finally {
                 link.wake();

@@ -1,0 +1,125 @@
+package io.ppmr.system;
+
+import io.ppmr.protocol.ControlMessage;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+
+/**
+ * The table of faults (docs/transaction.md has it, too): what fails, at which moment of a migration, and what is
+ * promised then. {@link FaultMatrixIT} brings each of them about.
+ */
+final class FaultMatrix {
+    /**
+     * A row is a fault, a column the moment at which it comes: half of rank 1's image is written; everything is there
+     * and its restart is about to make the copy; a message of the commit is on its way. What stands in brackets is left
+     * to the long run of the tests.
+     */
+    static final String TABLE = """
+            | Fault | write | restart | Prepared | Confirm | StillHeld | Commit | Committed |
+            |---|---|---|---|---|---|---|---|
+            | source service | here | here | here | (here) | here | there | (there) |
+            | source service, message heard | - | - | - | (here) | - | there | - |
+            | target service | here | here | here | here | (here) | there | (there) |
+            | target service, message heard | - | - | here | - | there | - | (there) |
+            | both services | - | - | here | - | - | (there) | - |
+            | checkpointer, nothing written | here | - | - | - | - | - | - |
+            | checkpointer | here | - | - | - | - | - | - |
+            | checkpointer, all written | (here) | - | - | - | - | - | - |
+            | restart command | here | here | - | - | - | - | - |
+            | restart command, copy made | - | here | - | - | - | - | - |
+            | network | here | here | here | (here) | here | there | (there) |
+            | network, shorter than the silence limit | - | - | there | (there) | (there) | (there) | there |
+            | source node, no proof | (nowhere) | (nowhere) | held | (held) | (held) | (held) | (there) |
+            | cable | (here) | here | - | - | - | - | - |
+            | source node | (nowhere) | (nowhere) | there | (there) | (there) | there | (there) |
+            | network, fence fails | - | - | here | - | - | (there) | - |
+            | network, fence works | - | - | (there) | there | - | - | - |
+            | target node | (here) | (here) | (here) | (here) | here | nowhere | (nowhere) |
+            | target node, no proof | - | held | (held) | - | (held) | - | - |
+            | restart command, with a spare node | - | there | - | - | - | - | - |
+            | checkpointer in the second attempt | (here) | - | - | - | - | - | - |
+            | source node, two targets | (nowhere) | nowhere | there | (there) | (there) | there | (there) |
+            | source node, no proof, two targets | - | - | (held) | - | - | (there) | - |
+            | network to the first, two targets | - | - | (here) | here | - | - | - |
+            | target node, two targets | - | - | (here) | (here) | - | - | - |
+            """;
+
+    private FaultMatrix() {}
+
+    /** A moment; for those of the commit the message that is on its way. */
+    enum Moment {
+        WRITE(null),
+        RESTART(null),
+        PREPARED(ControlMessage.Prepared.class),
+        CONFIRM(ControlMessage.Confirm.class),
+        STILL_HELD(ControlMessage.StillHeld.class),
+        COMMIT(ControlMessage.Commit.class),
+        COMMITTED(ControlMessage.Committed.class);
+
+        private final Class<? extends ControlMessage> message;
+
+        Moment(Class<? extends ControlMessage> message) {
+            this.message = message;
+        }
+
+        Optional<Class<? extends ControlMessage>> message() {
+            return Optional.ofNullable(message);
+        }
+
+        /** The one that a column is about. */
+        static Moment of(String column) {
+            return Arrays.stream(values())
+                    .filter(moment -> moment.name().replace("_", "").equalsIgnoreCase(column))
+                    .findFirst()
+                    .orElseThrow();
+        }
+    }
+
+    /** What is promised. */
+    enum End {
+        /** The originals go on, and no copy is left. */
+        HERE,
+        /** The copies go on, and no original is left. */
+        THERE,
+        /** What is left stands still, and a service says so. */
+        HELD,
+        /** Nothing is left: the named cases, in which the computation is lost. */
+        NOWHERE
+    }
+
+    /** A cell of the table. */
+    record Case(String fault, Moment moment, End end, boolean onlyInTheLongRun) {
+        @Override
+        public String toString() {
+            return fault + " at " + moment + ": " + end;
+        }
+    }
+
+    /** The cases, in the table's order. */
+    static List<Case> cases() {
+        List<List<String>> rows = TABLE.lines()
+                .map(line ->
+                        Arrays.stream(line.split("\\|", -1)).map(String::strip).toList())
+                .toList();
+        List<String> head = rows.get(0);
+        List<Case> cases = new ArrayList<>();
+        for (List<String> row : rows.subList(2, rows.size())) {
+            for (int column = 2; column < head.size() - 1; column++) {
+                String cell = row.get(column);
+                if (!cell.equals("-")) {
+                    boolean longRun = cell.startsWith("(");
+                    String end = longRun ? cell.substring(1, cell.length() - 1) : cell;
+                    cases.add(new Case(
+                            row.get(1),
+                            Moment.of(head.get(column)),
+                            End.valueOf(end.toUpperCase(Locale.ROOT)),
+                            longRun));
+                }
+            }
+        }
+        return cases;
+    }
+}

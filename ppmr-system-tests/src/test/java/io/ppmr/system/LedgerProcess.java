@@ -1,0 +1,102 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The first process of a rank of a {@link LedgerJob}, and how processes of such a job are found.
+ *
+ * @param pid as its node sees it
+ * @param child the same as a child of this process, unless it is in a node of its own
+ */
+record LedgerProcess(long pid, Optional<Process> child) {
+    private static List<String> compute(Path script) {
+        return List.of(
+                "setpriv",
+                "--reuid",
+                String.valueOf(ReplayJob.USER.uid()),
+                "--regid",
+                String.valueOf(ReplayJob.USER.gid()),
+                "--clear-groups",
+                LedgerJob.REPLAY.toString(),
+                script.toString());
+    }
+
+    /** Starts one as a child of this process; its PID goes to a file. */
+    static LedgerProcess startHere(Path script, Path pidFile) throws IOException {
+        Process child = new ProcessBuilder(compute(script))
+                .redirectErrorStream(true)
+                .redirectOutput(new File(script + ".out"))
+                .start();
+        Files.writeString(pidFile, child.pid() + "\n");
+        return new LedgerProcess(child.pid(), Optional.of(child));
+    }
+
+    /** As an orphan of the node's init: nsenter(1) would stop itself with a child that is stopped. */
+    static LedgerProcess startIn(List<String> node, Path script, Path pidFile) throws Exception {
+        List<String> words = new ArrayList<>(node);
+        words.addAll(List.of(
+                "sh",
+                "-c",
+                "file=$1; shift; setsid \"$@\" </dev/null >/dev/null 2>&1 &"
+                        + " echo $! >\"$file.part\" && mv \"$file.part\" \"$file\"",
+                "sh",
+                pidFile.toString()));
+        words.addAll(compute(script));
+        Process starter = new ProcessBuilder(words)
+                .redirectErrorStream(true)
+                .redirectOutput(new File(script + ".out"))
+                .start();
+        assertTrue(starter.waitFor(60, TimeUnit.SECONDS), "a rank cannot be started in a node");
+        return new LedgerProcess(Long.parseLong(Files.readString(pidFile).strip()), Optional.empty());
+    }
+
+    /** Processes of the program image-replay whose scripts are in a directory. */
+    static List<Long> of(Path directory) {
+        return ProcessHandle.allProcesses()
+                .map(ProcessHandle::pid)
+                .filter(LedgerProcess::isReplay)
+                .filter(pid -> commandLine(pid).contains(directory + "/"))
+                .toList();
+    }
+
+    /** The PID in the innermost namespace, see proc(5); empty if the process has ended. */
+    static Optional<Long> inside(long pid) {
+        try {
+            return Files.readAllLines(Path.of("/proc", Long.toString(pid), "status")).stream()
+                    .filter(line -> line.startsWith("NSpid:"))
+                    .map(line -> Long.valueOf(line.substring(line.lastIndexOf('\t') + 1)))
+                    .findFirst();
+        } catch (IOException e) {
+            return Optional.empty();
+        }
+    }
+
+    private static String commandLine(long pid) {
+        try {
+            return Files.readString(Path.of("/proc", Long.toString(pid), "cmdline"));
+        } catch (IOException e) {
+            return "";
+        }
+    }
+
+    /** Whether a process exists and runs this program. */
+    private static boolean isReplay(long pid) {
+        try {
+            return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "exe"))
+                    .getFileName()
+                    .toString()
+                    .equals(LedgerJob.REPLAY.getFileName().toString());
+        } catch (IOException e) {
+            return false;
+        }
+    }
+}
