@@ -7,6 +7,7 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
+import io.ppmr.cli.service.DressRehearsal;
 import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
@@ -15,6 +16,7 @@ import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.cli.service.Supervisor;
 import io.ppmr.source.SourceService;
+import io.ppmr.source.SourceSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -73,6 +75,7 @@ final class SourceCommand implements Callable<Integer> {
                         Transports.of(configuration.transport()),
                         configuration::notes,
                         meters.registry())) {
+            dressRehearsal(configuration.settings());
             service.start();
             migrations = new Migrations(
                     configuration.jobs(),
@@ -95,6 +98,10 @@ final class SourceCommand implements Callable<Integer> {
         // Without the mount it cannot go on; it still has to set the originals going.
         migrations.close(FAILED_MIGRATION_PATIENCE);
         return ExitCode.OK.number();
+    }
+
+    private static void dressRehearsal(SourceSettings settings) throws InterruptedException {
+        new DressRehearsal(settings.workDirectory(), settings.pool()).run();
     }
 
     private void serve(

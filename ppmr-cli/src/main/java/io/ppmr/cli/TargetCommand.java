@@ -7,6 +7,7 @@ import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
+import io.ppmr.cli.service.DressRehearsal;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.Supervisor;
@@ -54,6 +55,7 @@ final class TargetCommand implements Callable<Integer> {
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 TargetService service =
                         new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
+            new DressRehearsal(settings.workDirectory(), settings.pool()).run();
             service.start();
             serve(configuration.control(), service, signs, run);
         }

@@ -109,9 +109,23 @@ public final class SourceService implements AutoCloseable {
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
     public void start() throws IOException, InterruptedException {
+        mount();
+        Rehearsal.run(settings.mountPoint(), view, pool, claims);
+        open();
+    }
+
+    /** The same without the warm-up: for a service that is itself a rehearsal. */
+    public void startCold() throws IOException, InterruptedException {
+        mount();
+        open();
+    }
+
+    private void mount() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
-        Rehearsal.run(settings.mountPoint(), view, pool, claims);
+    }
+
+    private void open() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.transaction().journal());
         recover();
         LOG.info(

@@ -101,8 +101,7 @@ public final class TargetService implements AutoCloseable {
 
     /** Mounts, warms up and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
-        mount = FuseMount.mount(
-                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        mount();
         Berth any = berths.get(0);
         Rehearsal.run(
                 settings.mountPoint(),
@@ -112,6 +111,21 @@ public final class TargetService implements AutoCloseable {
                 settings.pool(),
                 any.heads(),
                 settings.transfer());
+        open();
+    }
+
+    /** The same without the warm-up: for a service that is itself a rehearsal. */
+    public void startCold() throws IOException, InterruptedException {
+        mount();
+        open();
+    }
+
+    private void mount() throws IOException, InterruptedException {
+        mount = FuseMount.mount(
+                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+    }
+
+    private void open() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
                 settings,
