@@ -143,5 +143,10 @@ public sealed interface CheckpointerSettings {
         public Checkpointer create(NativePrograms programs, CommandTiming timing) {
             return new CommandCheckpointer(this, ToolKit.of(programs, timing));
         }
+
+        /** The adapter whose commands are children of this service, whatever the environment says: they end with it. */
+        public Checkpointer createDirect(NativePrograms programs) {
+            return new CommandCheckpointer(this, ToolKit.direct(programs));
+        }
     }
 }

@@ -27,9 +27,17 @@ record ToolKit(
     private static final Duration PROBE_LIMIT = Duration.ofSeconds(10);
 
     static ToolKit of(NativePrograms programs, CommandTiming timing) {
+        return of(programs, timing, CommandStarter.of(System.getenv()));
+    }
+
+    /** One whose commands are children of this service. */
+    static ToolKit direct(NativePrograms programs) {
+        return of(programs, CommandTiming.defaults(), new DirectCommands());
+    }
+
+    private static ToolKit of(NativePrograms programs, CommandTiming timing, CommandStarter starter) {
         ProcessTable table = new ProcessTable();
-        return new ToolKit(
-                programs, table, new SignalSender(programs, table), timing, CommandStarter.of(System.getenv()));
+        return new ToolKit(programs, table, new SignalSender(programs, table), timing, starter);
     }
 
     /** Whether this service may become another user. */

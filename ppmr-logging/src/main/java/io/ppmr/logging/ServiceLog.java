@@ -61,6 +61,23 @@ public final class ServiceLog {
         root.addHandler(plain());
     }
 
+    /** What is done in silence. */
+    public interface Work<T> {
+        T run() throws IOException, InterruptedException;
+    }
+
+    /** Does something of which nothing is logged by our classes; one at a time. */
+    public static <T> T hushed(Work<T> work) throws IOException, InterruptedException {
+        Logger ours = Logger.getLogger("io.ppmr");
+        Level before = ours.getLevel();
+        ours.setLevel(Level.OFF);
+        try {
+            return work.run();
+        } finally {
+            ours.setLevel(before);
+        }
+    }
+
     /** Whether standard error is the stream that systemd has made to the journal, systemd.exec(5). */
     private static boolean leadsToJournal(Map<String, String> environment) {
         String stream = environment.get("JOURNAL_STREAM");

@@ -9,13 +9,10 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.doctor.JobProbe;
-import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.doctor.NodeProbe;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.JobFacts;
-import io.ppmr.protocol.NodeFacts;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.keep.CopyReport;
 import io.ppmr.source.keep.Keeping;
@@ -34,7 +31,6 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -56,7 +52,6 @@ public final class SourceService implements AutoCloseable {
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private final SourceSettings settings;
-    private final NodeFactsSource node;
     private final ProcessTable processes;
     private final MeterRegistry meters;
     private final SourceMetrics metrics;
@@ -68,6 +63,7 @@ public final class SourceService implements AutoCloseable {
     private final SourceOperators operators = new SourceOperators(running);
     private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final BiFunction<String, List<Integer>, JobNotes> jobs;
+    private final AttemptMakers attempts;
     private TransactionJournal journal;
     private FuseMount mount;
 
@@ -98,26 +94,27 @@ public final class SourceService implements AutoCloseable {
         this.transports = transports;
         this.jobs = jobs;
         this.settings = settings;
-        this.node = new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of());
         this.processes = new ProcessTable();
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
         this.meters = meters;
         this.metrics = new SourceMetrics(meters, pool, claims);
         metrics.held(this::open);
+        NodeProbe node = new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of());
+        this.attempts = new AttemptMakers(settings, pool, claims, view, metrics.hops(), transports, node);
     }
 
     /** Mounts and warms up; when it returns a migration may be asked for. */
     public void start() throws IOException, InterruptedException {
         mount();
         Rehearsal.run(settings.mountPoint(), view, pool, claims);
-        open();
+        enter();
     }
 
     /** The same without the warm-up: for a service that is itself a rehearsal. */
     public void startCold() throws IOException, InterruptedException {
         mount();
-        open();
+        enter();
     }
 
     private void mount() throws IOException, InterruptedException {
@@ -125,7 +122,7 @@ public final class SourceService implements AutoCloseable {
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
     }
 
-    private void open() throws IOException, InterruptedException {
+    private void enter() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.transaction().journal());
         recover();
         LOG.info(
@@ -221,7 +218,7 @@ public final class SourceService implements AutoCloseable {
                 record,
                 originals,
                 new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
-                attempts(id, job, facts, record, originals, keeping),
+                attempts.of(id, job, facts, record, originals, keeping),
                 cancellation,
                 programs);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
@@ -282,46 +279,6 @@ public final class SourceService implements AutoCloseable {
             roots.put(rank.rank(), root);
         }
         return new OriginalRanks(id, processes, roots);
-    }
-
-    private SourceDuties.AttemptMaker attempts(
-            String id,
-            Job job,
-            Map<Integer, JobFacts> facts,
-            MigrationRecord record,
-            OriginalRanks originals,
-            Keeping keeping) {
-        return (number, plan) -> {
-            NodeFacts here = node.facts();
-            List<SourceSession> sessions = new ArrayList<>();
-            for (int place = 0; place < plan.legs().size(); place++) {
-                sessions.add(new SourceSession(
-                        settings,
-                        pool,
-                        claims,
-                        view,
-                        metrics.hops(),
-                        plan,
-                        place,
-                        transports,
-                        new ControlMessage.Introduce(
-                                here,
-                                JobProbe.together(facts, plan.legs().get(place).ranks())),
-                        id,
-                        number,
-                        keeping));
-            }
-            return new Attempt(
-                    number,
-                    job,
-                    plan,
-                    sessions,
-                    settings,
-                    record,
-                    originals,
-                    settings.workDirectory().resolve(id + "." + number),
-                    keeping);
-        };
     }
 
     private TransactionTimes times() {

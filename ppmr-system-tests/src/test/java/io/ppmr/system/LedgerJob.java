@@ -359,11 +359,7 @@ final class LedgerJob implements AutoCloseable {
     /** Ends every copy, as the death of its node does. */
     void killCopies() throws Exception {
         for (int rank : originals.keySet()) {
-            for (long pid : copies(rank)) {
-                if (lives(pid)) {
-                    ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
-                }
-            }
+            copies(rank).stream().filter(this::lives).forEach(LedgerJob::kill);
             Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
         }
     }

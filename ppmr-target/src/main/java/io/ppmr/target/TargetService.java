@@ -111,13 +111,13 @@ public final class TargetService implements AutoCloseable {
                 settings.pool(),
                 any.heads(),
                 settings.transfer());
-        open();
+        enter();
     }
 
     /** The same without the warm-up: for a service that is itself a rehearsal. */
     public void startCold() throws IOException, InterruptedException {
         mount();
-        open();
+        enter();
     }
 
     private void mount() throws IOException, InterruptedException {
@@ -125,7 +125,7 @@ public final class TargetService implements AutoCloseable {
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
     }
 
-    private void open() throws IOException, InterruptedException {
+    private void enter() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
                 settings,

@@ -49,7 +49,8 @@ class RoomHereTest {
     }
 
     private static Incoming incoming(long bytes, boolean retained) {
-        Begin begin = new Begin("m", "j", "c", 1, 1, 1, 1, List.of(0), List.of("a:1"), 0, Begin.OVER_TCP, List.of(), List.of());
+        Begin begin = new Begin(
+                "m", "j", "c", 1, 1, 1, 1, List.of(0), List.of("a:1"), 0, Begin.OVER_TCP, List.of(), List.of());
         return new Incoming(begin, "b:2", new JobFacts("c", bytes, List.of(), List.of()), retained);
     }
 
