@@ -2,6 +2,7 @@ package io.ppmr.system.guest;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.sun.management.ThreadMXBean;
 import io.ppmr.bufferpool.BufferPool;
@@ -32,6 +33,10 @@ class RdmaSpeedInGuest {
     private static final int IN_FLIGHT = 16;
     private static final int READS = 300;
     private static final int ROUNDS = 5;
+    /** A round in which ib_read_bw itself changed by more than this says more about the machine than about us. */
+    private static final double STEADY = 0.2;
+
+    private static final int MOST_ROUNDS = 12;
     private static final double LEAST_SHARE = 0.9;
     private static final double MIB = 1 << 20;
     /** DiSNI allocates when the connection is looked at, four times a second, whatever is pulled. */
@@ -109,16 +114,24 @@ class RdmaSpeedInGuest {
     void shouldBeAsFastAsIbReadBwBesideTheSameMessageSizeAndDepth() throws Exception {
         pull(READS);
         List<Double> shares = new ArrayList<>();
-        for (int round = 0; round < ROUNDS; round++) {
+        int steady = 0;
+        for (int round = 0; steady < ROUNDS && round < MOST_ROUNDS; round++) {
             double theirs = ibReadBw();
             double ours = pull(READS);
             double theirsAgain = ibReadBw();
             double share = ours / ((theirs + theirsAgain) / 2);
-            shares.add(share);
+            boolean counts = Math.abs(theirs - theirsAgain) <= STEADY * Math.max(theirs, theirsAgain);
             System.out.printf(
-                    "128 KiB, %d in flight: ours %.1f MiB/s, ib_read_bw %.1f and %.1f MiB/s, share %.2f%n",
-                    IN_FLIGHT, ours, theirs, theirsAgain, share);
+                    "128 KiB, %d in flight: ours %.1f MiB/s, ib_read_bw %.1f and %.1f MiB/s, share %.2f%s%n",
+                    IN_FLIGHT, ours, theirs, theirsAgain, share, counts ? "" : ", not counted");
+            if (counts) {
+                shares.add(share);
+                steady++;
+            }
         }
+        assumeTrue(
+                steady == ROUNDS,
+                "the machine is crowded: in " + MOST_ROUNDS + " rounds ib_read_bw was steady in " + steady + " only");
         counting.checking = true;
         System.out.printf("128 KiB, %d in flight, CRC32C on: ours %.1f MiB/s%n", IN_FLIGHT, pull(READS / 4));
         assertEquals(List.of(), failures);

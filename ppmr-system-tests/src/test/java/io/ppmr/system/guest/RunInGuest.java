@@ -53,6 +53,13 @@ public final class RunInGuest {
 
         @Override
         public void executionFinished(TestIdentifier test, TestExecutionResult result) {
+            if (result.getStatus() == TestExecutionResult.Status.ABORTED) {
+                tell(
+                        "SKIPPED",
+                        test,
+                        result.getThrowable().map(Throwable::getMessage).orElse(""));
+                return;
+            }
             boolean bad = result.getStatus() != TestExecutionResult.Status.SUCCESSFUL;
             failed |= bad;
             if (test.isTest() || bad) {
