@@ -85,12 +85,14 @@ listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
+rehearsals = 1
 $tools
 TOML
 cat >/etc/ppmr/source.toml <<TOML
 mount = "/run/ppmr/source"
 work_directory = "/var/lib/ppmr/work/source"
 key_file = "/etc/ppmr/key"
+rehearsals = 1
 trigger_job = "solver"
 [target]
 address = "127.0.0.1:7411"

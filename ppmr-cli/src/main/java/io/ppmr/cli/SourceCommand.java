@@ -75,7 +75,7 @@ final class SourceCommand implements Callable<Integer> {
                         Transports.of(configuration.transport()),
                         configuration::notes,
                         meters.registry())) {
-            dressRehearsal(configuration.settings());
+            dressRehearsal(configuration);
             service.start();
             migrations = new Migrations(
                     configuration.jobs(),
@@ -100,8 +100,9 @@ final class SourceCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private static void dressRehearsal(SourceSettings settings) throws InterruptedException {
-        new DressRehearsal(settings.workDirectory(), settings.pool()).run();
+    private static void dressRehearsal(SourceConfig configuration) throws InterruptedException {
+        SourceSettings settings = configuration.settings();
+        new DressRehearsal(settings.workDirectory(), settings.pool()).run(configuration.rehearsals());
     }
 
     private void serve(

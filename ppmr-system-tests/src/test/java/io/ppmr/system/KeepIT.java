@@ -136,6 +136,7 @@ class KeepIT {
                     work_directory = "%1$s/restart-work"
                     journal = "%1$s/restart-journal"
                     key_file = "%1$s/key"
+                    rehearsals = 1
                     """.formatted(directory)
                             + LedgerJob.checkpointerToml(directory.resolve("job"))
                                     .replace("checkpointers.ledger", "checkpointers.command"));

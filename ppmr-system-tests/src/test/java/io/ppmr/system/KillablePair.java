@@ -54,6 +54,7 @@ final class KillablePair implements AutoCloseable {
         }
         String common = """
                 key_file = "%1$s/key"
+                rehearsals = 1
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "60s"
                 """.formatted(directory, role);

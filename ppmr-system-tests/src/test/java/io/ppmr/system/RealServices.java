@@ -62,6 +62,7 @@ final class RealServices implements AutoCloseable {
                 control_socket = "%1$s/target.sock"
                 listen = "127.0.0.1:%2$d"
                 key_file = "%1$s/key"
+                rehearsals = 1
                 stall_limit = "20s"
                 [staging]
                 limit = "64m"
@@ -78,6 +79,7 @@ final class RealServices implements AutoCloseable {
                 journal = "%1$s/source-journal"
                 control_socket = "%1$s/source.sock"
                 key_file = "%1$s/key"
+                rehearsals = 1
                 [target]
                 address = "127.0.0.1:%2$d"
                 %3$s%4$s%5$s""".formatted(directory, port, job.toml(), job.jobToml(), sourceSections));

@@ -167,6 +167,7 @@ final class RingNodes implements AutoCloseable {
                 mount = "%1$s/mount-%2$s"
                 work_directory = "%1$s/work-%2$s"
                 journal = "%1$s/journal-%2$s"
+                rehearsals = 1
                 key_file = "%1$s/key\"""".formatted(directory, node);
     }
 

@@ -54,6 +54,7 @@ record SlurmTexts(Path folder, Path bin, String address0) {
                 journal = "%1$s/target-journal"
                 listen = "%2$s:7411"
                 key_file = "%1$s/key"
+                rehearsals = 1
                 %3$s""".formatted(folder, address0, checkpointer());
     }
 
@@ -66,6 +67,7 @@ record SlurmTexts(Path folder, Path bin, String address0) {
                 control_socket = "%1$s/local/source.sock"
                 announcements = "%1$s/local/announced"
                 key_file = "%1$s/key"
+                rehearsals = 1
                 # Nobody listens there: the job names its own spare.
                 [target]
                 address = "%2$s:1"

@@ -29,6 +29,15 @@ public final class CommonKeys {
             "auto",
             "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 
+    private static final int MAX_REHEARSALS = 100;
+
+    public static final ConfigKey<Integer> REHEARSALS = ConfigKey.withDefault(
+            "rehearsals",
+            ValueTypes.number(0, MAX_REHEARSALS),
+            12L,
+            "how many small migrations the service makes within itself before it is ready, for at most a few seconds,"
+                    + " so that the first real one is not slower than later ones");
+
     public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
             "control_group",
             ValueTypes.NAME_OR_NUMBER,

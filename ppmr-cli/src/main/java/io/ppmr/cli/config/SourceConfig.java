@@ -40,6 +40,7 @@ import java.util.stream.Stream;
  * @param metrics where its meters are shown, if they are
  * @param transport how the bytes may travel
  * @param announced those that users announce while the service runs
+ * @param rehearsals small migrations that it makes within itself before it is ready
  */
 public record SourceConfig(
         SourceSettings settings,
@@ -49,7 +50,8 @@ public record SourceConfig(
         Optional<HealthSettings> health,
         Optional<InetSocketAddress> metrics,
         TransportWish transport,
-        AnnouncedJobs announced) {
+        AnnouncedJobs announced,
+        int rehearsals) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -95,6 +97,7 @@ public record SourceConfig(
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             TransportWish transport = top.get(CommonKeys.TRANSPORT);
+            Integer rehearsals = top.get(CommonKeys.REHEARSALS);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
             PoolGeometry pool = CommonValues.pool(file);
@@ -129,18 +132,7 @@ public record SourceConfig(
                 return null;
             }
             Map<String, Checkpointer> checkpointers = Checkpointers.create(tools);
-            Map<String, ConfiguredJob> jobs = new LinkedHashMap<>();
-            planned.forEach((name, job) -> jobs.put(
-                    name,
-                    new ConfiguredJob(
-                            name,
-                            job.user(),
-                            checkpointers.get(job.checkpointer()),
-                            job.ranks(),
-                            job.others(),
-                            job.hooks(),
-                            List.of(),
-                            Optional.ofNullable(job.keep()))));
+            Map<String, ConfiguredJob> jobs = configured(planned, checkpointers);
             SourceSettings settings = new SourceSettings(
                     mount,
                     work,
@@ -155,7 +147,32 @@ public record SourceConfig(
                     new TransactionSettings(journal, pause, attempts, fence));
             AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
             return new SourceConfig(
-                    settings, control, jobs, Optional.ofNullable(trigger), health, metrics, transport, announced);
+                    settings,
+                    control,
+                    jobs,
+                    Optional.ofNullable(trigger),
+                    health,
+                    metrics,
+                    transport,
+                    announced,
+                    rehearsals);
+        }
+
+        private static Map<String, ConfiguredJob> configured(
+                Map<String, PlannedJob> planned, Map<String, Checkpointer> checkpointers) {
+            Map<String, ConfiguredJob> jobs = new LinkedHashMap<>();
+            planned.forEach((name, job) -> jobs.put(
+                    name,
+                    new ConfiguredJob(
+                            name,
+                            job.user(),
+                            checkpointers.get(job.checkpointer()),
+                            job.ranks(),
+                            job.others(),
+                            job.hooks(),
+                            List.of(),
+                            Optional.ofNullable(job.keep()))));
+            return jobs;
         }
 
         private SpareNodes spares(ConfigFile.Section target) {

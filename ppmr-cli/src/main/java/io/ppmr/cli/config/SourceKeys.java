@@ -41,6 +41,7 @@ public final class SourceKeys {
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     CommonKeys.TRANSPORT,
+                    CommonKeys.REHEARSALS,
                     TRIGGER_JOB,
                     ANNOUNCEMENTS));
 

@@ -25,8 +25,10 @@ import java.util.Set;
  * @param settings the service's
  * @param control where {@code ppmr status} reaches it
  * @param metrics where its meters are shown, if they are
+ * @param rehearsals small migrations that it makes within itself before it is ready
  */
-public record TargetConfig(TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics) {
+public record TargetConfig(
+        TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics, int rehearsals) {
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -56,6 +58,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
         ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
         TransportWish transport = top.get(CommonKeys.TRANSPORT);
+        Integer rehearsals = top.get(CommonKeys.REHEARSALS);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
         Integer migrations = top.get(TargetKeys.MIGRATIONS);
@@ -112,7 +115,7 @@ public record TargetConfig(TargetSettings settings, ControlSettings control, Opt
                 transport,
                 ignored,
                 reconnects);
-        return new TargetConfig(settings, control, metrics);
+        return new TargetConfig(settings, control, metrics, rehearsals);
     }
 
     private static Set<String> ignoredChecks(ConfigFile.Section top) {

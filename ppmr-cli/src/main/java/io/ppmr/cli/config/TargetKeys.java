@@ -52,6 +52,7 @@ public final class TargetKeys {
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     CommonKeys.TRANSPORT,
+                    CommonKeys.REHEARSALS,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
                     MIGRATIONS,

@@ -44,14 +44,13 @@ public final class DressRehearsal {
     private static final Logger LOG = LoggerFactory.getLogger(DressRehearsal.class);
     private static final String DIRECTORY = ".rehearsal";
     private static final int RANKS = 4;
-    private static final int MIGRATIONS = 3;
     private static final int CHUNKS = 16;
     private static final int CONNECTIONS = 2;
     private static final int KEY_BYTES = 32;
     private static final long HEADS_BYTES = 1 << 20;
     private static final Duration LIMIT = Duration.ofSeconds(5);
     /** No further migration begins after this: on a slow machine one is better than none. */
-    private static final Duration ENOUGH = Duration.ofSeconds(2);
+    private static final Duration ENOUGH = Duration.ofSeconds(4);
 
     private static final List<String> SLEEP = List.of("/bin/sleep", "30");
     private static final List<String> CHECKPOINT = List.of(
@@ -76,14 +75,21 @@ public final class DressRehearsal {
         this.chunkBytes = pool.chunkBytes();
     }
 
-    /** Runs it; takes about a second, and a few on a machine that is slow. */
-    public void run() throws InterruptedException {
+    /**
+     * Runs it: a dozen migrations take about three seconds; on a machine that is slow it makes fewer.
+     *
+     * @param migrations how many; none is fine
+     */
+    public void run(int migrations) throws InterruptedException {
+        if (migrations == 0) {
+            return;
+        }
         long startNs = System.nanoTime();
         try {
             WorkDirectories.remove(folder);
             Files.createDirectories(folder);
             // Nothing of it is in the log: an operator would take its migrations for real ones.
-            int moved = ServiceLog.hushed(() -> moveAbout(startNs + ENOUGH.toNanos()));
+            int moved = ServiceLog.hushed(() -> moveAbout(migrations, startNs + ENOUGH.toNanos()));
             LOG.info(
                     "dress rehearsal: {} migrations of {} processes within this service in {} s",
                     moved,
@@ -97,7 +103,7 @@ public final class DressRehearsal {
         }
     }
 
-    private int moveAbout(long deadlineNs) throws IOException, InterruptedException {
+    private int moveAbout(int migrations, long deadlineNs) throws IOException, InterruptedException {
         PreSharedKey key = key();
         Checkpointer sleeper = CheckpointerSettings.Command.streamed(CHECKPOINT, RESTART)
                 .createDirect(NativePrograms.fromSystemProperty());
@@ -107,7 +113,7 @@ public final class DressRehearsal {
             try (SourceService source = new SourceService(sourceSettings(key, pool, target.address()))) {
                 source.startCold();
                 int moved = 0;
-                while (moved < MIGRATIONS && System.nanoTime() - deadlineNs < 0) {
+                while (moved < migrations && System.nanoTime() - deadlineNs < 0) {
                     migrate(source, sleeper, moved);
                     moved++;
                 }
