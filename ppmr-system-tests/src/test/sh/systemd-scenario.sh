@@ -85,7 +85,7 @@ listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
-rehearsals = 1
+rehearsals = 0
 $tools
 TOML
 cat >/etc/ppmr/source.toml <<TOML

@@ -20,17 +20,17 @@ final class FaultMatrix {
     static final String TABLE = """
             | Fault | write | restart | Prepared | Confirm | StillHeld | Commit | Committed |
             |---|---|---|---|---|---|---|---|
-            | source service | here | here | here | (here) | here | there | (there) |
+            | source service | here | (here) | (here) | (here) | here | there | (there) |
             | source service, message heard | - | - | - | (here) | - | there | - |
-            | target service | here | here | here | here | (here) | there | (there) |
-            | target service, message heard | - | - | here | - | there | - | (there) |
-            | both services | - | - | here | - | - | (there) | - |
+            | target service | (here) | here | here | (here) | (here) | there | (there) |
+            | target service, message heard | - | - | (here) | - | there | - | (there) |
+            | both services | - | - | (here) | - | - | (there) | - |
             | checkpointer, nothing written | here | - | - | - | - | - | - |
             | checkpointer | here | - | - | - | - | - | - |
             | checkpointer, all written | (here) | - | - | - | - | - | - |
             | restart command | here | here | - | - | - | - | - |
             | restart command, copy made | - | here | - | - | - | - | - |
-            | network | here | here | here | (here) | here | there | (there) |
+            | network | here | (here) | here | (here) | (here) | there | (there) |
             | network, shorter than the silence limit | - | - | there | (there) | (there) | (there) | there |
             | source node, no proof | (nowhere) | (nowhere) | held | (held) | (held) | (held) | (there) |
             | cable | (here) | here | - | - | - | - | - |

@@ -80,7 +80,8 @@ final class FaultScene {
         boolean spread = rig.shape().targets() == 2;
         switch (now.moment()) {
             case WRITE -> {
-                job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
+                // What follows "go" is more than fits what was granted before: without the network it is never written.
+                job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 64m");
                 migration = rig.migrate(spread);
                 job.awaitMark("half");
                 awaitFirstRankRestored();
