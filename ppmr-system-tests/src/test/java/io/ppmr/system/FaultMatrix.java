@@ -43,7 +43,7 @@ final class FaultMatrix {
             | checkpointer in the second attempt | (here) | - | - | - | - | - | - |
             | source node, two targets | (nowhere) | nowhere | there | (there) | (there) | there | (there) |
             | source node, no proof, two targets | - | - | (held) | - | - | (there) | - |
-            | network to the first, two targets | - | - | (here) | here | - | - | - |
+            | network to the first, two targets | - | - | here | - | - | - | - |
             | target node, two targets | - | - | (here) | (here) | - | - | - |
             """;
 
