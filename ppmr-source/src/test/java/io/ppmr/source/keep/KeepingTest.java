@@ -51,9 +51,21 @@ class KeepingTest {
         directory = Files.createTempDirectory("keeping");
     }
 
+    /** A copy that is lost takes its files away itself, on its own thread, when all have been told. */
     @AfterTry
     void remove() throws IOException {
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        while (hasPartial() && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+        assertFalse(hasPartial(), "a copy that is lost leaves no files");
         WorkDirectories.remove(directory);
+    }
+
+    private boolean hasPartial() throws IOException {
+        try (Stream<Path> entries = Files.list(directory)) {
+            return entries.anyMatch(entry -> entry.toString().endsWith(".partial"));
+        }
     }
 
     private Keeping keeping() {
