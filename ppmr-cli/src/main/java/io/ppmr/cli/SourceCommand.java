@@ -102,7 +102,8 @@ final class SourceCommand implements Callable<Integer> {
 
     private static void dressRehearsal(SourceConfig configuration) throws InterruptedException {
         SourceSettings settings = configuration.settings();
-        new DressRehearsal(settings.workDirectory(), settings.pool()).run(configuration.rehearsals());
+        new DressRehearsal(settings.workDirectory(), settings.transaction().journal(), settings.pool())
+                .run(configuration.rehearsals());
     }
 
     private void serve(

@@ -55,7 +55,8 @@ final class TargetCommand implements Callable<Integer> {
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 TargetService service =
                         new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
-            new DressRehearsal(settings.workDirectory(), settings.pool()).run(configuration.rehearsals());
+            new DressRehearsal(settings.workDirectory(), settings.journal(), settings.pool())
+                    .run(configuration.rehearsals());
             service.start();
             serve(configuration.control(), service, signs, run);
         }

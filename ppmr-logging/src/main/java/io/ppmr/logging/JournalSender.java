@@ -45,10 +45,10 @@ final class JournalSender implements AutoCloseable {
         }
         if (sent == DatagramSocket.Sent.NEVER || waitingBytes + entry.length > mostWaitingBytes) {
             lost++;
-            return;
+        } else {
+            waiting.add(entry);
+            waitingBytes += entry.length;
         }
-        waiting.add(entry);
-        waitingBytes += entry.length;
         if (!trying) {
             trying = true;
             Thread thread = new Thread(this::tryAgain, "ppmr-journal");

@@ -65,17 +65,19 @@ final class OriginalRanks {
                 .map(rank -> new PlannedRank(
                         rank,
                         leg.address(),
-                        (held.containsKey(rank) ? held.get(rank).processes() : List.of(roots.get(rank)))
-                                .stream().map(OriginalRanks::named).toList()))
+                        known(rank).stream().map(OriginalRanks::named).toList()))
                 .toList();
     }
 
     /** The processes of each rank that are known: all where it is held, else its root. */
     Map<Integer, List<ProcessIdentity>> processes() {
         Map<Integer, List<ProcessIdentity>> all = new LinkedHashMap<>();
-        roots.forEach((rank, root) ->
-                all.put(rank, held.containsKey(rank) ? held.get(rank).processes() : List.of(root)));
+        roots.keySet().forEach(rank -> all.put(rank, known(rank)));
         return all;
+    }
+
+    private List<ProcessIdentity> known(int rank) {
+        return held.containsKey(rank) ? held.get(rank).processes() : List.of(roots.get(rank));
     }
 
     /** About how large their images will be. */
@@ -94,20 +96,10 @@ final class OriginalRanks {
     /** The ranks that are proved to be stopped just now. */
     List<Integer> heldRanks() {
         return held.values().stream()
-                .filter(OriginalRanks::isHeld)
+                .filter(HeldRank::isHeld)
                 .map(HeldRank::rank)
                 .sorted()
                 .toList();
-    }
-
-    private static boolean isHeld(HeldRank rank) {
-        try {
-            rank.requireHeld();
-            return true;
-        } catch (CheckpointException e) {
-            LOG.debug("rank {}: {}", rank.rank(), e.getMessage());
-            return false;
-        }
     }
 
     private static NamedProcess named(ProcessIdentity process) {

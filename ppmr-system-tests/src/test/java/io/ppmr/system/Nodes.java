@@ -31,6 +31,7 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -67,7 +68,8 @@ final class Nodes implements AutoCloseable {
                         Optional.empty(),
                         false,
                         TransportWish.TCP,
-                        Set.of()),
+                        Set.of(),
+                        Map.of()),
                 TcpChunkPuller::new,
                 TransportChoice.tcp(),
                 probe);

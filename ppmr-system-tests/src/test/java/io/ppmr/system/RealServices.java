@@ -1,5 +1,6 @@
 package io.ppmr.system;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.demo.JavaCommand;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -27,6 +28,7 @@ final class RealServices implements AutoCloseable {
     private final List<String> javaOptions = new ArrayList<>();
     private String sourceSections = "";
     private String targetSections = "";
+    private final List<Long> copies = new ArrayList<>();
     private Process source;
     private Process target;
 
@@ -98,6 +100,12 @@ final class RealServices implements AutoCloseable {
         if (!process.waitFor(300, TimeUnit.SECONDS)) {
             process.destroyForcibly();
             throw new IOException("ppmr migrate has not ended: " + log("migrate"));
+        }
+        if (Files.exists(json)) {
+            new ObjectMapper()
+                    .readTree(json.toFile())
+                    .findValues("pids")
+                    .forEach(pids -> pids.forEach(pid -> copies.add(pid.asLong())));
         }
         return process.exitValue();
     }
@@ -201,5 +209,6 @@ final class RealServices implements AutoCloseable {
                 Thread.currentThread().interrupt();
             }
         }
+        copies.forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
     }
 }

@@ -136,7 +136,8 @@ final class ServicePair implements AutoCloseable {
                         Optional.empty(),
                         false,
                         TransportWish.TCP,
-                        Set.of()),
+                        Set.of(),
+                        Map.of()),
                 options.pullers,
                 targetChoice,
                 () -> targetIs.apply(probe.facts()));

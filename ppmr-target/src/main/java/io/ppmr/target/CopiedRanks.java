@@ -52,20 +52,10 @@ final class CopiedRanks {
     /** The ranks that are proved to be alive and held just now. */
     List<Integer> heldRanks() {
         return ranks.stream()
-                .filter(CopiedRanks::isHeld)
+                .filter(HeldRank::isHeld)
                 .map(HeldRank::rank)
                 .sorted()
                 .toList();
-    }
-
-    private static boolean isHeld(HeldRank rank) {
-        try {
-            rank.requireHeld();
-            return true;
-        } catch (CheckpointException e) {
-            LOG.debug("rank {}: {}", rank.rank(), e.getMessage());
-            return false;
-        }
     }
 
     /** The ranks with all their processes, for the journal. */

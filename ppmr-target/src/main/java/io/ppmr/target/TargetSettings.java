@@ -59,42 +59,6 @@ public record TargetSettings(
         reconnects = Map.copyOf(reconnects);
     }
 
-    /** Those of a target that runs no reconnect hooks. */
-    public TargetSettings(
-            InetSocketAddress listen,
-            Path mountPoint,
-            Path workDirectory,
-            PoolGeometry pool,
-            TransferSettings transfer,
-            PeerAuthenticator authenticator,
-            List<Checkpointer> checkpointers,
-            Duration restartDeadline,
-            Duration silenceLimit,
-            int migrations,
-            Path journal,
-            Optional<Fence> fence,
-            boolean allowRootJobs,
-            TransportWish transport,
-            Set<String> ignoredChecks) {
-        this(
-                listen,
-                mountPoint,
-                workDirectory,
-                pool,
-                transfer,
-                authenticator,
-                checkpointers,
-                restartDeadline,
-                silenceLimit,
-                migrations,
-                journal,
-                fence,
-                allowRootJobs,
-                transport,
-                ignoredChecks,
-                Map.of());
-    }
-
     /** The hook of a job. */
     Optional<ReconnectHook> reconnect(String job) {
         return Optional.ofNullable(reconnects.getOrDefault(job, reconnects.get(ReconnectHook.ANY)));

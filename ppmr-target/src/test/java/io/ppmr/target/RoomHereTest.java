@@ -11,6 +11,7 @@ import io.ppmr.target.session.TransferSettings;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -40,7 +41,8 @@ class RoomHereTest {
                 Optional.empty(),
                 false,
                 null,
-                Set.of());
+                Set.of(),
+                Map.of());
     }
 
     private static NodeFacts node(long stagingBytes) {

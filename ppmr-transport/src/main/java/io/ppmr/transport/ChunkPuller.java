@@ -17,7 +17,7 @@ public interface ChunkPuller extends AutoCloseable {
      *
      * @param pullId names the pull in its answer
      * @param from the block at the peer; its fields are read before the call returns
-     * @param localChunk chunk of the local pool
+     * @param localChunk chunk of the local pool, which belongs to this pull alone until it is answered
      * @param localOffset where in that chunk the block's first byte goes
      */
     void pull(long pullId, RemoteBlock from, int localChunk, int localOffset);

@@ -184,7 +184,7 @@ public abstract class PullContract {
         int pulls = 0;
         for (int round = 0; round < rounds(60); round++) {
             open();
-            int most = Math.min(60, puller.depth());
+            int most = Math.min(CHUNKS, puller.depth());
             Thread cutter = new Thread(exporter::close);
             RemoteBlock block = block(new RemoteBlock(), 0, CHUNK_BYTES);
             int cutAt = random.nextInt(most);
@@ -192,7 +192,7 @@ public abstract class PullContract {
                 if (i == cutAt) {
                     cutter.start();
                 }
-                puller.pull(pulls++, block, i % CHUNKS, 0);
+                puller.pull(pulls++, block, i, 0);
             }
             answers.requireEachOnce(pulls);
             cutter.join(5_000);

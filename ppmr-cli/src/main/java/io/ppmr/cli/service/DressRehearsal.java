@@ -18,6 +18,8 @@ import io.ppmr.source.TransactionSettings;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
@@ -29,6 +31,7 @@ import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -64,13 +67,17 @@ public final class DressRehearsal {
             "{pidfile}");
 
     private final Path folder;
+    private final Path journal;
     private final int chunkBytes;
 
     /**
      * @param workDirectory a folder of its own is made and removed there
-     * @param pool of the service that is to be warmed
+     * @param journal of the service that is to be warmed, which has not opened it yet: with a migration open there
+     *     nothing is rehearsed, since ranks wait for the service
+     * @param pool of that service
      */
-    public DressRehearsal(Path workDirectory, PoolGeometry pool) {
+    public DressRehearsal(Path workDirectory, Path journal, PoolGeometry pool) {
+        this.journal = journal;
         this.folder = workDirectory.toAbsolutePath().resolve(DIRECTORY);
         this.chunkBytes = pool.chunkBytes();
     }
@@ -81,11 +88,11 @@ public final class DressRehearsal {
      * @param migrations how many; none is fine
      */
     public void run(int migrations) throws InterruptedException {
-        if (migrations == 0) {
-            return;
-        }
         long startNs = System.nanoTime();
         try {
+            if (migrations == 0 || ranksWait()) {
+                return;
+            }
             WorkDirectories.remove(folder);
             Files.createDirectories(folder);
             // Nothing of it is in the log: an operator would take its migrations for real ones.
@@ -100,6 +107,12 @@ public final class DressRehearsal {
                     "the dress rehearsal failed, so the first migration may be slower than later ones: {}",
                     e.getMessage(),
                     e);
+        }
+    }
+
+    private boolean ranksWait() throws IOException {
+        try (TransactionJournal opened = MappedJournal.in(journal)) {
+            return !opened.open().isEmpty();
         }
     }
 
@@ -168,7 +181,8 @@ public final class DressRehearsal {
                 Optional.empty(),
                 true,
                 TransportWish.TCP,
-                Set.of());
+                Set.of(),
+                Map.of());
     }
 
     private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)

@@ -116,6 +116,8 @@ public final class OutgoingImageView implements FilesystemView {
                             open.file.name(),
                             lengthBytes,
                             offset));
+        } else {
+            LOG.warn("a read of {} bytes at {} is refused: handle {} is of no open file", lengthBytes, offset, handle);
         }
         return Errno.ENOTSUP.negated();
     }

@@ -94,7 +94,8 @@ class RdmaMigrationInGuest {
                         Optional.empty(),
                         false,
                         TransportWish.AUTO,
-                        Set.of()),
+                        Set.of(),
+                        Map.of()),
                 rdma());
         target.start();
         source = new SourceService(
