@@ -19,8 +19,15 @@ public interface ChunkPuller extends AutoCloseable {
      * @param from the block at the peer; its fields are read before the call returns
      * @param localChunk chunk of the local pool, which belongs to this pull alone until it is answered
      * @param localOffset where in that chunk the block's first byte goes
+     * @param more whether another pull follows at once, for which this one may wait: what is asked for together costs
+     *     the peer one waking
      */
-    void pull(long pullId, RemoteBlock from, int localChunk, int localOffset);
+    void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more);
+
+    /** Starts a pull that no other one follows. */
+    default void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+        pull(pullId, from, localChunk, localOffset, false);
+    }
 
     /** Fails every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
     @Override

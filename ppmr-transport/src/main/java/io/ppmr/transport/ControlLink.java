@@ -215,7 +215,8 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /**
-     * Reads what has come and sends what is there.
+     * Reads what has come and collects what other threads handed over; {@link #transmit} sends it, once in each round
+     * of the agent, since each sending wakes the peer.
      *
      * @return how much was done, 0 if nothing
      */
@@ -228,10 +229,10 @@ public final class ControlLink implements AutoCloseable {
         int work = receive(handler);
         work += takeWaiting();
         keepAlive();
-        return work + transmit();
+        return work;
     }
 
-    /** Sends what was written since {@link #doWork}, so that it does not wait for the next round. */
+    /** Sends what was collected and what was written in place, as far as the peer takes it. */
     public int transmit() throws IOException {
         if (outLimit == 0) {
             return 0;

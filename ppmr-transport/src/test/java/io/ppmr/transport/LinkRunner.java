@@ -65,7 +65,7 @@ final class LinkRunner {
         LinkIdle idle = new LinkIdle(link, () -> closed, () -> 100);
         try {
             while (!closed) {
-                idle.idle(link.doWork(this::onFrame));
+                idle.idle(link.doWork(this::onFrame) + link.transmit());
             }
         } catch (IOException e) {
             failure = e;

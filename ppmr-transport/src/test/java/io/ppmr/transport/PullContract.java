@@ -161,6 +161,44 @@ public abstract class PullContract {
     }
 
     @Test
+    void shouldPullWhatWaitedWhenTheLastOfThemIsStarted() throws Exception {
+        open();
+        RemoteBlock block = new RemoteBlock();
+        int atOnce = Math.min(CHUNKS, puller.depth());
+        for (int round = 1; round <= rounds(50); round++) {
+            for (int chunk = 0; chunk < atOnce; chunk++) {
+                long pullId = (long) (round - 1) * atOnce + chunk;
+                puller.pull(
+                        pullId,
+                        block(block, (long) chunk * CHUNK_BYTES, CHUNK_BYTES),
+                        chunk,
+                        0,
+                        chunk + 1 < atOnce && random.nextInt(4) > 0);
+            }
+            answers.requireEachOnce(round * atOnce);
+            for (int chunk = 0; chunk < atOnce; chunk++) {
+                assertEquals(AnswerBook.PULLED, answers.answer((long) (round - 1) * atOnce + chunk));
+                requireArrived(chunk, chunk * CHUNK_BYTES, 0, CHUNK_BYTES);
+            }
+        }
+        assertEquals(List.of(), exporterFailures);
+    }
+
+    @Test
+    void shouldAnswerWhatWaitsWhenThePullerIsClosed() throws Exception {
+        open();
+        RemoteBlock block = block(new RemoteBlock(), 0, CHUNK_BYTES);
+        puller.pull(0, block, 0, 0, true);
+        puller.pull(1, block, 1, 0, true);
+        puller.close();
+        answers.requireEachOnce(2);
+        for (long pull = 0; pull < 2; pull++) {
+            String answer = answers.answer(pull);
+            assertTrue(answer.equals(AnswerBook.PULLED) || answer.equals(CLOSED), answer);
+        }
+    }
+
+    @Test
     void shouldAnswerEveryPullOnceWhenThePullerIsClosed() throws Exception {
         open();
         int pulls = Math.min(CHUNKS, puller.depth());

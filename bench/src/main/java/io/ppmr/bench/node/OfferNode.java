@@ -118,8 +118,7 @@ final class OfferNode implements BenchNode {
             if (!over) {
                 over = true;
                 LOG.error("the run fails", e);
-                offerers.forEach(offerer -> offerer.granted.release());
-                offerers.forEach(offerer -> offerer.released.release());
+                offerers.forEach(offerer -> offerer.turn.release());
             }
         }
     }
@@ -132,12 +131,12 @@ final class OfferNode implements BenchNode {
             slot.wrap(buffer, offset);
             Offerer offerer = offerers.get(slot.file() - 1);
             offerer.slot = slot.slot();
-            offerer.granted.release();
+            offerer.comes();
         } else if (type == FrameType.RELEASE) {
             int chunk = release.wrap(buffer, offset).sourceChunk();
             Offerer offerer = byChunk[chunk];
             claims.release(chunk);
-            offerer.released.release();
+            offerer.comes();
         } else {
             LOG.trace("{} of {} bytes is not needed here", type, lengthBytes);
         }
@@ -146,11 +145,12 @@ final class OfferNode implements BenchNode {
     /** One thread that offers: its file, and the one slot that it may have in hand. */
     private final class Offerer {
         private final int file;
-        private final Semaphore granted = new Semaphore(0);
-        private final Semaphore released = new Semaphore(0);
+        private final Semaphore turn = new Semaphore(0);
         private final CRC32C crc = new CRC32C();
         private volatile int slot;
         private volatile long left;
+        /** What it still waits for; of the agent's thread alone. The first turn needs no chunk back. */
+        private int due = 1;
 
         private Offerer(int file) {
             this.file = file;
@@ -161,16 +161,26 @@ final class OfferNode implements BenchNode {
             try {
                 want(0);
                 for (long window = 0; window < chunks && !over; window++) {
-                    granted.acquire();
+                    turn.acquire();
+                    left = chunks - window;
                     offer(window, slot, window + 1 < chunks);
-                    released.acquire();
-                    left = chunks - window - 1;
                 }
+                turn.acquire();
+                left = over ? left : 0;
             } catch (IOException e) {
                 over = true;
                 LOG.error("the run fails", e);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
+            }
+        }
+
+        /** A grant, or the release of its chunk: both make its next turn. After its last chunk no grant comes. */
+        private void comes() {
+            due--;
+            if (due == 0 || left == 1) {
+                due = 2;
+                turn.release();
             }
         }
 

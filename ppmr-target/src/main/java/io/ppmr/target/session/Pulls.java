@@ -122,7 +122,8 @@ final class Pulls {
                     chunk,
                     block.set(addresses[chunk], keys[chunk], slot.lengthBytes),
                     chunk,
-                    pool.geometry().offsetInWindow(slot.offset));
+                    pool.geometry().offsetInWindow(slot.offset),
+                    startedCount < puller.depth() && !waiting.isEmpty());
         }
     }
 

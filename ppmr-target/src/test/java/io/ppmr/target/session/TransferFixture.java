@@ -110,7 +110,7 @@ final class TransferFixture {
         }
 
         @Override
-        public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+        public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
             pulls.add(new Pull(pullId, localChunk, localOffset));
         }
 

@@ -99,7 +99,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     }
 
     @Override
-    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
         int entry = freeEntry();
         int lengthBytes = from.lengthBytes();
         pullIds[entry] = pullId;

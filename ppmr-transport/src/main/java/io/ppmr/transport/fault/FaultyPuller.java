@@ -52,9 +52,9 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
     }
 
     @Override
-    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
         underWay.put(pullId, new UnderWay(draw.apply(pullId), localChunk, localOffset));
-        inner.pull(pullId, from, localChunk, localOffset);
+        inner.pull(pullId, from, localChunk, localOffset, more);
     }
 
     @Override

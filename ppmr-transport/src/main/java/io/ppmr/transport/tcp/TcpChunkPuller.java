@@ -51,7 +51,7 @@ public final class TcpChunkPuller implements ChunkPuller {
     }
 
     @Override
-    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
         Connection least = connections.get(0);
         for (int i = 1; i < connections.size(); i++) {
             if (connections.get(i).underWay() < least.underWay()) {
@@ -59,6 +59,11 @@ public final class TcpChunkPuller implements ChunkPuller {
             }
         }
         least.request(pullId, from, localChunk, localOffset);
+        if (!more) {
+            for (int i = 0; i < connections.size(); i++) {
+                connections.get(i).send();
+            }
+        }
     }
 
     @Override
@@ -95,8 +100,10 @@ public final class TcpChunkPuller implements ChunkPuller {
         private final int[] lengths = new int[DEPTH_A_CONNECTION];
         private final AtomicInteger head = new AtomicInteger();
         private final AtomicInteger tail = new AtomicInteger();
-        private final ByteBuffer request =
-                ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        /** Requests that are still to be sent; of the caller of pull alone. */
+        private final ByteBuffer requests = ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * DEPTH_A_CONNECTION)
+                .order(ByteOrder.LITTLE_ENDIAN);
+
         private final ByteBuffer header =
                 ByteBuffer.allocateDirect(PullFrames.ANSWER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         private volatile String failure;
@@ -125,18 +132,24 @@ public final class TcpChunkPuller implements ChunkPuller {
                 failAll();
                 return;
             }
-            request.clear();
-            PullFrames.putRequest(request, pullId, from.address(), from.key(), from.lengthBytes());
-            request.flip();
+            PullFrames.putRequest(requests, pullId, from.address(), from.key(), from.lengthBytes());
+        }
+
+        private void send() {
+            if (requests.position() == 0) {
+                return;
+            }
+            requests.flip();
             try {
-                while (request.hasRemaining()) {
-                    channel.write(request);
+                while (requests.hasRemaining()) {
+                    channel.write(requests);
                 }
             } catch (IOException e) {
-                // The connection's thread fails on the same socket and answers what is under way, this pull with it.
+                // The connection's thread fails on the same socket and answers what is under way, these pulls with it.
                 closeChannel();
-                LOG.debug("asking for a chunk: {}", e.toString());
+                LOG.debug("asking for chunks: {}", e.toString());
             }
+            requests.clear();
         }
 
         private void receive() {

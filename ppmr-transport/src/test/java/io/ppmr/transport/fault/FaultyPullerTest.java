@@ -37,7 +37,7 @@ class FaultyPullerTest {
         }
 
         @Override
-        public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
+        public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
             if (from.key() == 1) {
                 listener.pullFailed(pullId, "broken");
             } else if (from.key() == 2) {
