@@ -154,7 +154,7 @@ final class Attempt {
      */
     void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
         for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
-            HeldRank held = checkpoint.getValue().await(Duration.ofMillis(1));
+            HeldRank held = checkpoint.getValue().await(Duration.ZERO);
             if (held == null) {
                 continue;
             }

@@ -102,7 +102,7 @@ final class Restoration {
      */
     boolean work(Consumer<ControlMessage> says) throws CheckpointException, InterruptedException {
         for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
-            HeldRank rank = restart.getValue().await(Duration.ofMillis(1));
+            HeldRank rank = restart.getValue().await(Duration.ZERO);
             if (rank != null) {
                 restarts.remove(restart.getKey());
                 copies.add(rank);

@@ -38,7 +38,7 @@ import org.slf4j.LoggerFactory;
  */
 final class TargetMigration implements ParticipantPorts {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
-    private static final long POLL_MS = 20;
+    private static final long POLL_MS = 5;
     private static final long QUIET_POLL_MS = 200;
     /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
     private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
