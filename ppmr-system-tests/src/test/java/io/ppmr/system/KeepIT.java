@@ -36,6 +36,8 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeepIT {
     private static final int REFUSED = 4;
+    /** As the JVM ends on SIGTERM. */
+    private static final int TERMINATED = 128 + 15;
 
     /** What checkpointers do with files, and some things that none does. */
     private static final List<String> CALLS = List.of(
@@ -123,6 +125,10 @@ class KeepIT {
     }
 
     private PpmrCommand restart(String copy) throws Exception {
+        return PpmrCommand.run("restart", copy, "--config", config().toString());
+    }
+
+    private Path config() throws IOException {
         Path config = directory.resolve("target.toml");
         Path key = directory.resolve("key");
         if (!Files.exists(key)) {
@@ -141,7 +147,7 @@ class KeepIT {
                             + LedgerJob.checkpointerToml(directory.resolve("job"))
                                     .replace("checkpointers.ledger", "checkpointers.command"));
         }
-        return PpmrCommand.run("restart", copy, "--config", config.toString());
+        return config;
     }
 
     private static void refused(PpmrCommand command, String... words) {
@@ -245,6 +251,106 @@ class KeepIT {
             assertEquals(0, job.livingCopies(0), "all or none are released");
             Files.delete(copy.resolve("rank-1/image"));
             refused(restart(copy.toString()), "rank-1/image is missing");
+        }
+    }
+
+    // ---- ppmr restart --wait ---------------------------------------------------------------------------------------
+
+    /** The job's two ranks are gone; what is kept of them. */
+    private String keptAndGone(Nodes nodes, LedgerJob job) throws Exception {
+        TargetService target = nodes.target("target", job.checkpointer());
+        SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
+        MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
+        assertTrue(report.copy().kept(), report.copy().reason());
+        job.runsThere();
+        job.killCopies();
+        job.cutToSaved();
+        return report.copy().directory();
+    }
+
+    /** A command that waits for what it has restarted, which runs by now. */
+    private Process restartAndWait(String copy, Path said, LedgerJob job) throws Exception {
+        Process waiting = new ProcessBuilder(
+                        PpmrCommand.words("restart", copy, "--wait", "--config", config().toString()))
+                .redirectErrorStream(true)
+                .redirectOutput(said.toFile())
+                .start();
+        try {
+            Conditions.until("both ranks run or the command has ended", () -> !waiting.isAlive()
+                    || Files.readString(said).contains("rank 1 runs as PID"));
+            job.runsThere();
+            return waiting;
+        } catch (Exception | AssertionError e) {
+            waiting.destroyForcibly();
+            throw new AssertionError(Files.readString(said), e);
+        }
+    }
+
+    @Test
+    void shouldWaitUntilEveryRankHasEndedByItselfOrFailed() throws Exception {
+        Path said = directory.resolve("said");
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
+            Process waiting = restartAndWait(keptAndGone(nodes, job), said, job);
+            try {
+                job.killCopies(1);
+                assertFalse(waiting.waitFor(1, TimeUnit.SECONDS), "rank 0 still runs: " + Files.readString(said));
+                assertEquals(1, job.livingCopies(0), "that a rank fails ends no other");
+                job.endsByItself(0);
+                assertTrue(waiting.waitFor(20, TimeUnit.SECONDS), Files.readString(said));
+                assertEquals(0, waiting.exitValue(), Files.readString(said));
+                assertTrue(Files.readString(said).endsWith("all have ended\n"), Files.readString(said));
+                assertEquals(0, job.livingCopies(0));
+            } finally {
+                waiting.destroyForcibly();
+            }
+        }
+    }
+
+    @Test
+    void shouldLeaveTheJobRunningWhenTheWaitingIsInterrupted() throws Exception {
+        Path said = directory.resolve("said");
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
+            Process waiting = restartAndWait(keptAndGone(nodes, job), said, job);
+            try {
+                waiting.destroy();
+                assertTrue(waiting.waitFor(20, TimeUnit.SECONDS), Files.readString(said));
+                assertEquals(TERMINATED, waiting.exitValue(), Files.readString(said));
+                assertFalse(Files.readString(said).contains("all have ended"), Files.readString(said));
+                job.runsThere();
+            } finally {
+                waiting.destroyForcibly();
+            }
+        }
+    }
+
+    // ---- what goes wrong -------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldRemoveTheIncompleteCopyWhenTheServiceWasKilledAsItKept() throws Exception {
+        Path nodes = Files.createDirectory(directory.resolve("nodes"));
+        try (KillablePair pair = new KillablePair(nodes, "", "keep = \"" + copies + "\"");
+                LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            Conditions.until("the copy is begun", () -> !isEmpty(copies));
+            pair.service(KillablePair.SOURCE).kill();
+            assertFalse(isEmpty(copies), "nobody is there to remove it");
+            Path another = Files.createDirectory(copies.resolve("another.partial"));
+            pair.start(KillablePair.SOURCE);
+            job.set("go");
+            Conditions.until("only another's copy is left", () -> {
+                try (Stream<Path> inside = Files.list(copies)) {
+                    return inside.toList().equals(List.of(another));
+                }
+            });
+            Conditions.until("the log says so", () -> pair.service(KillablePair.SOURCE)
+                    .log()
+                    .contains("migration " + id + ": the service died while it kept a copy"));
+            job.runsHere();
+            pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Done.class);
         }
     }
 
