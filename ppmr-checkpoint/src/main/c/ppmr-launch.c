@@ -1,7 +1,7 @@
 /*
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
- *   ppmr-launch [--uid UID --gid GID] [--report FILE] -- COMMAND [ARGUMENT...]
+ *   ppmr-launch [--uid UID --gid GID] [--report FILE] [--env NAME=VALUE]... -- COMMAND [ARGUMENT...]
  *
  * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
  * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
@@ -98,12 +98,16 @@ int main(int argc, char **argv)
             gid = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--report") == 0) {
             report_file = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--env") == 0 && strchr(argv[i + 1], '=') != NULL) {
+            if (putenv(argv[i + 1]) != 0)
+                die("putenv");
         } else {
             break;
         }
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)) {
-        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] [--report FILE] -- COMMAND [ARGUMENT...]\n");
+        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] [--report FILE] [--env NAME=VALUE]... -- COMMAND"
+                " [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
     if (report_file != NULL)

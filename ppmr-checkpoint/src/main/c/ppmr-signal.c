@@ -1,13 +1,16 @@
 /*
- * ppmr-signal: sends a signal to one process that is named by PID, start time and PID namespace.
+ * ppmr-signal: sends a signal to processes that are named by PID, start time and PID namespace, in this order.
  *
- *   ppmr-signal SIGNAL PID STARTTICKS PIDNS
+ *   ppmr-signal SIGNAL PID STARTTICKS PIDNS [PID STARTTICKS PIDNS]...
  *
  * Between a look at /proc and kill(2) the PID can become a stranger's. A pidfd is opened first, the process is checked
  * through /proc afterwards, and the signal goes to the pidfd: if the PID was reused before pidfd_open the check sees it,
  * if later the pidfd still means the old process. pidfd_open(2), pidfd_send_signal(2), proc(5).
  *
- * Exit status: 0 sent; 3 the process is gone or another one; 4 not permitted; 2 usage; 1 anything else.
+ * One that is gone, or another one by now, is named on standard output: "gone PID". One that cannot be signalled does
+ * not keep the signal from the others.
+ *
+ * Exit status: 0 each was signalled or is gone; 4 not permitted; 2 usage; 1 anything else.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_GONE = 3, EXIT_NOT_PERMITTED = 4 };
+enum { EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_GONE = 3 /* never an exit status */, EXIT_NOT_PERMITTED = 4 };
 
 static long long number(const char *text, const char *what)
 {
@@ -54,17 +57,9 @@ static long long start_ticks(int pid)
     return field == NULL ? -1 : strtoll(field + 1, NULL, 10);
 }
 
-int main(int argc, char **argv)
+/* Signals one process; 0 sent, EXIT_GONE if it is gone or another one, else why not, with a line on standard error. */
+static int send_signal(int signal_number, int pid, long long ticks, long long pid_namespace)
 {
-    if (argc != 5) {
-        fprintf(stderr, "usage: ppmr-signal SIGNAL PID STARTTICKS PIDNS\n");
-        return EXIT_USAGE;
-    }
-    int signal_number = (int)number(argv[1], "signal");
-    int pid = (int)number(argv[2], "PID");
-    long long ticks = number(argv[3], "start time");
-    long long pid_namespace = number(argv[4], "PID namespace");
-
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) {
         if (errno == ESRCH)
@@ -72,22 +67,44 @@ int main(int argc, char **argv)
         fprintf(stderr, "ppmr-signal: pidfd_open(%d): %s\n", pid, strerror(errno));
         return EXIT_OTHER;
     }
-    if (start_ticks(pid) != ticks)
-        return EXIT_GONE;
+    int result = 0;
     char path[64];
     struct stat status;
     snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    /* A zombie has no namespaces any more, and a signal to it has no effect. */
-    if (stat(path, &status) != 0)
-        return errno == ENOENT ? EXIT_GONE : errno == EACCES ? EXIT_NOT_PERMITTED : EXIT_OTHER;
-    if ((long long)status.st_ino != pid_namespace)
-        return EXIT_GONE;
-    if (syscall(SYS_pidfd_send_signal, fd, signal_number, NULL, 0) != 0) {
-        int error = errno;
-        if (error == ESRCH)
-            return EXIT_GONE;
-        fprintf(stderr, "ppmr-signal: PID %d: %s\n", pid, strerror(error));
-        return error == EPERM ? EXIT_NOT_PERMITTED : EXIT_OTHER;
+    if (start_ticks(pid) != ticks) {
+        result = EXIT_GONE;
+    } else if (stat(path, &status) != 0) {
+        /* A zombie has no namespaces any more, and a signal to it has no effect. */
+        result = errno == ENOENT ? EXIT_GONE : errno == EACCES ? EXIT_NOT_PERMITTED : EXIT_OTHER;
+        if (result != EXIT_GONE)
+            fprintf(stderr, "ppmr-signal: %s: %s\n", path, strerror(errno));
+    } else if ((long long)status.st_ino != pid_namespace) {
+        result = EXIT_GONE;
+    } else if (syscall(SYS_pidfd_send_signal, fd, signal_number, NULL, 0) != 0) {
+        result = errno == ESRCH ? EXIT_GONE : errno == EPERM ? EXIT_NOT_PERMITTED : EXIT_OTHER;
+        if (result != EXIT_GONE)
+            fprintf(stderr, "ppmr-signal: PID %d: %s\n", pid, strerror(errno));
     }
-    return 0;
+    close(fd);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5 || (argc - 2) % 3 != 0) {
+        fprintf(stderr, "usage: ppmr-signal SIGNAL PID STARTTICKS PIDNS [PID STARTTICKS PIDNS]...\n");
+        return EXIT_USAGE;
+    }
+    int signal_number = (int)number(argv[1], "signal");
+    int failure = 0;
+    for (int i = 2; i < argc; i += 3) {
+        int pid = (int)number(argv[i], "PID");
+        int result = send_signal(
+            signal_number, pid, number(argv[i + 1], "start time"), number(argv[i + 2], "PID namespace"));
+        if (result == EXIT_GONE)
+            printf("gone %d\n", pid);
+        else if (failure == 0)
+            failure = result;
+    }
+    return failure;
 }

@@ -41,7 +41,7 @@ final class BlcrCheckpointer implements Checkpointer {
         }
         for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
             if (ToolKit.find(program).isEmpty()
-                    || ToolKit.version(List.of(program)).isEmpty()) {
+                    || kit.versions().of(List.of(program)).isEmpty()) {
                 return new Availability(
                         false,
                         program + " is not installed",
@@ -55,7 +55,8 @@ final class BlcrCheckpointer implements Checkpointer {
                             + System.getProperty("os.version"),
                     "modprobe blcr; it builds for kernels up to 3.17 only: on newer ones use criu or a command");
         }
-        String version = ToolKit.version(List.of(settings.checkpointProgram())).orElse("no version");
+        String version =
+                kit.versions().of(List.of(settings.checkpointProgram())).orElse("no version");
         return new Availability(true, version, "");
     }
 

@@ -57,7 +57,7 @@ final class CriuCheckpointer implements Checkpointer {
         if (ToolKit.find("nsenter").isEmpty()) {
             return new Availability(false, "nsenter is not installed", "install the package util-linux");
         }
-        Optional<String> version = ToolKit.version(settings.program());
+        Optional<String> version = kit.versions().of(settings.program());
         if (version.isEmpty()) {
             return new Availability(
                     false, String.join(" ", settings.program()) + " does not start", "start it by hand to see why");

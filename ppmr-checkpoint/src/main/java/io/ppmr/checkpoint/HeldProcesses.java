@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.SignalSender.Signal;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -77,51 +77,33 @@ public final class HeldProcesses implements HeldRank {
 
     @Override
     public void release() throws CheckpointException {
-        // Children first: a parent that runs finds its children running.
-        CheckpointException failure = null;
-        for (int i = processes.size() - 1; i >= 0; i--) {
-            try {
-                if (!signals.send(Signal.CONT, processes.get(i))) {
-                    throw new CheckpointException("rank " + rank + " cannot go on as it was: PID "
-                            + processes.get(i).pid() + " is gone");
-                }
-            } catch (CheckpointException e) {
-                // The others go on all the same; the first failure is reported at the end.
-                failure = failure == null ? e : failure;
-            }
-        }
-        if (failure != null) {
-            throw failure;
-        }
+        HeldRanks.rethrow(HeldRanks.release(List.of(this)), rank);
     }
 
     @Override
     public void end(Duration deadline) throws CheckpointException, InterruptedException {
-        List<ProcessIdentity> all = new ArrayList<>(processes);
-        all.addAll(companions);
-        CheckpointException failure = null;
-        for (ProcessIdentity process : all) {
-            try {
-                signals.send(Signal.KILL, process);
-            } catch (CheckpointException e) {
-                // The others are ended all the same; the first failure is reported at the end.
-                failure = failure == null ? e : failure;
-            }
-        }
-        if (failure == null && !Patience.until(deadline, () -> all.stream().noneMatch(table::isAlive))) {
-            List<Integer> left = all.stream()
-                    .filter(table::isAlive)
-                    .map(ProcessIdentity::pid)
-                    .toList();
-            failure = new CheckpointException("rank " + rank + ": PIDs " + left + " are still there " + deadline
-                    + " after SIGKILL. Remedy: a process in state D waits for its filesystem; abort that mount");
-        }
-        if (failure != null) {
-            throw failure;
-        }
+        HeldRanks.rethrow(HeldRanks.end(List.of(this), deadline), rank);
         if (Thread.interrupted()) {
             throw new InterruptedException("interrupted while rank " + rank + " was being ended; it has ended");
         }
+    }
+
+    /** Children first: a parent that runs finds its children running. */
+    List<ProcessIdentity> inOrderOfRelease() {
+        List<ProcessIdentity> order = new ArrayList<>(processes);
+        Collections.reverse(order);
+        return order;
+    }
+
+    /** The rank and what ends with it. */
+    List<ProcessIdentity> whole() {
+        List<ProcessIdentity> all = new ArrayList<>(processes);
+        all.addAll(companions);
+        return all;
+    }
+
+    SignalSender signals() {
+        return signals;
     }
 
     @Override

@@ -5,7 +5,7 @@ import java.util.List;
 import org.slf4j.LoggerFactory;
 
 /** A rank all of whose processes are stopped: the originals after a checkpoint, or the copies after a restart. */
-public interface HeldRank {
+public sealed interface HeldRank permits HeldProcesses {
 
     int rank();
 

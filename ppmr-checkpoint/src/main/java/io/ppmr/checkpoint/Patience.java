@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 
 /** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. */
 final class Patience {
@@ -14,7 +15,12 @@ final class Patience {
         boolean holds() throws CheckpointException;
     }
 
-    private Patience() {}
+    private final long deadlineNs;
+    private long pauseNs = FIRST_PAUSE_NS;
+
+    private Patience(Duration limit) {
+        deadlineNs = System.nanoTime() + limit.toNanos();
+    }
 
     /**
      * Looks again and again, with growing pauses, until the condition holds or the time is over. An interrupt shortens
@@ -23,15 +29,32 @@ final class Patience {
      * @return whether it held
      */
     static boolean until(Duration limit, Condition condition) throws CheckpointException {
-        long deadlineNs = System.nanoTime() + limit.toNanos();
-        long pauseNs = FIRST_PAUSE_NS;
+        Patience patience = new Patience(limit);
         while (!condition.holds()) {
-            if (System.nanoTime() - deadlineNs >= 0) {
+            if (!patience.waits()) {
                 return false;
             }
-            LockSupport.parkNanos(pauseNs);
-            pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2);
         }
+        return true;
+    }
+
+    /** The same for a condition whose look cannot fail. */
+    static boolean untilTrue(Duration limit, BooleanSupplier condition) {
+        Patience patience = new Patience(limit);
+        while (!condition.getAsBoolean()) {
+            if (!patience.waits()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private boolean waits() {
+        if (System.nanoTime() - deadlineNs >= 0) {
+            return false;
+        }
+        LockSupport.parkNanos(pauseNs);
+        pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2);
         return true;
     }
 }

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -34,6 +35,7 @@ public final class ProcessTable {
     private static final long MIN_LOOK_NS = 10_000_000;
 
     private final String bootId;
+    private final long ownPidNamespace;
     private Look lastLook = new Look(NO_LOOK, System.nanoTime(), List.of());
 
     /** All processes, and until when they need not be looked at again. */
@@ -42,8 +44,9 @@ public final class ProcessTable {
     public ProcessTable() {
         try {
             bootId = Files.readString(PROC.resolve("sys/kernel/random/boot_id")).trim();
+            ownPidNamespace = pidNamespace("self");
         } catch (IOException e) {
-            throw new UncheckedIOException("cannot read the boot id; is /proc mounted?", e);
+            throw new UncheckedIOException("cannot read the boot id and the own PID namespace; is /proc mounted?", e);
         }
     }
 
@@ -62,14 +65,13 @@ public final class ProcessTable {
     /** The identity of a living process, if there is one with that PID. */
     public Optional<ProcessIdentity> find(int pid) {
         Optional<ProcStat> stat = stat(pid);
-        if (stat.isEmpty() || allThreadsDead(pid)) {
+        // A process whose first thread has ended lives on in its others.
+        if (stat.isEmpty() || (stat.get().isDead() && allThreadsDead(pid))) {
             return Optional.empty();
         }
         try {
-            String link = Files.readSymbolicLink(PROC.resolve(pid + "/ns/pid")).toString();
-            long inode = Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
-            return Optional.of(
-                    new ProcessIdentity(bootId, inode, pid, stat.get().startTimeTicks()));
+            return Optional.of(new ProcessIdentity(
+                    bootId, pidNamespace(Integer.toString(pid)), pid, stat.get().startTimeTicks()));
         } catch (IOException e) {
             if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
                 throw new UncheckedIOException(
@@ -88,8 +90,13 @@ public final class ProcessTable {
     }
 
     /** The PID namespace that this service lives in. */
-    public long ownPidNamespace() throws CheckpointException {
-        return of((int) ProcessHandle.current().pid()).pidNamespace();
+    public long ownPidNamespace() {
+        return ownPidNamespace;
+    }
+
+    private static long pidNamespace(String process) throws IOException {
+        String link = Files.readSymbolicLink(PROC.resolve(process + "/ns/pid")).toString();
+        return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
     }
 
     /** Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. */
@@ -112,14 +119,20 @@ public final class ProcessTable {
 
     /** The process and all its living descendants, itself first, parents before children. */
     public List<ProcessIdentity> tree(ProcessIdentity root) {
+        return trees(List.of(root));
+    }
+
+    /** The processes and all their living descendants, by one look at all processes. */
+    public List<ProcessIdentity> trees(Collection<ProcessIdentity> roots) {
         List<ProcStat> all = scan(stat -> true);
         List<ProcessIdentity> found = new ArrayList<>();
-        if (!isAlive(root)) {
-            return found;
-        }
         ArrayDeque<Integer> open = new ArrayDeque<>();
-        found.add(root);
-        open.add(root.pid());
+        for (ProcessIdentity root : roots) {
+            if (isAlive(root)) {
+                found.add(root);
+                open.add(root.pid());
+            }
+        }
         while (!open.isEmpty()) {
             int parent = open.remove();
             for (ProcStat stat : all) {

@@ -37,7 +37,7 @@ final class Restarts {
     /** Whatever the command starts, in whatever session, can be found again by its environment. */
     private static List<String> marked(List<String> command, RestartTask task) {
         List<String> marked = new ArrayList<>(command);
-        marked.addAll(command.indexOf("--") + 1, List.of("env", RestartMark.variable(task)));
+        marked.addAll(command.indexOf("--"), List.of("--env", RestartMark.variable(task)));
         return marked;
     }
 }

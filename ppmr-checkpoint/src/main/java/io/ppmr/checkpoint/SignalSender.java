@@ -1,7 +1,10 @@
 package io.ppmr.checkpoint;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 
 /** Sends signals to processes by identity, never by PID alone. Immutable, for any thread. */
 final class SignalSender {
@@ -20,7 +23,9 @@ final class SignalSender {
     }
 
     private static final Duration HELPER_LIMIT = Duration.ofSeconds(10);
-    private static final int EXIT_GONE = 3;
+    private static final String GONE = "gone ";
+    /** So many PIDs fit any command line. */
+    private static final int AT_ONCE = 500;
 
     private final NativePrograms programs;
     private final ProcessTable table;
@@ -36,28 +41,51 @@ final class SignalSender {
      * @return false if it is gone
      */
     boolean send(Signal signal, ProcessIdentity process) throws CheckpointException {
-        if (!table.isAlive(process)) {
-            return false;
-        }
-        HelperCall.Result result = HelperCall.run(
-                List.of(
-                        programs.signal().toString(),
-                        Integer.toString(signal.number),
-                        Integer.toString(process.pid()),
-                        Long.toString(process.startTimeTicks()),
-                        Long.toString(process.pidNamespace())),
-                HELPER_LIMIT);
-        if (result.exitCode() != 0 && result.exitCode() != EXIT_GONE) {
-            throw new CheckpointException("SIG" + signal + " could not be sent to PID " + process.pid() + " ("
-                    + result.describe() + "). Remedy: run as root or as the job's user");
-        }
-        return result.exitCode() == 0;
+        return sendAll(signal, List.of(process)).isEmpty();
     }
 
-    /** Sends a signal to each process that still lives. */
-    void sendAll(Signal signal, List<ProcessIdentity> processes) throws CheckpointException {
+    /**
+     * Sends a signal to each process that still lives, in this order, by one run of the helper for many of them. Where
+     * one may not be signalled the others are all the same.
+     *
+     * @return those that are gone
+     */
+    List<ProcessIdentity> sendAll(Signal signal, List<ProcessIdentity> processes) throws CheckpointException {
+        List<ProcessIdentity> gone = new ArrayList<>();
+        List<ProcessIdentity> alive = new ArrayList<>();
         for (ProcessIdentity process : processes) {
-            send(signal, process);
+            (table.isAlive(process) ? alive : gone).add(process);
         }
+        CheckpointException failure = null;
+        for (int from = 0; from < alive.size(); from += AT_ONCE) {
+            try {
+                gone.addAll(sendSome(signal, alive.subList(from, Math.min(from + AT_ONCE, alive.size()))));
+            } catch (CheckpointException e) {
+                failure = failure == null ? e : failure;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+        return gone;
+    }
+
+    private List<ProcessIdentity> sendSome(Signal signal, List<ProcessIdentity> some) throws CheckpointException {
+        List<String> command = new ArrayList<>(List.of(programs.signal().toString(), Integer.toString(signal.number)));
+        for (ProcessIdentity process : some) {
+            command.add(Integer.toString(process.pid()));
+            command.add(Long.toString(process.startTimeTicks()));
+            command.add(Long.toString(process.pidNamespace()));
+        }
+        HelperCall.Result result = HelperCall.run(command, HELPER_LIMIT);
+        if (result.exitCode() != 0) {
+            throw new CheckpointException("SIG" + signal + " could not be sent to PIDs "
+                    + some.stream().map(ProcessIdentity::pid).toList() + " (" + result.describe()
+                    + "). Remedy: run as root or as the job's user");
+        }
+        Set<String> gone = result.output().lines().collect(Collectors.toSet());
+        return some.stream()
+                .filter(process -> gone.contains(GONE + process.pid()))
+                .toList();
     }
 }

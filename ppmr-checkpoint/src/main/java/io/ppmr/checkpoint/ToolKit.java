@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -17,15 +16,15 @@ import java.util.Optional;
  * @param signals sends signals by identity
  * @param timing the waits
  * @param starter by whom commands are started
+ * @param versions what tools say of their version
  */
 record ToolKit(
         NativePrograms programs,
         ProcessTable table,
         SignalSender signals,
         CommandTiming timing,
-        CommandStarter starter) {
-    private static final Duration PROBE_LIMIT = Duration.ofSeconds(10);
-
+        CommandStarter starter,
+        ToolVersions versions) {
     static ToolKit of(NativePrograms programs, CommandTiming timing) {
         return of(programs, timing, CommandStarter.of(System.getenv()));
     }
@@ -37,7 +36,7 @@ record ToolKit(
 
     private static ToolKit of(NativePrograms programs, CommandTiming timing, CommandStarter starter) {
         ProcessTable table = new ProcessTable();
-        return new ToolKit(programs, table, new SignalSender(programs, table), timing, starter);
+        return new ToolKit(programs, table, new SignalSender(programs, table), timing, starter, new ToolVersions());
     }
 
     /** Whether this service may become another user. */
@@ -127,20 +126,6 @@ record ToolKit(
             }
         }
         return Optional.empty();
-    }
-
-    /** The first line that a command prints when it is asked for its version; empty if it does not run. */
-    static Optional<String> version(List<String> command) {
-        List<String> whole = new ArrayList<>(command);
-        whole.add("--version");
-        try {
-            HelperCall.Result result = HelperCall.run(whole, PROBE_LIMIT);
-            return result.exitCode() == 0
-                    ? Optional.of(result.output().lines().findFirst().orElse("no version"))
-                    : Optional.empty();
-        } catch (CheckpointException e) {
-            return Optional.empty();
-        }
     }
 
     /** Whether a process, by PID or "self", has a capability in effect, by its number in capabilities(7). */

@@ -219,7 +219,12 @@ class CommandCheckpointerIT {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         ProcessTable table = new ProcessTable();
         ToolKit slow = new ToolKit(
-                fixture.programs, table, new SignalSender(fixture.programs, table), QUICK, new SlowStarter());
+                fixture.programs,
+                table,
+                new SignalSender(fixture.programs, table),
+                QUICK,
+                new SlowStarter(),
+                new ToolVersions());
         Checkpointer failing = new CommandCheckpointer(
                 CheckpointerSettings.Command.streamed(
                         List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
@@ -12,18 +13,17 @@ import io.ppmr.logging.LogFields;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 
 /**
  * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
- * by
- * the migration's thread.
+ * by the migration's thread.
  */
 final class OriginalRanks {
     private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
@@ -82,8 +82,7 @@ final class OriginalRanks {
 
     /** About how large their images will be. */
     long imageBytes() {
-        return roots.values().stream()
-                .flatMap(root -> processes.tree(root).stream())
+        return processes.trees(roots.values()).stream()
                 .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
                 .sum();
     }
@@ -147,46 +146,34 @@ final class OriginalRanks {
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
     String end() {
-        List<String> left = new ArrayList<>();
-        boolean interrupted = Thread.interrupted();
-        for (HeldRank original : held.values()) {
-            MDC.put(LogFields.RANK, Integer.toString(original.rank()));
-            try {
-                original.end(END_DEADLINE);
-            } catch (CheckpointException | RuntimeException e) {
-                left.add(e.getMessage());
-                LOG.error("migration {}: the original of rank {} is left: {}", migrationId, original.rank(), left);
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        MDC.remove(LogFields.RANK);
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-        return left.isEmpty() ? null : String.join("; ", left);
+        Map<Integer, String> left = HeldRanks.end(held.values(), END_DEADLINE);
+        left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
+        return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
     /** Lets all that are held go on. */
     void release() {
+        Map<Integer, String> failures = recorded == null ? HeldRanks.release(held.values()) : resume(recorded);
+        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
+        held.clear();
+    }
+
+    /** A checkpoint may have been under way when the service died, and stop its rank once more. */
+    private Map<Integer, String> resume(NativePrograms programs) {
+        Map<Integer, String> failures = new TreeMap<>();
         for (HeldRank original : held.values()) {
-            MDC.put(LogFields.RANK, Integer.toString(original.rank()));
             try {
-                if (recorded == null) {
-                    original.release();
-                } else {
-                    // Its checkpoint may have been under way when the service died, and stop it once more.
-                    AbandonedCommand.resume(original, recorded);
-                }
+                AbandonedCommand.resume(original, programs);
             } catch (CheckpointException | RuntimeException e) {
-                LOG.error(
-                        "migration {}: the original of rank {} cannot be set going: {}",
-                        migrationId,
-                        original.rank(),
-                        e.getMessage());
+                failures.put(original.rank(), String.valueOf(e.getMessage()));
             }
         }
+        return failures;
+    }
+
+    private void logOf(int rank, String message, String why) {
+        MDC.put(LogFields.RANK, Integer.toString(rank));
+        LOG.error("migration {}: " + message, migrationId, rank, why);
         MDC.remove(LogFields.RANK);
-        held.clear();
     }
 }

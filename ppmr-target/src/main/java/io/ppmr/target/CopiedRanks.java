@@ -3,6 +3,7 @@ package io.ppmr.target;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.logging.LogFields;
@@ -11,6 +12,7 @@ import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
@@ -88,36 +90,19 @@ final class CopiedRanks {
 
     /** Sets them going; what cannot be is logged. */
     void release() {
-        for (HeldRank rank : ranks) {
-            MDC.put(LogFields.RANK, Integer.toString(rank.rank()));
-            try {
-                rank.release();
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.error("migration {}: rank {} could not be set going: {}", migrationId, rank.rank(), e.getMessage());
-            }
-        }
-        MDC.remove(LogFields.RANK);
+        HeldRanks.release(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
     }
 
     /** Ends them; whether none is left. */
     boolean end() {
-        boolean interrupted = false;
-        boolean all = true;
-        for (HeldRank rank : ranks) {
-            MDC.put(LogFields.RANK, Integer.toString(rank.rank()));
-            try {
-                rank.end(END_DEADLINE);
-            } catch (CheckpointException | RuntimeException e) {
-                all = false;
-                LOG.error("migration {}: rank {} could not be ended: {}", migrationId, rank.rank(), e.getMessage());
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
+        Map<Integer, String> left = HeldRanks.end(ranks, END_DEADLINE);
+        left.forEach((rank, why) -> logOf(rank, "could not be ended", why));
+        return left.isEmpty();
+    }
+
+    private void logOf(int rank, String what, String why) {
+        MDC.put(LogFields.RANK, Integer.toString(rank));
+        LOG.error("migration {}: rank {} {}: {}", migrationId, rank, what, why);
         MDC.remove(LogFields.RANK);
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-        return all;
     }
 }

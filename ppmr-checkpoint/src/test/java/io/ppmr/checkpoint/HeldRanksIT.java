@@ -1,0 +1,110 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.SignalSender.Signal;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Ranks of real processes, released and ended together. */
+@Timeout(60)
+class HeldRanksIT {
+    private static final int RANKS = 3;
+    private static final Duration LIMIT = Duration.ofSeconds(10);
+
+    private final NativePrograms programs = NativePrograms.fromSystemProperty();
+    private final ProcessTable table = new ProcessTable();
+    private final SignalSender signals = new SignalSender(programs, table);
+    private final List<Process> shells = new ArrayList<>();
+    private final List<HeldRank> ranks = new ArrayList<>();
+
+    @BeforeEach
+    void holdRanks() throws Exception {
+        for (int rank = 0; rank < RANKS; rank++) {
+            Process shell = new ProcessBuilder("/bin/sh", "-c", "sleep 60 & sleep 60 & wait").start();
+            shells.add(shell);
+            ProcessIdentity root = table.of((int) shell.pid());
+            assertTrue(Patience.until(LIMIT, () -> table.tree(root).size() == 3));
+            List<ProcessIdentity> tree = table.tree(root);
+            assertEquals(List.of(), signals.sendAll(Signal.STOP, tree));
+            assertTrue(Patience.until(LIMIT, () -> table.whyNotHeld(tree).isEmpty()));
+            ranks.add(new HeldProcesses(rank, tree, List.of(), programs));
+        }
+    }
+
+    @AfterEach
+    void endThem() throws Exception {
+        for (HeldRank rank : ranks) {
+            signals.sendAll(Signal.KILL, rank.processes());
+        }
+        for (Process shell : shells) {
+            assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void shouldSetAllRanksGoingWhenTheyAreReleased() throws Exception {
+        assertEquals(Map.of(), HeldRanks.release(ranks));
+        for (HeldRank rank : ranks) {
+            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream().allMatch(table::isRunning)));
+        }
+    }
+
+    @Test
+    void shouldNameTheRankAndSetTheOthersGoingWhenAProcessIsGone() throws Exception {
+        ProcessIdentity lost = ranks.get(1).processes().get(2);
+        signals.send(Signal.KILL, lost);
+        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(lost)));
+        Map<Integer, String> failures = HeldRanks.release(ranks);
+        assertEquals(Set.of(1), failures.keySet());
+        assertEquals("rank 1 cannot go on as it was: PIDs [" + lost.pid() + "] are gone", failures.get(1));
+        for (HeldRank rank : ranks) {
+            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream()
+                    .filter(process -> !process.equals(lost))
+                    .allMatch(table::isRunning)));
+        }
+        assertThrows(CheckpointException.class, () -> ranks.get(1).release());
+    }
+
+    @Test
+    void shouldLeaveNothingOfAnyRankWhenTheyAreEnded() throws Exception {
+        List<ProcessIdentity> all =
+                ranks.stream().flatMap(rank -> rank.processes().stream()).toList();
+        assertEquals(Map.of(), HeldRanks.end(ranks, LIMIT));
+        assertTrue(all.stream().noneMatch(table::isAlive));
+        assertEquals(Map.of(), HeldRanks.end(ranks, LIMIT), "once more");
+        assertEquals(Map.of(), HeldRanks.end(List.of(), LIMIT));
+    }
+
+    @Test
+    void shouldSignalTheOthersWhenOneIsAnotherProcessByNow() throws Exception {
+        List<ProcessIdentity> tree = ranks.get(0).processes();
+        ProcessIdentity stranger = new ProcessIdentity(
+                tree.get(1).bootId(), tree.get(1).pidNamespace(), tree.get(1).pid(), 1);
+        assertEquals(List.of(stranger), signals.sendAll(Signal.KILL, List.of(stranger, tree.get(2))));
+        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(tree.get(2))));
+        assertFalse(table.whyNotHeld(List.of(tree.get(1))).isPresent());
+    }
+
+    @Test
+    void shouldFindSeveralTreesByOneLook() {
+        List<ProcessIdentity> roots =
+                ranks.stream().map(rank -> rank.processes().get(0)).toList();
+        assertEquals(
+                Set.copyOf(ranks.stream()
+                        .flatMap(rank -> rank.processes().stream())
+                        .toList()),
+                Set.copyOf(table.trees(roots)));
+    }
+}
