@@ -127,7 +127,8 @@ final class RunningHook implements AutoCloseable {
             List<ProcessIdentity> left = noted.stream().filter(table::isAlive).toList();
             if (!left.isEmpty()) {
                 LOG.warn("a hook that the service before has started still runs: waiting for {}", left);
-                long deadlineNs = System.nanoTime() + rest(left.get(0), deadline).toNanos();
+                long deadlineNs =
+                        System.nanoTime() + rest(left.get(0), deadline).toNanos();
                 while (left.stream().anyMatch(table::isAlive) && System.nanoTime() - deadlineNs < 0) {
                     if (Thread.currentThread().isInterrupted()) {
                         LOG.warn("told to end while a hook of the service before runs on");

@@ -2,7 +2,9 @@ package io.ppmr.system;
 
 import static io.ppmr.system.KillablePair.SOURCE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.transaction.TransactionRecord;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -54,9 +56,9 @@ class HookDeathIT {
         Conditions.until("the hook is noted", () -> Files.exists(note) && Files.size(note) > 0);
         pair.service(SOURCE).kill();
         pair.start(SOURCE);
-        Conditions.until("the source waits for the hook", () -> pair.service(SOURCE)
-                .log()
-                .contains("a hook that the service before has started still runs"));
+        Conditions.until(
+                "the source waits for the hook",
+                () -> pair.service(SOURCE).log().contains("a hook that the service before has started still runs"));
         job.runsHere();
         assertEquals(List.of("suspend begins"), events(), "nothing else is run beside it");
         return id;
@@ -86,7 +88,9 @@ class HookDeathIT {
             pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
             assertEquals(List.of("suspend begins", "resume"), events());
             for (String pid : Files.readString(hooks.resolve("pids")).strip().split(" ", -1)) {
-                assertEquals(false, Files.exists(Path.of("/proc", pid)), "process " + pid + " of suspend still runs");
+                assertTrue(
+                        new ProcessTable().find(Integer.parseInt(pid)).isEmpty(),
+                        "process " + pid + " of suspend still runs");
             }
             job.runsHere();
         }

@@ -344,11 +344,6 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** Has whoever computes a rank end by itself. */
-    void endsByItself(int rank) throws IOException {
-        Files.createFile(directory.resolve("ledger-" + rank + ".end"));
-    }
-
     /** Ends an original, as the death of its node does. */
     void killOriginal(int rank) throws InterruptedException {
         Process child = originals.get(rank).child().orElseThrow();
@@ -364,14 +359,9 @@ final class LedgerJob implements AutoCloseable {
     /** Ends every copy, as the death of its node does. */
     void killCopies() throws Exception {
         for (int rank : originals.keySet()) {
-            killCopies(rank);
+            copies(rank).stream().filter(this::lives).forEach(LedgerJob::kill);
+            Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
         }
-    }
-
-    /** Ends the copies of a rank. */
-    void killCopies(int rank) throws Exception {
-        copies(rank).stream().filter(this::lives).forEach(LedgerJob::kill);
-        Conditions.until("no copy of rank " + rank + " lives", () -> livingCopies(rank) == 0);
     }
 
     /** One rank goes on where it was, with the right result, and nothing else of it lives. */

@@ -49,6 +49,7 @@ public record CopyNote(Path file) {
     }
 
     void write(Path partial) throws IOException {
+        Files.createDirectories(file.getParent());
         Files.writeString(file, partial.toAbsolutePath() + "\n");
     }
 
