@@ -71,10 +71,11 @@ class ServiceDeathIT {
     @ValueSource(strings = {"criu", "blcr"})
     void shouldKeepRestoredProcessesWhenTheServiceIsKilled(String which) throws Exception {
         String program = which.equals("criu") ? "plain-job" : "selfckpt-job";
+        // Before the job: CRIU may have to be unpacked for it, which can take longer than the job does.
+        Checkpointer checkpointer = checkpointer(which, fixture.programs);
         JobFixture.Job job =
                 fixture.start(program, "a", "--size", "8m", "--passes", "160", "--seed", "3", "--pace", "50");
-        HeldRank original = JobFixture.finish(
-                checkpointer(which, fixture.programs).checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        HeldRank original = JobFixture.finish(checkpointer.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
         original.end(JobFixture.LIMIT);
 
         Process service = startService(which);

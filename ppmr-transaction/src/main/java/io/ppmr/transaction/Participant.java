@@ -96,15 +96,21 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     /** A message of another participant. */
     public void heardPeer(String participant, TransactionMessage message, long now) {
         woke(now);
+        nowNs = now;
+        // Its turn may come much later, where a record waits for room in the journal: what it needs is proved then.
+        take(() -> hearPeer(participant, message, now), true);
+    }
+
+    private Transition<ParticipantState> hearPeer(String participant, TransactionMessage message, long heardAtNs) {
         if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
             // Who promises counts as still held: the source may be shot on it.
             String gone = ports.copiesHeld();
             if (!gone.isEmpty()) {
                 say("no promise is given to " + participant + ", since the copies here are not held: " + gone);
-                return;
+                return Transition.stay(state);
             }
         }
-        on(new ParticipantEvent.HeardPeer(participant, message, now), now);
+        return ParticipantRules.apply(state, new ParticipantEvent.HeardPeer(participant, message, heardAtNs));
     }
 
     /** All copies are restored and held, all bytes accounted for: the vote. */

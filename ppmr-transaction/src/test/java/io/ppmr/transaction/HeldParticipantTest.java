@@ -22,6 +22,8 @@ class HeldParticipantTest {
         private int fences;
         private int reconnects;
         private int releases;
+        private int promises;
+        private String copies = "";
 
         @Override
         public void reply(TransactionMessage message) {
@@ -30,7 +32,10 @@ class HeldParticipantTest {
 
         @Override
         public void send(String participant, TransactionMessage message) {
-            said.add("");
+            if (message instanceof TransactionMessage.Standing standing
+                    && standing.where() == TransactionMessage.Where.PROMISED) {
+                promises++;
+            }
         }
 
         @Override
@@ -40,7 +45,7 @@ class HeldParticipantTest {
 
         @Override
         public String copiesHeld() {
-            return "";
+            return copies;
         }
 
         @Override
@@ -89,10 +94,16 @@ class HeldParticipantTest {
     private final TransactionTimes times = TransactionTimes.usual(5 * SECOND, 0).withFence(SECOND, 4 * SECOND);
     private long now = 100 * SECOND;
 
+    private final InMemoryJournal journal = new InMemoryJournal();
+
     private Participant held(TransactionTimes with) {
-        Participant participant = new Participant("m", with, new InMemoryJournal(), notes);
+        return held(with, List.of("a"), "a");
+    }
+
+    private Participant held(TransactionTimes with, List<String> participants, String self) {
+        Participant participant = new Participant("m", with, journal, notes);
         participant.linkUp(now);
-        participant.heard(new TransactionMessage.Begin("m", 1, List.of("a"), "a"), now);
+        participant.heard(new TransactionMessage.Begin("m", 1, participants, self), now);
         participant.copiesHeld("s", List.of(), now);
         participant.linkDown(now);
         return participant;
@@ -160,5 +171,28 @@ class HeldParticipantTest {
         participant.heard(new TransactionMessage.Commit("m", 1), now);
         assertEquals(1, notes.releases);
         assertEquals(0, notes.reconnects);
+    }
+
+    @Test
+    void shouldPromiseNothingWhenACopyDiesWhileThePromiseWaitsForRoomInTheJournal() {
+        journal.full(true);
+        Participant second = held(times, List.of("a", "b"), "b");
+        second.heardPeer("a", new TransactionMessage.Ask("m", 1, 7, 60 * SECOND), now);
+        notes.copies = "a copy is dead";
+        journal.full(false);
+        passes(second, 10);
+        assertEquals(0, notes.promises, "who asks may have the source shot on a promise");
+    }
+
+    @Test
+    void shouldPromiseOnceThereIsRoomInTheJournalWhenTheCopiesAreHeld() {
+        journal.full(true);
+        Participant second = held(times, List.of("a", "b"), "b");
+        second.heardPeer("a", new TransactionMessage.Ask("m", 1, 7, 60 * SECOND), now);
+        passes(second, 10);
+        assertEquals(0, notes.promises);
+        journal.full(false);
+        passes(second, 10);
+        assertEquals(1, notes.promises);
     }
 }
