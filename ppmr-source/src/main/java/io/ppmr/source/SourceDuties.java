@@ -69,6 +69,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     /** Checkpoint commands that an earlier run of the service has left. */
     private AbandonedCheckpoints abandoned = AbandonedCheckpoints.NONE;
 
+    /** A hook that an earlier run of the service has left may still run. */
+    private boolean hookAbandoned;
+
     private boolean moving;
     private boolean suspended;
     private MigrationReport report;
@@ -102,6 +105,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     /** An earlier run of the service has come as far as this attempt. */
     void takenUpAt(int attemptNumber) {
         number = attemptNumber;
+        hookAbandoned = true;
         abandoned = AbandonedCheckpoints.of(id, settings.workDirectory(), programs);
         voices.attempt(number);
     }
@@ -284,7 +288,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public boolean endOriginals() {
         moving = false;
-        if (!abandoned.end()) {
+        if (!endAbandoned()) {
             return false;
         }
         String left = originals.end();
@@ -294,9 +298,19 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         return left == null;
     }
 
+    /** Sees ended what an earlier run of the service has started for the job; whether nothing is left. */
+    private boolean endAbandoned() {
+        return endAbandonedHook() && abandoned.end();
+    }
+
+    private boolean endAbandonedHook() {
+        hookAbandoned = hookAbandoned && !job.hooks().endAbandoned(workDirectory, programs);
+        return !hookAbandoned;
+    }
+
     @Override
     public boolean continueOriginals() {
-        if (!abandoned.end()) {
+        if (!endAbandoned()) {
             // A command that still works on an original would stop it again, or leave it broken.
             return false;
         }
@@ -308,6 +322,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public void resume() {
         if (job.hooks().resume().isPresent() && (suspended || attempt == null)) {
+            endAbandonedHook();
             try {
                 JobHooks.run(job.hooks().resume(), id, job, workDirectory, programs);
             } catch (CheckpointException e) {
@@ -319,6 +334,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public void reconnect() {
         record.step(Step.RECONNECT);
+        endAbandonedHook();
         try {
             JobHooks.reconnect(id, job, plan.map(job.others()), workDirectory, programs);
         } catch (IOException | CheckpointException e) {

@@ -14,6 +14,7 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.keep.CopyNote;
 import io.ppmr.source.keep.CopyReport;
 import io.ppmr.source.keep.Keeping;
 import io.ppmr.source.rehearsal.Rehearsal;
@@ -31,6 +32,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -124,6 +126,7 @@ public final class SourceService implements AutoCloseable {
 
     private void enter() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.transaction().journal());
+        removeLeftCopies();
         recover();
         LOG.info(
                 "source is ready: images are written to {}, spare nodes: {}", settings.mountPoint(), settings.spares());
@@ -208,7 +211,8 @@ public final class SourceService implements AutoCloseable {
         MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
         Keeping keeping = new Keeping(
                 order.keep(),
-                new Keeping.Subject(id, job.name(), job.checkpointer().name(), job.user()));
+                new Keeping.Subject(id, job.name(), job.checkpointer().name(), job.user()),
+                settings.workDirectory());
         record.keeps(keeping);
         SourceDuties duties = new SourceDuties(
                 id,
@@ -295,6 +299,23 @@ public final class SourceService implements AutoCloseable {
         }
     }
 
+    /** What an earlier run of the service was keeping when it died: on a thread of its own, as that disk may hang. */
+    private void removeLeftCopies() throws IOException {
+        List<CopyNote> own = new ArrayList<>();
+        for (CopyNote note : CopyNote.left(settings.workDirectory())) {
+            if (journal.records(note.migrationId()).isEmpty()) {
+                LOG.warn("{} is of a migration that this journal does not know: it is let alone", note.file());
+            } else {
+                own.add(note);
+            }
+        }
+        if (!own.isEmpty()) {
+            Thread remover = new Thread(() -> own.forEach(CopyNote::removeCopy), "ppmr-copy-remove");
+            remover.setDaemon(true);
+            remover.start();
+        }
+    }
+
     /** Takes up again what an earlier run of the service has left open; at most one, as there is one at a time. */
     private void recover() throws IOException {
         for (String id : journal.open()) {
@@ -333,7 +354,7 @@ public final class SourceService implements AutoCloseable {
         SourceMigration migration =
                 new SourceMigration(id, settings, record, duties, coordinator, new Cancellation(), true);
         running.set(migration);
-        // Of what an earlier run was keeping nothing is known but that it is not whole.
+        // What an earlier run was keeping is not whole, and is removed already.
         start(migration, () -> coordinator.recover(records, System.nanoTime()), () -> {});
     }
 

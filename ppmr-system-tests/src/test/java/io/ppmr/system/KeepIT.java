@@ -32,11 +32,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A copy of the images that is kept while they pass, and a job that is restarted from it. */
+/** A copy of the images that is kept while they pass. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeepIT {
-    private static final int REFUSED = 4;
-
     /** What checkpointers do with files, and some things that none does. */
     private static final List<String> CALLS = List.of(
             "open image wcx",
@@ -114,7 +112,7 @@ class KeepIT {
         Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
     }
 
-    private MigrationReport migrate(SourceService source, Job job, Keeping.Wish keep) throws InterruptedException {
+    static MigrationReport migrate(SourceService source, Job job, Keeping.Wish keep) throws InterruptedException {
         return source.migrate(
                 "m" + System.nanoTime(),
                 new MigrationOrder(job, List.of(), "a test", keep),
@@ -122,129 +120,30 @@ class KeepIT {
                 progress -> {});
     }
 
-    private PpmrCommand restart(String copy) throws Exception {
-        Path config = directory.resolve("target.toml");
-        Path key = directory.resolve("key");
-        if (!Files.exists(key)) {
-            Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-            Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
-            Files.writeString(
-                    config,
-                    """
-                    listen = "127.0.0.1:7411"
-                    mount = "%1$s/restart-mount"
-                    work_directory = "%1$s/restart-work"
-                    journal = "%1$s/restart-journal"
-                    key_file = "%1$s/key"
-                    rehearsals = 1
-                    """.formatted(directory)
-                            + LedgerJob.checkpointerToml(directory.resolve("job"))
-                                    .replace("checkpointers.ledger", "checkpointers.command"));
-        }
-        return PpmrCommand.run("restart", copy, "--config", config.toString());
-    }
-
-    private static void refused(PpmrCommand command, String... words) {
-        assertEquals(REFUSED, command.exitCode(), command.said());
-        for (String word : words) {
-            assertTrue(command.said().contains(word), command.said());
-        }
-    }
-
     @Test
-    void shouldRestartWithTheRightResultWhenTheMovedJobIsGone() throws Exception {
-        try (Nodes nodes = new Nodes(directory);
-                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
-            TargetService target = nodes.target("target", job.checkpointer());
-            SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
-            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(report.copy().kept(), report.copy().reason());
-            assertTrue(report.copy().bytes() > 2 << 20, report.copy().sentence());
-            assertTrue(nodes.journal("source").stream()
-                    .anyMatch(record -> record instanceof TransactionRecord.CopyEnded copy
-                            && copy.kept()
-                            && copy.sentence().contains(report.copy().directory())));
-            job.runsThere();
-            job.killCopies();
-            job.cutToSaved();
-            Path copy = Path.of(report.copy().directory());
-            requireOwnerOnly(copy);
-            Path image = copy.resolve("rank-1/image");
-            flip(image, 700_001);
-            refused(restart(copy.toString()), "rank-1/image", "CRC32C");
-            flip(image, 700_001);
-            assertEquals(0, job.livingCopies(0), "a refused restart starts nothing");
-            refused(restart(copies.toString()), "Name one of those in it", copy.toString());
-            PpmrCommand restarted = restart(copy.toString());
-            assertEquals(0, restarted.exitCode(), restarted.said());
-            assertTrue(restarted.said().contains("computes twice"), restarted.said());
-            job.runsThere();
-            refused(restart(copy.toString()), "was restarted from this copy before");
-        }
-    }
-
-    private static void requireOwnerOnly(Path copy) throws IOException {
-        try (Stream<Path> all = Files.walk(copy)) {
-            for (Path path : all.toList()) {
-                String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(path));
-                assertTrue(mode.matches(path.equals(copy) ? "rwx--x--x" : "rw.------"), path + " has mode " + mode);
-                int owner = (int) Files.getAttribute(path, "unix:uid");
-                boolean users = path.startsWith(copy.resolve("rank-0")) || path.startsWith(copy.resolve("rank-1"));
-                assertEquals(users ? ReplayJob.USER.uid() : 0, owner, path.toString());
-            }
-        }
-    }
-
-    private static void flip(Path file, int offset) throws IOException {
-        byte[] bytes = Files.readAllBytes(file);
-        bytes[offset] = (byte) (bytes[offset] ^ 1);
-        Files.write(file, bytes);
-    }
-
-    @Test
-    void shouldKeepTheCopyWhenTheMigrationIsRolledBackAndRestartOnceTheOriginalsAreGone() throws Exception {
-        try (Nodes nodes = new Nodes(directory);
-                LedgerJob job = new LedgerJob(directory.resolve("job"), 1)) {
-            job.restarts(0, "read 1m", "eof", "open missing r");
-            TargetService target = nodes.target("target", job.checkpointer());
-            SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            assertTrue(report.copy().kept(), report.copy().reason());
+    void shouldRemoveTheIncompleteCopyWhenTheServiceWasKilledAsItKept() throws Exception {
+        Path nodes = Files.createDirectory(directory.resolve("nodes"));
+        try (KillablePair pair = new KillablePair(nodes, "", "keep = \"" + copies + "\"");
+                LedgerJob job = pair.job()) {
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            Conditions.until("the copy is begun", () -> !isEmpty(copies));
+            pair.service(KillablePair.SOURCE).kill();
+            assertFalse(isEmpty(copies), "nobody is there to remove it");
+            Path another = Files.createDirectory(copies.resolve("another.partial"));
+            pair.start(KillablePair.SOURCE);
+            job.set("go");
+            Conditions.until("only another's copy is left", () -> {
+                try (Stream<Path> inside = Files.list(copies)) {
+                    return inside.toList().equals(List.of(another));
+                }
+            });
+            Conditions.until("the log says so", () -> pair.service(KillablePair.SOURCE)
+                    .log()
+                    .contains("migration " + id + ": the service died while it kept a copy"));
             job.runsHere();
-            job.restarts(0, "read 1m");
-            refused(restart(report.copy().directory()), "still lives here as PID " + job.pid(0));
-            job.runsHere();
-            job.killOriginal(0);
-            job.cutToSaved();
-            PpmrCommand restarted = restart(report.copy().directory());
-            assertEquals(0, restarted.exitCode(), restarted.said());
-            job.runsThere();
-        }
-    }
-
-    @Test
-    void shouldRefuseToRestartWhenACopyIsIncompleteOrARestartFails() throws Exception {
-        try (Nodes nodes = new Nodes(directory);
-                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
-            TargetService target = nodes.target("target", job.checkpointer());
-            SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
-            Path copy = Path.of(report.copy().directory());
-            job.runsThere();
-            job.killCopies();
-            job.cutToSaved();
-            Path partial = Files.move(copy, Path.of(copy + ".partial"));
-            refused(restart(partial.toString()), "incomplete");
-            Files.move(partial, copy);
-            job.restarts(1, "open missing r");
-            PpmrCommand failed = restart(copy.toString());
-            assertEquals(1, failed.exitCode(), failed.said());
-            assertTrue(failed.said().contains("rank 1 could not be restarted"), failed.said());
-            assertEquals(0, job.livingCopies(0), "all or none are released");
-            Files.delete(copy.resolve("rank-1/image"));
-            refused(restart(copy.toString()), "rank-1/image is missing");
+            pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Done.class);
         }
     }
 

@@ -24,10 +24,20 @@ final class KillablePair implements AutoCloseable {
     private final Path directory;
     private final int port;
     private final String fence;
+    private final String jobLines;
     private final Map<String, ServiceProcess> services = new TreeMap<>();
 
     /** @param fence the target's table of that name, or nothing */
     KillablePair(Path directory, String fence) throws Exception {
+        this(directory, fence, "");
+    }
+
+    /**
+     * @param fence the target's table of that name, or nothing
+     * @param jobLines further lines of the job's table at the source
+     */
+    KillablePair(Path directory, String fence, String jobLines) throws Exception {
+        this.jobLines = jobLines;
         this.directory = directory;
         this.fence = fence;
         port = Nodes.nobody().getPort();
@@ -68,7 +78,7 @@ final class KillablePair implements AutoCloseable {
                 : """
                 [target]
                 address = "127.0.0.1:%d"
-                """.formatted(port) + LedgerJob.toml(jobs, RANKS, "");
+                """.formatted(port) + LedgerJob.toml(jobs, RANKS, jobLines);
         services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs)));
     }
 

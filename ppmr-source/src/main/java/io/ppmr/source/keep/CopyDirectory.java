@@ -44,14 +44,17 @@ final class CopyDirectory {
     private final Path parent;
     private final Path partial;
     private final Path wanted;
+    private final CopyNote note;
     private final Map<CopiedFile, Boolean> open = new LinkedHashMap<>(16, 0.75f, true);
     private boolean made;
 
     /**
      * @param parent where copies are kept; must exist
      * @param name of this copy
+     * @param note of it, as long as it is incomplete
      */
-    CopyDirectory(Path parent, String name) {
+    CopyDirectory(Path parent, String name, CopyNote note) {
+        this.note = note;
         this.parent = parent;
         this.partial = parent.resolve(name + PARTIAL);
         this.wanted = parent.resolve(name);
@@ -69,6 +72,7 @@ final class CopyDirectory {
 
     void make() throws IOException {
         requireSafe();
+        note.write(partial);
         Files.createDirectory(partial, ownerOnly());
         made = true;
         Files.createDirectory(partial.resolve(DATA), ownerOnly());
@@ -207,6 +211,7 @@ final class CopyDirectory {
     /** From now on it is a copy that can be restarted. */
     void giveName() throws IOException {
         Files.move(partial, wanted, StandardCopyOption.ATOMIC_MOVE);
+        note.forget();
         sync(parent);
     }
 
@@ -217,6 +222,7 @@ final class CopyDirectory {
             if (made) {
                 WorkDirectories.remove(partial);
             }
+            note.forget();
         } catch (IOException e) {
             LOG.warn("{} stays behind: {}; nothing restarts from it, it may be removed", partial, e.getMessage());
         }

@@ -65,10 +65,15 @@ public final class Keeping implements AutoCloseable {
     private final Optional<Path> directory;
     private final Bounds bounds;
     private final Subject subject;
+    private final Path workDirectory;
     private KeptCopy copy;
     private int attempt;
 
-    public Keeping(Wish wish, Subject subject) {
+    /**
+     * @param workDirectory of the service, for a note of the copy that is being written
+     */
+    public Keeping(Wish wish, Subject subject, Path workDirectory) {
+        this.workDirectory = workDirectory;
         this.directory = wish.directory();
         this.bounds = wish.bounds();
         this.subject = subject;
@@ -88,7 +93,8 @@ public final class Keeping implements AutoCloseable {
                         .substring(
                                 0, Math.min(ID_CHARACTERS, subject.migrationId().length()))
                 + "." + attempt;
-        copy = new KeptCopy(new CopyDirectory(directory.get(), name), bounds.bufferBytes(), bounds.patience());
+        CopyNote note = CopyNote.of(workDirectory, subject.migrationId(), attempt);
+        copy = new KeptCopy(new CopyDirectory(directory.get(), name, note), bounds.bufferBytes(), bounds.patience());
         return copy;
     }
 

@@ -59,6 +59,10 @@ class KeepingTest {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
         }
         assertFalse(hasPartial(), "a copy that is lost leaves no files");
+        while (!CopyNote.left(directory).isEmpty() && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+        assertEquals(List.of(), CopyNote.left(directory), "a copy that is over leaves no note");
         WorkDirectories.remove(directory);
     }
 
@@ -71,7 +75,8 @@ class KeepingTest {
     private Keeping keeping() {
         return new Keeping(
                 new Keeping.Wish(Optional.of(directory), PATIENT),
-                new Keeping.Subject("migration-1", "a/job", "criu", new JobUser(0, 0)));
+                new Keeping.Subject("migration-1", "a/job", "criu", new JobUser(0, 0)),
+                directory);
     }
 
     private static List<ImageName> names(List<FileCopy> copies, List<byte[]> due) {
@@ -208,7 +213,7 @@ class KeepingTest {
     @Example
     void shouldDoNothingWhenNoCopyIsWanted() {
         try (Keeping keeping =
-                new Keeping(Keeping.Wish.NONE, new Keeping.Subject("m", "j", "criu", new JobUser(0, 0)))) {
+                new Keeping(Keeping.Wish.NONE, new Keeping.Subject("m", "j", "criu", new JobUser(0, 0)), directory)) {
             assertSame(ImageCopy.NONE, keeping.copyOf(1));
             keeping.attemptOver(1);
             keeping.await();
