@@ -115,8 +115,14 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     /** All copies are restored and held, all bytes accounted for: the vote. */
     public void copiesHeld(String sourceAddress, List<PlannedRank> copies, long now) {
+        woke(now);
         source = sourceAddress;
-        on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, heardNs), now);
+        on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, lostForTheJournalNs(heardNs)), now);
+    }
+
+    /** A service that was frozen does not know since when: for one that takes up after it the window is past, too. */
+    private long lostForTheJournalNs(long sinceNs) {
+        return windowUsed ? sinceNs - times.fenceWindowNs() : sinceNs;
     }
 
     /** A new link to the source is up: both sides have just proved on it that they are alive. */
@@ -155,7 +161,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         if (linked) {
             linked = false;
             lostNs = now;
-            on(new ParticipantEvent.SourceLost(now), now);
+            on(new ParticipantEvent.SourceLost(lostForTheJournalNs(now)), now);
         }
     }
 

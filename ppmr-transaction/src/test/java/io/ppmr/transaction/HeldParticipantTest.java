@@ -195,4 +195,29 @@ class HeldParticipantTest {
         passes(second, 10);
         assertEquals(1, notes.promises);
     }
+
+    @Test
+    void shouldNotFenceAfterARestartEitherWhenItWasFrozenAsItLostTheSource() {
+        Participant frozen = new Participant("m", times, journal, notes);
+        frozen.linkUp(now);
+        frozen.heard(new TransactionMessage.Begin("m", 1, List.of("a"), "a"), now);
+        frozen.copiesHeld("s", List.of(), now);
+        now += 60 * SECOND;
+        frozen.linkDown(now);
+        passes(frozen, 2);
+        assertEquals(0, notes.fences, "it does not know since when the source is lost");
+        Participant again = new Participant("m", times, journal, notes);
+        again.recover(journal.records("m"), now);
+        passes(again, 10);
+        assertEquals(0, notes.fences, "nor does the one that was started after it");
+    }
+
+    @Test
+    void shouldFenceAfterARestartWhenItsWindowIsStillOpen() {
+        held(times);
+        Participant again = new Participant("m", times, journal, notes);
+        again.recover(journal.records("m"), now);
+        passes(again, 2);
+        assertEquals(1, notes.fences);
+    }
 }
