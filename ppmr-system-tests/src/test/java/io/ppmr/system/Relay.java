@@ -177,8 +177,13 @@ final class Relay implements AutoCloseable {
         thread.start();
     }
 
-    /** Waits while everything is held up; holds everything up if this is the message for it. */
-    private void go(ControlMessage message) throws IOException {
+    /**
+     * Waits while everything is held up; holds everything up if this is the message for it.
+     *
+     * @param missed whether anybody misses it: what nobody does must not be what the next message has to wait behind
+     * @return whether it goes on
+     */
+    private boolean go(ControlMessage message, boolean missed) throws IOException {
         synchronized (gate) {
             if (mode == Mode.HOLD && message != null) {
                 seenBehind.add(message.getClass());
@@ -189,6 +194,9 @@ final class Relay implements AutoCloseable {
             }
             long deadlineNs = System.nanoTime() + HOLD_LIMIT_NS;
             while (mode == Mode.HOLD && !(heldMayGo && held.equals(message))) {
+                if (!missed) {
+                    return false;
+                }
                 long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
                 if (leftMs <= 0) {
                     throw new IOException("nobody has decided about " + held + " within a minute");
@@ -200,12 +208,7 @@ final class Relay implements AutoCloseable {
                     throw new IOException("interrupted", e);
                 }
             }
-        }
-    }
-
-    private boolean isHolding() {
-        synchronized (gate) {
-            return mode == Mode.HOLD;
+            return true;
         }
     }
 
@@ -251,7 +254,7 @@ final class Relay implements AutoCloseable {
         private void endOther(Socket other) {
             if (other != null) {
                 try {
-                    go(null);
+                    go(null, true);
                     if (silent) {
                         return;
                     }
@@ -276,20 +279,20 @@ final class Relay implements AutoCloseable {
             OutputStream out = to.getOutputStream();
             byte[] hello = new byte[HELLO_BYTES];
             in.readFully(hello);
-            forward(out, hello, hello.length, null);
+            forward(out, hello, hello.length, null, true);
             byte[] proof = new byte[proofBytes];
             in.readFully(proof, 0, PROOF_BYTES);
-            forward(out, proof, PROOF_BYTES, null);
+            forward(out, proof, PROOF_BYTES, null, true);
             if (proofBytes > PROOF_BYTES) {
                 in.readFully(proof, 0, proofBytes - PROOF_BYTES);
-                forward(out, proof, proofBytes - PROOF_BYTES, null);
+                forward(out, proof, proofBytes - PROOF_BYTES, null, true);
             }
             if (hello[KIND_OFFSET] == KIND_CONTROL) {
                 frames(in, out);
             } else {
                 byte[] bytes = new byte[BUFFER_BYTES];
                 for (int n = in.read(bytes); n >= 0; n = in.read(bytes)) {
-                    forward(out, bytes, n, null);
+                    forward(out, bytes, n, null, true);
                 }
             }
         }
@@ -304,10 +307,10 @@ final class Relay implements AutoCloseable {
                     throw new EOFException("a frame of " + lengthBytes + " bytes");
                 }
                 in.readFully(frame, Integer.BYTES, lengthBytes - Integer.BYTES);
-                // While something is held up, a heartbeat must not be what the next message has to wait behind.
-                if (frame[TYPE_OFFSET] != FrameType.HEARTBEAT.code() || !isHolding()) {
-                    forward(out, frame, lengthBytes, message(frame, lengthBytes));
-                }
+                ControlMessage message = message(frame, lengthBytes);
+                boolean missed = frame[TYPE_OFFSET] != FrameType.HEARTBEAT.code()
+                        && !(message instanceof ControlMessage.Progress);
+                forward(out, frame, lengthBytes, message, missed);
             }
         }
 
@@ -317,10 +320,9 @@ final class Relay implements AutoCloseable {
                     : null;
         }
 
-        private void forward(OutputStream out, byte[] bytes, int lengthBytes, ControlMessage message)
+        private void forward(OutputStream out, byte[] bytes, int lengthBytes, ControlMessage message, boolean missed)
                 throws IOException {
-            go(message);
-            if (!silent) {
+            if (go(message, missed) && !silent) {
                 try {
                     out.write(bytes, 0, lengthBytes);
                 } catch (IOException e) {
