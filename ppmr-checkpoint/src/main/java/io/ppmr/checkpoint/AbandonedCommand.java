@@ -87,7 +87,7 @@ public final class AbandonedCommand {
     }
 
     /** What is alive of it: the tools with all that shares their sessions, and everything in the namespaces. */
-    private List<ProcessIdentity> members() throws CheckpointException {
+    private List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         for (ProcessIdentity process : started) {
             boolean alive = kit.table().isAlive(process);
@@ -98,7 +98,7 @@ public final class AbandonedCommand {
             if (sameBoot && (alive || kit.table().find(process.pid()).isEmpty())) {
                 members.addAll(kit.table().inSession(process.pid()));
             }
-            if (alive && kit.table().pidInside(process) == 1) {
+            if (alive && kit.table().isNamespaceInit(process)) {
                 members.addAll(kit.table().inNamespace(process.pidNamespace()));
             }
         }

@@ -99,10 +99,16 @@ public final class ProcessTable {
         return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
     }
 
-    /** Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. */
+    /**
+     * Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. One
+     * that is gone is nobody's: a rank's children come and go.
+     */
     public void requireOwner(ProcessIdentity process, JobUser user) throws CheckpointException {
-        String[] uids = statusLine(process, "Uid:").split("\\s+", -1);
-        for (String uid : uids) {
+        Optional<String> uids = status(process, "Uid:");
+        if (uids.isEmpty()) {
+            return;
+        }
+        for (String uid : uids.get().split("\\s+", -1)) {
             if (Integer.parseInt(uid) != user.uid()) {
                 throw new CheckpointException("PID " + process.pid() + " belongs to user " + uid
                         + ", not to the job's user " + user.uid()
@@ -113,8 +119,12 @@ public final class ProcessTable {
 
     /** The PID as the process itself sees it, in the innermost of its PID namespaces. */
     public int pidInside(ProcessIdentity process) throws CheckpointException {
-        String[] pids = statusLine(process, "NSpid:").split("\\s+", -1);
-        return Integer.parseInt(pids[pids.length - 1]);
+        return innermost(statusLine(process, "NSpid:"));
+    }
+
+    /** Whether the process lives and is the init of its PID namespace. */
+    boolean isNamespaceInit(ProcessIdentity process) {
+        return status(process, "NSpid:").map(pids -> innermost(pids) == 1).orElse(false);
     }
 
     /** The process and all its living descendants, itself first, parents before children. */
@@ -273,16 +283,26 @@ public final class ProcessTable {
     }
 
     private String statusLine(ProcessIdentity process, String key) throws CheckpointException {
+        return status(process, key).orElseThrow(() -> new CheckpointException("PID " + process.pid() + " is gone"));
+    }
+
+    /** A line of {@code /proc/PID/status} without its key; empty if the process is gone. */
+    private Optional<String> status(ProcessIdentity process, String key) {
         try {
             for (String line :
                     Files.readAllLines(PROC.resolve(process.pid() + "/status"), StandardCharsets.ISO_8859_1)) {
                 if (line.startsWith(key) && isAlive(process)) {
-                    return line.substring(key.length()).trim();
+                    return Optional.of(line.substring(key.length()).trim());
                 }
             }
-        } catch (IOException e) {
-            throw new CheckpointException("PID " + process.pid() + " is gone", e);
+        } catch (IOException gone) {
+            // ENOENT before the open or ESRCH after it: it has ended in between.
+            return Optional.empty();
         }
-        throw new CheckpointException("PID " + process.pid() + " is gone");
+        return Optional.empty();
+    }
+
+    private static int innermost(String pids) {
+        return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim());
     }
 }

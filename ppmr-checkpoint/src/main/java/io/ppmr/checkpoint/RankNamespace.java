@@ -48,12 +48,12 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     /** The namespace that an earlier restart made for a process, if it lives in one. */
-    static Optional<RankNamespace> around(ProcessTable table, ProcessIdentity process) throws CheckpointException {
+    static Optional<RankNamespace> around(ProcessTable table, ProcessIdentity process) {
         if (process.pidNamespace() == table.ownPidNamespace()) {
             return Optional.empty();
         }
         for (ProcessIdentity candidate : table.inNamespace(process.pidNamespace())) {
-            if (table.pidInside(candidate) == 1) {
+            if (table.isNamespaceInit(candidate)) {
                 // Another init is a container's, with more in it than this rank: not ours to end.
                 return table.name(candidate).filter(INIT_NAME::equals).map(name -> new RankNamespace(candidate));
             }

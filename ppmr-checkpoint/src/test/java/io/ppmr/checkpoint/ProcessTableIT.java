@@ -86,6 +86,19 @@ class ProcessTableIT {
     }
 
     @Test
+    void shouldTakeAProcessThatEndsInBetweenForNobodysAndForNoInit() throws Exception {
+        ProcessIdentity child = table.tree(root()).get(1);
+        JobUser another = new JobUser(12345, 12345);
+        assertThrows(CheckpointException.class, () -> table.requireOwner(child, another));
+        signals.send(SignalSender.Signal.STOP, root());
+        signals.send(SignalSender.Signal.KILL, child);
+        assertTrue(Patience.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
+        table.requireOwner(child, another);
+        assertFalse(table.isNamespaceInit(child));
+        assertThrows(CheckpointException.class, () -> table.pidInside(child));
+    }
+
+    @Test
     void shouldNameAPidThatDoesNotExist() {
         String message = assertThrows(CheckpointException.class, () -> table.of(Integer.MAX_VALUE))
                 .getMessage();
