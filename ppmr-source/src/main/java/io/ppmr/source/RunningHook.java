@@ -33,6 +33,7 @@ final class RunningHook implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(RunningHook.class);
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(5);
     private static final long WAIT_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long JOIN_NS = TimeUnit.SECONDS.toNanos(5);
 
     private final Path workDirectory;
     private final String mark;
@@ -97,12 +98,17 @@ final class RunningHook implements AutoCloseable {
         // No interrupt: that would break off the writing of the note.
         ended = true;
         LockSupport.unpark(noter);
-        while (noter.isAlive()) {
+        long deadlineNs = System.nanoTime() + JOIN_NS;
+        while (noter.isAlive() && System.nanoTime() - deadlineNs < 0) {
             try {
-                noter.join();
+                noter.join(TimeUnit.NANOSECONDS.toMillis(LOOK_NS));
             } catch (InterruptedException e) {
                 interrupted = true;
             }
+        }
+        if (noter.isAlive()) {
+            // A note that comes late is of a process that has ended, which whoever reads it sees.
+            LOG.warn("{} hangs: the note of a hook that has ended may stay behind", workDirectory);
         }
         try {
             StartedCommands.forget(workDirectory);
