@@ -23,7 +23,7 @@ import picocli.CommandLine.Spec;
             StageCommands.Whole.class,
             ServiceCommands.Migration.class,
             ServiceCommands.Multiplex.class,
-            ServiceCommands.Sweep.class,
+            SweepCommand.class,
             ServiceCommands.Cold.class,
             ServiceCommands.Idle.class,
             LimitsCommand.class,

@@ -64,6 +64,33 @@ class BenchIT {
     }
 
     @Test
+    void shouldMeasureEveryPointOfASweep() throws Exception {
+        JsonNode result = run(
+                "sweep",
+                "--stages",
+                "transfer,pipeline",
+                "--chunks",
+                "128k,512k",
+                "--pools",
+                "1m,4m",
+                "--writer-counts",
+                "2",
+                "--bytes",
+                "1m",
+                "--runs",
+                "1");
+        JsonNode points = result.path("details").path("points");
+        // A pool of 1 MiB has too few chunks of 512 KiB.
+        assertEquals(6, points.size(), points.toString());
+        assertEquals(6, result.path("runs").size());
+        for (JsonNode point : points) {
+            assertTrue(point.path("medianMibPerSecond").asDouble() > 0, "nothing was measured: " + point);
+        }
+        assertEquals("pipeline", points.get(5).path("stage").asText());
+        assertEquals(512 << 10, points.get(5).path("chunkBytes").asInt());
+    }
+
+    @Test
     void shouldTakeAMigrationApart() throws Exception {
         JsonNode result = run(
                 "migration",

@@ -1,0 +1,159 @@
+package io.ppmr.bench;
+
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/**
+ * {@code bench sweep}: stages by chunk, pool and writers (paper 1, Fig. 7 and 8). Every point moves the same bytes in
+ * all, so that what differs is the setting. Limits are not measured beside: this shows the shape, the stages' own
+ * commands the ratio.
+ */
+@Command(
+        name = "sweep",
+        description = "aggregation, transfer and pipeline by chunk, pool and writers (Fig. 7 and 8)",
+        mixinStandardHelpOptions = true)
+final class SweepCommand implements Callable<Integer> {
+    /** A pool of fewer chunks than this holds no writer and its successor on either side. */
+    private static final int LEAST_CHUNKS = 4;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private StageOptions options;
+
+    @Option(
+            names = "--stages",
+            split = ",",
+            defaultValue = "aggregation,transfer,pipeline",
+            description = "which (default: ${DEFAULT-VALUE})")
+    private List<String> stages;
+
+    @Option(
+            names = "--chunks",
+            split = ",",
+            defaultValue = "64k,128k,256k,1m",
+            converter = StageOptions.Size.class,
+            description = "sizes of a chunk (default: ${DEFAULT-VALUE})")
+    private List<Long> chunks;
+
+    @Option(
+            names = "--pools",
+            split = ",",
+            defaultValue = "1m,8m,32m",
+            converter = StageOptions.Size.class,
+            description = "sizes of each side's pool (default: ${DEFAULT-VALUE})")
+    private List<Long> pools;
+
+    @Option(
+            names = "--writer-counts",
+            split = ",",
+            defaultValue = "1,8,32",
+            description = "numbers of writers (default: ${DEFAULT-VALUE})")
+    private List<Integer> writerCounts;
+
+    /** One setting of one stage, for the result. */
+    record Point(
+            String stage,
+            long chunkBytes,
+            long poolBytes,
+            int writers,
+            double medianMibPerSecond,
+            double minMibPerSecond,
+            double maxMibPerSecond) {}
+
+    @Override
+    public Integer call() throws Exception {
+        options.requireSense();
+        PrintWriter out = spec.commandLine().getOut();
+        Map<String, Object> settings = options.settings();
+        settings.put("stages", stages);
+        settings.put("chunks", chunks);
+        settings.put("pools", pools);
+        settings.put("writerCounts", writerCounts);
+        List<Run> runs = new ArrayList<>();
+        List<Point> points = new ArrayList<>();
+        long allBytes = options.allBytes();
+        for (String stage : stages) {
+            for (long chunkBytes : chunks) {
+                for (long poolBytes : pools) {
+                    for (int writers : writerCounts) {
+                        if (poolBytes >= LEAST_CHUNKS * chunkBytes) {
+                            set(chunkBytes, poolBytes, writers, allBytes);
+                            points.add(measure(stage, runs, out));
+                        }
+                    }
+                }
+            }
+        }
+        if (points.isEmpty()) {
+            throw new BenchFailure(
+                    "no pool of --pools holds " + LEAST_CHUNKS + " chunks of --chunks: give larger pools");
+        }
+        if (options.json != null) {
+            Machine machine = Machine.here(StageCommands.StageCommand.LOOPBACK);
+            Result.of(spec.name(), settings, machine, runs, null, Map.of("points", points))
+                    .write(options.json);
+        }
+        return 0;
+    }
+
+    private void set(long chunkBytes, long poolBytes, int writers, long allBytes) throws BenchFailure {
+        options.chunkBytes = chunkBytes;
+        options.poolBytes = poolBytes;
+        options.writers = writers;
+        options.bytesAWriter = allBytes / writers / chunkBytes * chunkBytes;
+        options.requireSense();
+    }
+
+    private Point measure(String name, List<Run> runs, PrintWriter out) throws Exception {
+        List<Double> figures = new ArrayList<>();
+        try (Stage stage = stage(name)) {
+            stage.run();
+            for (int round = 0; round < options.runs; round++) {
+                Run run = stage.run();
+                runs.add(run);
+                figures.add(run.mibPerSecond());
+            }
+        }
+        Point point = new Point(
+                name,
+                options.chunkBytes,
+                options.poolBytes,
+                options.writers,
+                Figures.median(figures),
+                Figures.min(figures),
+                Figures.max(figures));
+        out.printf(
+                Locale.ROOT,
+                "%-12s %5d KiB chunks %3d MiB pool %3d writers %6.0f MiB/s (%.0f to %.0f)%n",
+                name,
+                point.chunkBytes >> 10,
+                point.poolBytes >> 20,
+                point.writers,
+                point.medianMibPerSecond,
+                point.minMibPerSecond,
+                point.maxMibPerSecond);
+        return point;
+    }
+
+    private Stage stage(String name) throws Exception {
+        return switch (name) {
+            case "aggregation" -> new AggregationStage(options);
+            case "transfer" -> new TransferStage(options);
+            case "pipeline" -> new PipelineStage(options, 0);
+            default ->
+                throw new BenchFailure(
+                        "no stage '" + name + "' to sweep: --stages takes aggregation, transfer and pipeline");
+        };
+    }
+}
