@@ -1,5 +1,7 @@
 package io.ppmr.bench;
 
+import io.ppmr.bench.node.NodeSetting;
+import io.ppmr.bufferpool.PoolGeometry;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -28,14 +30,18 @@ final class Bed implements Closeable {
         return one;
     }
 
-    NodeProcess node(String role, String name, StageOptions options)
-            throws BenchFailure, IOException, InterruptedException {
-        return node(role, name, options.poolBytes, options.chunkBytes);
+    NodeProcess node(String role, String name, StageOptions options) throws BenchFailure, IOException {
+        return start(role, name, options, options.poolBytes).awaitReady();
     }
 
-    NodeProcess node(String role, String name, long poolBytes, long chunkBytes)
-            throws BenchFailure, IOException, InterruptedException {
-        return add(NodeProcess.start(role, folder(name), poolBytes, chunkBytes));
+    /** With a pool of another size, and without waiting for it. */
+    NodeProcess start(String role, String name, StageOptions options, long poolBytes) throws IOException {
+        return add(NodeProcess.start(new NodeSetting(
+                role,
+                folder(name),
+                PoolGeometry.of(poolBytes, Math.toIntExact(options.chunkBytes)),
+                options.rehearses(),
+                options.carrier().targetWords())));
     }
 
     LimitFilesystem limit(String name, StageOptions options, boolean crc, boolean cycle)

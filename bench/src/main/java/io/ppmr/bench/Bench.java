@@ -1,5 +1,6 @@
 package io.ppmr.bench;
 
+import io.ppmr.logging.ServiceLog;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -36,6 +37,7 @@ public final class Bench implements Runnable {
     private CommandSpec spec;
 
     public static void main(String[] arguments) {
+        ServiceLog.begin(System.getenv(), "ppmr-bench");
         PrintWriter out = new PrintWriter(System.out, true, StandardCharsets.UTF_8);
         PrintWriter err = new PrintWriter(System.err, true, StandardCharsets.UTF_8);
         System.exit(execute(arguments, out, err));

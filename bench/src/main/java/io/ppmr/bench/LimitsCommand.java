@@ -36,7 +36,7 @@ final class LimitsCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        options.requireSense();
+        options.requireSense(spec.name(), "its B is that of TCP");
         PrintWriter out = spec.commandLine().getOut();
         Map<String, List<Double>> figures = new LinkedHashMap<>();
         try (Bed bed = new Bed()) {
@@ -63,7 +63,13 @@ final class LimitsCommand implements Callable<Integer> {
             out.println("iperf3 is not installed: left out");
         }
         if (options.json != null) {
-            Result.of("limits", options.settings(), Machine.here("TCP over loopback"), List.of(), null, details)
+            Result.of(
+                            "limits",
+                            options.settings(),
+                            Machine.here(options.carrier().device()),
+                            List.of(),
+                            null,
+                            details)
                     .write(options.json);
         }
         return 0;

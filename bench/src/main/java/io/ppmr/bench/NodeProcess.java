@@ -1,6 +1,7 @@
 package io.ppmr.bench;
 
 import io.ppmr.bench.node.NodeMain;
+import io.ppmr.bench.node.NodeSetting;
 import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.IOException;
@@ -34,10 +35,9 @@ final class NodeProcess implements Closeable {
         commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
     }
 
-    /** Starts one and waits until it is mounted and warm. */
-    static NodeProcess start(String role, Path folder, long poolBytes, long chunkBytes)
-            throws BenchFailure, IOException, InterruptedException {
-        Path mountPoint = Files.createDirectories(folder);
+    /** Starts one, which is of use when it {@linkplain #awaitReady is ready}. */
+    static NodeProcess start(NodeSetting setting) throws IOException {
+        Path folder = Files.createDirectories(setting.mountPoint());
         List<String> words = new ArrayList<>();
         words.add(System.getenv().getOrDefault("PPMR_JAVA", System.getProperty("java.home") + "/bin/java"));
         String options = System.getenv("PPMR_JAVA_OPTIONS");
@@ -49,20 +49,20 @@ final class NodeProcess implements Closeable {
         if (extra != null && !extra.isBlank()) {
             words.addAll(List.of(extra.strip().split("\\s+", -1)));
         }
+        words.add("-Djava.library.path=" + System.getProperty("java.library.path"));
         words.add("-cp");
         words.add(System.getenv().getOrDefault("PPMR_CLASSPATH", System.getProperty("java.class.path")));
         words.add(NodeMain.class.getName());
-        words.addAll(List.of(role, mountPoint.toString(), Long.toString(poolBytes), Long.toString(chunkBytes)));
+        words.addAll(setting.words());
         Path log = folder.resolveSibling(folder.getFileName() + ".log");
         Process process = new ProcessBuilder(words).redirectError(log.toFile()).start();
-        NodeProcess node = new NodeProcess(role, log, process);
-        try {
-            node.answer("start");
-        } catch (BenchFailure e) {
-            node.close();
-            throw e;
-        }
-        return node;
+        return new NodeProcess(setting.role(), log, process);
+    }
+
+    /** Waits until it is mounted and warm; called once. */
+    NodeProcess awaitReady() throws BenchFailure, IOException {
+        answer("start");
+        return this;
     }
 
     /** Tells it something and gives its answer. */

@@ -14,20 +14,28 @@ final class Pair {
 
     /** Starts both. {@code sourceRole}: source, with a mount, or offer, without. */
     Pair(Bed bed, StageOptions options, String sourceRole, long poolBytes, String suffix)
-            throws BenchFailure, IOException, InterruptedException {
+            throws BenchFailure, IOException {
         this.options = options;
         sourceMount = bed.folder("source" + suffix);
         targetMount = bed.folder("target" + suffix);
-        source = bed.node(sourceRole, "source" + suffix, poolBytes, options.chunkBytes);
-        target = bed.node("target", "target" + suffix, poolBytes, options.chunkBytes);
+        source = bed.start(sourceRole, "source" + suffix, options, poolBytes);
+        if (options.rehearses()) {
+            // One after the other: two rehearsals at once would take each other's processors.
+            source.awaitReady();
+        }
+        target = bed.start("target", "target" + suffix, options, poolBytes).awaitReady();
+        if (!options.rehearses()) {
+            source.awaitReady();
+        }
     }
 
     /** Joins the two; each one's images are then below the directory of this name in its mount. */
     private String join() throws BenchFailure, IOException {
-        String port = target.ask("begin", options.writers, options.connections);
-        String directory = source.ask("begin", options.writers, options.connections, port);
-        target.ask("join");
-        return directory;
+        String where = target.ask("begin", options.writers, options.connections);
+        String[] directoryAndProof =
+                source.ask("begin", options.writers, options.connections, where).split(" ", 2);
+        target.ask("join", directoryAndProof[1]);
+        return directoryAndProof[0];
     }
 
     private void part() throws BenchFailure, IOException {

@@ -17,7 +17,6 @@ final class PipelineStage implements Stage {
     private final Pair pair;
     private final Pair other;
     private final LimitFilesystem filesystem;
-    private final Limits limits;
 
     /** {@code otherPoolBytes}: a second pool size to be measured in turn, 0 for none. */
     PipelineStage(StageOptions options, long otherPoolBytes) throws Exception {
@@ -26,7 +25,6 @@ final class PipelineStage implements Stage {
         pair = new Pair(bed, options, "source", options.poolBytes, "");
         other = otherPoolBytes == 0 ? null : new Pair(bed, options, "source", otherPoolBytes, "-other");
         filesystem = bed.limit("limit", options, false, false);
-        limits = new Limits(options);
     }
 
     @Override
@@ -38,7 +36,7 @@ final class PipelineStage implements Stage {
     public double part(String name) throws Exception {
         return switch (name) {
             case A -> filesystem.write(options).mibPerSecond();
-            case B -> limits.net(true).mibPerSecond();
+            case B -> options.carrier().limitMibPerSecond(options);
             default -> other.write().mibPerSecond();
         };
     }
@@ -50,7 +48,7 @@ final class PipelineStage implements Stage {
 
     @Override
     public String limitName() {
-        return "1/(1/A+1/B)";
+        return "1/(1/A+1/B), B: " + options.carrier().limitName();
     }
 
     @Override

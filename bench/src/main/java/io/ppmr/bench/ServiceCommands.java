@@ -47,7 +47,7 @@ final class ServiceCommands {
 
         @Override
         public Integer call() throws Exception {
-            options.requireSense();
+            options.requireSense(spec.name(), "its two nodes are network namespaces without an RDMA device");
             out = spec.commandLine().getOut();
             Result result = measure();
             if (options.json != null) {

@@ -10,12 +10,12 @@ import picocli.CommandLine.Spec;
 
 /** The commands that measure one stage, or all of them together, beside its limit. */
 final class StageCommands {
+    private static final String STAYS = "none of its bytes cross the network";
+
     private StageCommands() {}
 
     /** What they have in common. */
     abstract static class StageCommand implements Callable<Integer> {
-        static final String LOOPBACK = "TCP over loopback";
-
         @Spec
         CommandSpec spec;
 
@@ -25,13 +25,19 @@ final class StageCommands {
         /** Sets the stage up. */
         abstract Stage stage() throws Exception;
 
+        /** Why RDMA would change nothing of it; null for a stage that crosses the network. */
+        String whyTcpAlone() {
+            return null;
+        }
+
         @Override
         public Integer call() throws Exception {
-            options.requireSense();
+            options.requireSense(spec.name(), whyTcpAlone());
             PrintWriter out = spec.commandLine().getOut();
             Result result;
             try (Stage stage = stage()) {
-                result = new Measurement(out, options).measure(spec.name(), stage, Machine.here(LOOPBACK));
+                Machine machine = Machine.here(options.carrier().device());
+                result = new Measurement(out, options).measure(spec.name(), stage, machine);
             }
             if (options.json != null) {
                 result.write(options.json);
@@ -48,6 +54,11 @@ final class StageCommands {
         @Override
         Stage stage() throws Exception {
             return new AggregationStage(options);
+        }
+
+        @Override
+        String whyTcpAlone() {
+            return STAYS;
         }
     }
 
@@ -88,6 +99,11 @@ final class StageCommands {
         @Override
         Stage stage() throws Exception {
             return new RestartStage(options);
+        }
+
+        @Override
+        String whyTcpAlone() {
+            return STAYS;
         }
     }
 

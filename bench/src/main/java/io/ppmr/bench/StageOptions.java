@@ -2,6 +2,7 @@ package io.ppmr.bench;
 
 import io.ppmr.cli.config.BadValueException;
 import io.ppmr.cli.config.CommonKeys;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -13,6 +14,9 @@ import picocli.CommandLine.TypeConversionException;
 final class StageOptions {
     /** What FUSE hands over in one request at most, and what the paper's processes write at a time. */
     static final long BLOCK_BYTES = 128 << 10;
+
+    static final String TCP = "tcp";
+    static final String RDMA = "rdma";
 
     @Option(
             names = "--writers",
@@ -47,10 +51,18 @@ final class StageOptions {
 
     @Option(
             names = "--transport",
-            paramLabel = "tcp",
-            defaultValue = "tcp",
+            paramLabel = "tcp|rdma",
+            defaultValue = TCP,
             description = "how chunks cross the network (default: ${DEFAULT-VALUE})")
     String transport;
+
+    @Option(
+            names = "--target-address",
+            paramLabel = "ADDRESS",
+            defaultValue = "",
+            description = "with --transport rdma, the RDMA interface at which the target listens; the source is where "
+                    + "the route to it begins (default: that of the last device that is up)")
+    String targetAddress;
 
     @Option(
             names = "--connections",
@@ -66,8 +78,15 @@ final class StageOptions {
             description = "measured runs, each beside one of the limit (default: ${DEFAULT-VALUE})")
     int runs;
 
+    @Option(
+            names = "--no-rehearsal",
+            description = "do not let our side warm itself before it is measured: for a trial on a slow machine")
+    private boolean cold;
+
     @Option(names = "--json", paramLabel = "FILE", description = "write the result there, too")
     Path json;
+
+    private Carrier carrier = new TcpCarrier();
 
     /** Sizes as in the configuration. */
     static final class Size implements ITypeConverter<Long> {
@@ -81,9 +100,18 @@ final class StageOptions {
         }
     }
 
-    void requireSense() throws BenchFailure {
-        if (!transport.equals("tcp")) {
-            throw new BenchFailure("transport '" + transport + "': this build measures tcp only");
+    /** {@code whyTcpAlone}: why this command cannot be measured over RDMA; null if it can. */
+    void requireSense(String command, String whyTcpAlone) throws BenchFailure, IOException {
+        if (!transport.equals(TCP) && !transport.equals(RDMA)) {
+            throw new BenchFailure("--transport " + transport + ": there is none of this name; take tcp or rdma");
+        }
+        if (transport.equals(RDMA) && whyTcpAlone != null) {
+            throw new BenchFailure("bench " + command + ": --transport rdma cannot be measured, because " + whyTcpAlone
+                    + "; leave it out, or measure transfer, pipeline or whole");
+        }
+        if (transport.equals(TCP) && !targetAddress.isEmpty()) {
+            throw new BenchFailure("--target-address " + targetAddress
+                    + ": over TCP both sides are at the loopback address; leave it out, or add --transport rdma");
         }
         if (writers < 1 || runs < 1 || connections < 1 || bytesAWriter < chunkBytes || poolBytes < 4 * chunkBytes) {
             throw new BenchFailure("writers, runs and connections must be above 0, --bytes at least a chunk, and --pool"
@@ -92,6 +120,18 @@ final class StageOptions {
         if (bytesAWriter % chunkBytes != 0) {
             throw new BenchFailure("--bytes must be a multiple of --chunk");
         }
+        if (transport.equals(RDMA)) {
+            carrier = RdmaCarrier.find(targetAddress);
+        }
+    }
+
+    boolean rehearses() {
+        return !cold;
+    }
+
+    /** What chunks cross on. */
+    Carrier carrier() {
+        return carrier;
     }
 
     long allBytes() {
@@ -110,8 +150,9 @@ final class StageOptions {
         settings.put("poolBytes", poolBytes);
         settings.put("bytesPerWriter", bytesAWriter);
         settings.put("transport", transport);
-        settings.put("connections", connections);
+        settings.putAll(carrier.settings(this));
         settings.put("runs", runs);
+        settings.put("rehearsed", rehearses());
         return settings;
     }
 }

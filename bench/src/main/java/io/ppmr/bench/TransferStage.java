@@ -4,28 +4,31 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 
-/** Pool to pool (Fig. 8a), beside a sender and a receiver in C. */
+/** Pool to pool (Fig. 8a), beside a sender and a receiver in C, or with RDMA beside ib_read_bw(1). */
 final class TransferStage implements Stage {
     private static final String B = "B";
     private static final String B_WITHOUT_CRC = "B without CRC";
 
     private final Bed bed = new Bed();
     private final Pair pair;
-    private final Limits limits;
+    private final StageOptions options;
 
     TransferStage(StageOptions options) throws Exception {
         pair = new Pair(bed, options, "offer", options.poolBytes, "");
-        limits = new Limits(options);
+        this.options = options;
     }
 
     @Override
     public List<String> parts() {
-        return List.of(B, B_WITHOUT_CRC);
+        // ib_read_bw takes no CRC to begin with.
+        return options.transport.equals(StageOptions.TCP) ? List.of(B, B_WITHOUT_CRC) : List.of(B);
     }
 
     @Override
     public double part(String name) throws Exception {
-        return limits.net(name.equals(B)).mibPerSecond();
+        return name.equals(B)
+                ? options.carrier().limitMibPerSecond(options)
+                : new Limits(options).net(false).mibPerSecond();
     }
 
     @Override
@@ -35,7 +38,7 @@ final class TransferStage implements Stage {
 
     @Override
     public String limitName() {
-        return "sender and receiver in C with CRC32C at both ends";
+        return options.carrier().limitName();
     }
 
     @Override

@@ -15,7 +15,6 @@ final class WholeStage implements Stage {
     private final Pair pair;
     private final LimitFilesystem written;
     private final LimitFilesystem read;
-    private final Limits limits;
 
     WholeStage(StageOptions options) throws Exception {
         this.options = options;
@@ -23,7 +22,6 @@ final class WholeStage implements Stage {
         written = bed.limit("limit-a", options, false, false);
         read = bed.limit("limit-r", options, false, true);
         read.write(options);
-        limits = new Limits(options);
     }
 
     @Override
@@ -35,7 +33,7 @@ final class WholeStage implements Stage {
     public double part(String name) throws Exception {
         return switch (name) {
             case A -> written.write(options).mibPerSecond();
-            case B -> limits.net(true).mibPerSecond();
+            case B -> options.carrier().limitMibPerSecond(options);
             default -> read.read(options).mibPerSecond();
         };
     }
@@ -47,7 +45,7 @@ final class WholeStage implements Stage {
 
     @Override
     public String limitName() {
-        return "1/(1/A+1/B+1/R)";
+        return "1/(1/A+1/B+1/R), B: " + options.carrier().limitName();
     }
 
     @Override

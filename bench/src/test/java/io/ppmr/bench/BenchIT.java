@@ -121,13 +121,31 @@ class BenchIT {
 
     @Test
     void shouldSayWhatIsWrongWhenItCannotMeasure() {
+        String said = failure("pipeline", "--transport", "pigeon");
+        assertTrue(said.contains("pigeon"), said);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"aggregation", "restart", "migration", "multiplex", "sweep", "cold", "idle", "limits"})
+    void shouldRefuseRdmaWhenNothingWouldCrossTheNetworkByIt(String command) {
+        String said = failure(command, "--transport", "rdma");
+        assertTrue(said.contains("bench " + command + ": --transport rdma"), said);
+        assertTrue(said.contains("measure transfer, pipeline or whole"), said);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"transfer", "pipeline", "whole"})
+    void shouldNameWhatIsMissingWhenThereIsNoRdmaDevice(String command) {
+        assumeTrue(!Files.exists(RdmaDevice.DEVICES), "this machine may have an RDMA device");
+        String said = failure(command, "--transport", "rdma");
+        assertTrue(said.contains("--transport rdma: ") && said.contains("./ppmr guest -- "), said);
+    }
+
+    private static String failure(String... words) {
         StringWriter err = new StringWriter();
-        int status = Bench.execute(
-                new String[] {"pipeline", "--transport", "pigeon"},
-                new PrintWriter(new StringWriter()),
-                new PrintWriter(err));
+        int status = Bench.execute(words, new PrintWriter(new StringWriter()), new PrintWriter(err));
         assertEquals(1, status);
-        assertTrue(err.toString().contains("pigeon"), err.toString());
+        return err.toString();
     }
 
     private JsonNode run(String... words) throws Exception {

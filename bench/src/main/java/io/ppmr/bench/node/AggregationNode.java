@@ -2,7 +2,6 @@ package io.ppmr.bench.node;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
-import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.ControlMessage;
@@ -13,7 +12,6 @@ import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.image.Outlet;
 import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.IntStream;
 
@@ -27,11 +25,13 @@ final class AggregationNode implements BenchNode {
     private String directory;
     private int runs;
 
-    AggregationNode(Path mountPoint, PoolGeometry geometry) throws Exception {
-        pool = new BufferPool(geometry);
+    AggregationNode(NodeSetting setting) throws Exception {
+        pool = new BufferPool(setting.geometry());
         claims = new FairClaims(pool);
-        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
-        Rehearsal.run(mountPoint, view, pool, claims);
+        mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
+        if (setting.rehearses()) {
+            Rehearsal.run(setting.mountPoint(), view, pool, claims);
+        }
     }
 
     @Override

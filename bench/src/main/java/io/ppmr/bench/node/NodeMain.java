@@ -1,20 +1,19 @@
 package io.ppmr.bench.node;
 
 import com.sun.management.ThreadMXBean;
-import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.logging.ServiceLog;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.List;
 
 /**
- * The program of a measured process. Arguments: role, mount point, pool and chunk in bytes. Each line of its standard
- * input is a command, answered by one line: {@code begin ...}, {@code end}, {@code allocated}, or one of the role's
- * own; the end of the input ends the process.
+ * The program of a measured process, started with the words of a {@link NodeSetting}. Each line of its standard input
+ * is a command, answered by one line: {@code begin ...}, {@code end}, {@code allocated}, or one of the role's own; the
+ * end of the input ends the process.
  */
 public final class NodeMain {
     private static final String OK = "ok ";
@@ -22,8 +21,8 @@ public final class NodeMain {
     private NodeMain() {}
 
     public static void main(String[] arguments) throws Exception {
-        PoolGeometry geometry = PoolGeometry.of(Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]));
-        try (BenchNode node = make(arguments[0], Path.of(arguments[1]), geometry)) {
+        ServiceLog.begin(System.getenv(), "ppmr-bench");
+        try (BenchNode node = make(NodeSetting.of(arguments))) {
             System.out.println(OK + "ready");
             serve(node);
         }
@@ -31,15 +30,15 @@ public final class NodeMain {
         System.exit(0);
     }
 
-    private static BenchNode make(String role, Path mountPoint, PoolGeometry geometry) throws Exception {
-        return switch (role) {
-            case "aggregation" -> new AggregationNode(mountPoint, geometry);
-            case "null" -> new NullNode(mountPoint);
-            case "source" -> new SourceNode(mountPoint, geometry);
-            case "offer" -> new OfferNode(geometry);
-            case "target" -> new TargetNode(mountPoint, geometry);
-            case "restart" -> new RestartNode(mountPoint, geometry);
-            default -> throw new IllegalArgumentException("no role " + role);
+    private static BenchNode make(NodeSetting setting) throws Exception {
+        return switch (setting.role()) {
+            case "aggregation" -> new AggregationNode(setting);
+            case "null" -> new NullNode(setting.mountPoint());
+            case "source" -> new SourceNode(setting);
+            case "offer" -> new OfferNode(setting.geometry());
+            case "target" -> new TargetNode(setting);
+            case "restart" -> new RestartNode(setting);
+            default -> throw new IllegalArgumentException("no role " + setting.role());
         };
     }
 

@@ -13,7 +13,7 @@ import io.ppmr.protocol.WantFrame;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.LinkIdle;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.RegionExporter;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -27,8 +27,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A source without writers: threads offer full chunks out of its pool, each one at a time, as the paper's "I/O
- * processes" of Fig. 8a do. {@code begin THREADS DATA-CONNECTIONS PORT}; {@code offer BYTES} has each thread offer so
- * many and gives when the first began and the last chunk came back, by the monotonic clock.
+ * processes" of Fig. 8a do. {@code begin THREADS DATA-CONNECTIONS WHERE} gives no directory, and what the target must
+ * be told to join; {@code offer BYTES} has each thread offer so many and gives when the first began and the last chunk
+ * came back, by the monotonic clock.
  *
  * <p>A thread asks for the slot of its next chunk when it offers one, so that one is under way and the next is granted.
  */
@@ -43,7 +44,7 @@ final class OfferNode implements BenchNode {
     private final Object orderLock = new Object();
     private final Offerer[] byChunk;
     private ControlLink link;
-    private TcpRegionExporter exporter;
+    private RegionExporter exporter;
     private Thread agent;
     private volatile boolean over;
     private long nextOrder;
@@ -56,11 +57,15 @@ final class OfferNode implements BenchNode {
 
     @Override
     public String begin(List<String> words) throws Exception {
-        Connections connections = Connections.to(Integer.parseInt(words.get(2)), Integer.parseInt(words.get(1)));
+        SourceEnd end = SourceEnd.join(
+                words.subList(2, words.size()),
+                Integer.parseInt(words.get(1)),
+                pool,
+                reason -> LOG.error("the run fails: {}", reason));
         over = false;
         nextOrder = 0;
-        link = new ControlLink(connections.control(), 1, TargetNode.SILENCE_NS);
-        exporter = new TcpRegionExporter(pool, connections.data(), reason -> LOG.error("the run fails: {}", reason));
+        link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
+        exporter = end.exporter();
         offerers.clear();
         agent = new Thread(this::runAgent, "bench-offer");
         agent.setDaemon(true);
@@ -72,7 +77,7 @@ final class OfferNode implements BenchNode {
             // What comes for a file that nobody can open is dropped on arrival.
             link.send(new ControlMessage.Removed(path));
         }
-        return "";
+        return "- " + end.proof();
     }
 
     @Override

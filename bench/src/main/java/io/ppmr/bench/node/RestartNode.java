@@ -77,12 +77,14 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
         }
     }
 
-    RestartNode(Path mountPoint, PoolGeometry geometry) throws Exception {
-        this.geometry = geometry;
+    RestartNode(NodeSetting setting) throws Exception {
+        geometry = setting.geometry();
         pool = new BufferPool(geometry.plus(1));
         fileOf = new int[pool.geometry().chunkCount()];
-        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
-        Rehearsal.run(mountPoint, view, pool, 1, geometry, heads, SETTINGS);
+        mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
+        if (setting.rehearses()) {
+            Rehearsal.run(setting.mountPoint(), view, pool, 1, geometry, heads, SETTINGS);
+        }
     }
 
     @Override

@@ -3,7 +3,6 @@ package io.ppmr.bench.node;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
-import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingFiles;
@@ -14,17 +13,16 @@ import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.RegionExporter;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A source with its mount and session: {@code begin WRITERS DATA-CONNECTIONS PORT} gives the directory; {@code
- * endranks} says that every image is whole.
+ * A source with its mount and session: {@code begin WRITERS DATA-CONNECTIONS WHERE} gives the directory and what the
+ * target must be told to join; {@code endranks} says that every image is whole.
  */
 final class SourceNode implements BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(SourceNode.class);
@@ -37,24 +35,27 @@ final class SourceNode implements BenchNode {
     private OutgoingFiles files;
     private LinkOutlet outlet;
     private SessionAgent agent;
-    private TcpRegionExporter exporter;
+    private RegionExporter exporter;
     private String directory;
     private int writers;
     private int runs;
 
-    SourceNode(Path mountPoint, PoolGeometry geometry) throws Exception {
-        pool = new BufferPool(geometry);
+    SourceNode(NodeSetting setting) throws Exception {
+        pool = new BufferPool(setting.geometry());
         claims = new FairClaims(pool);
-        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
-        Rehearsal.run(mountPoint, view, pool, claims);
+        mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
+        if (setting.rehearses()) {
+            Rehearsal.run(setting.mountPoint(), view, pool, claims);
+        }
     }
 
     @Override
     public String begin(List<String> words) throws Exception {
         writers = Integer.parseInt(words.get(0));
-        Connections connections = Connections.to(Integer.parseInt(words.get(2)), Integer.parseInt(words.get(1)));
-        ControlLink link = new ControlLink(connections.control(), 1, TargetNode.SILENCE_NS);
-        exporter = new TcpRegionExporter(pool, connections.data(), this::lost);
+        SourceEnd end =
+                SourceEnd.join(words.subList(2, words.size()), Integer.parseInt(words.get(1)), pool, this::lost);
+        ControlLink link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
+        exporter = end.exporter();
         outlet = new LinkOutlet(
                 link,
                 exporter,
@@ -77,7 +78,7 @@ final class SourceNode implements BenchNode {
         agent.begin(outlet, files);
         agent.start();
         view.add(directory, files);
-        return directory;
+        return directory + " " + end.proof();
     }
 
     private void lost(String reason) {

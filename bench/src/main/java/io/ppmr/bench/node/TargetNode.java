@@ -17,15 +17,9 @@ import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.nio.channels.ServerSocketChannel;
-import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -34,8 +28,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} gives a port, {@code join}, once the
- * source has been told it, the directory.
+ * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} says where the source is to connect to,
+ * {@code join PROOF}, once it has done so, gives the directory.
  */
 final class TargetNode implements BenchNode {
     static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
@@ -51,13 +45,12 @@ final class TargetNode implements BenchNode {
     private final BufferPool pool;
     private final HeadStore heads = new HeadStore(SETTINGS.headsLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
-    private final ServerSocketChannel listener = ServerSocketChannel.open();
+    private final TargetEnd end;
     private final FuseMount mount;
     private Transfer transfer;
     private SessionAgent agent;
     private String directory;
     private int streams;
-    private int dataConnections;
     private int runs;
 
     /** Streams of one file each, which the reader may open before it has come. */
@@ -83,30 +76,27 @@ final class TargetNode implements BenchNode {
         }
     }
 
-    TargetNode(Path mountPoint, PoolGeometry geometry) throws Exception {
-        this.geometry = geometry;
+    TargetNode(NodeSetting setting) throws Exception {
+        geometry = setting.geometry();
         laneChunks = Math.max(1, Math.min(LANE_MAX, geometry.chunkCount() / LANE_MAX));
         pool = new BufferPool(geometry.plus(laneChunks));
-        listener.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
-        mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-bench"));
-        Rehearsal.run(mountPoint, view, pool, laneChunks, geometry, heads, SETTINGS);
+        end = new TargetEnd(setting.listen(), pool);
+        mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
+        if (setting.rehearses()) {
+            Rehearsal.run(setting.mountPoint(), view, pool, laneChunks, geometry, heads, SETTINGS);
+        }
     }
 
     @Override
     public String begin(List<String> words) throws Exception {
         streams = Integer.parseInt(words.get(0));
-        dataConnections = Integer.parseInt(words.get(1));
-        return Integer.toString(((InetSocketAddress) listener.getLocalAddress()).getPort());
+        return end.begin(Integer.parseInt(words.get(1)));
     }
 
     @Override
     public String command(List<String> words) throws Exception {
-        SocketChannel control = Connections.noDelay(listener.accept());
-        List<SocketChannel> data = new ArrayList<>();
-        for (int i = 0; i < dataConnections; i++) {
-            data.add(Connections.noDelay(listener.accept()));
-        }
-        ControlLink link = new ControlLink(control, 1, SILENCE_NS);
+        TargetEnd.Joined joined = end.join(words.subList(1, words.size()));
+        ControlLink link = new ControlLink(joined.control(), 1, SILENCE_NS);
         directory = DIRECTORY + ++runs;
         transfer = new Transfer(
                 SETTINGS,
@@ -122,7 +112,7 @@ final class TargetNode implements BenchNode {
                         0,
                         0,
                         IntStream.range(0, streams).boxed().toList()),
-                pulls -> new TcpChunkPuller(pool, data, pulls),
+                joined.puller(),
                 reason -> LOG.error("the run fails: {}", reason),
                 new TargetHops(new SimpleMeterRegistry()));
         agent = new SessionAgent(link, event -> {
@@ -147,7 +137,7 @@ final class TargetNode implements BenchNode {
 
     @Override
     public void close() throws IOException {
-        listener.close();
+        end.close();
         mount.close();
     }
 }

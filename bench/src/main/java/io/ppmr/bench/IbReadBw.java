@@ -1,0 +1,141 @@
+package io.ppmr.bench;
+
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * B of RDMA: ib_read_bw(1) between the two devices that the benchmark uses, reading as many messages of a chunk's size
+ * (but some dozens at least).
+ * Its server is at the source, whose memory is read, its client at the target.
+ */
+final class IbReadBw {
+    static final String PROGRAM = "ib_read_bw";
+    /** Reads under way at once: what every device of the last fifteen years can have. */
+    static final int UNDER_WAY = 16;
+
+    /** Of fewer its figure is one of chance. */
+    private static final long LEAST_MESSAGES = 128;
+
+    private static final int MOST_TRIES = 10;
+
+    private static final long LIMIT_S = 600;
+    private static final long LISTEN_LIMIT_NS = TimeUnit.SECONDS.toNanos(30);
+    private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final long END_S = 5;
+    /** Columns of its report: bytes, iterations, peak and average in MiB/s, messages a second. */
+    private static final int AVERAGE_COLUMN = 3;
+
+    private final RdmaCarrier.End source;
+    private final RdmaCarrier.End target;
+
+    IbReadBw(RdmaCarrier.End source, RdmaCarrier.End target) {
+        this.source = source;
+        this.target = target;
+    }
+
+    double mibPerSecond(long messageBytes, long messages) throws BenchFailure, IOException, InterruptedException {
+        double average = 0;
+        for (int tried = 0; average == 0; tried++) {
+            if (tried == MOST_TRIES) {
+                throw new BenchFailure(PROGRAM + " gave no speed " + MOST_TRIES + " times: it could not measure the "
+                        + "processor's clock; let the machine come to rest");
+            }
+            average = once(messageBytes, messages);
+        }
+        return average;
+    }
+
+    private double once(long messageBytes, long messages) throws BenchFailure, IOException, InterruptedException {
+        String port = Integer.toString(freePort());
+        Process server = start(words(source.device(), messageBytes, messages, port));
+        try {
+            List<String> client = words(target.device(), messageBytes, messages, port);
+            client.add(source.host());
+            return average(read(client, server), messageBytes);
+        } finally {
+            server.destroyForcibly();
+            Programs.end(server, END_S);
+        }
+    }
+
+    /** What the client prints. Its server may not listen yet, and does not say when it does. */
+    private static String read(List<String> client, Process server)
+            throws BenchFailure, IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + LISTEN_LIMIT_NS;
+        while (true) {
+            Process reading = start(client);
+            try {
+                if (!reading.waitFor(LIMIT_S, TimeUnit.SECONDS)) {
+                    throw new BenchFailure(String.join(" ", client) + " has not ended within " + LIMIT_S
+                            + " s: give fewer --bytes, or look whether the link is up");
+                }
+                String said = said(reading);
+                if (reading.exitValue() == 0) {
+                    return said;
+                }
+                if (!server.isAlive() || System.nanoTime() - deadlineNs > 0) {
+                    server.destroyForcibly();
+                    throw new BenchFailure(String.join(" ", client) + " fails: " + said + "\nits server: "
+                            + said(server) + "\n(does it run by itself between these two devices?)");
+                }
+            } finally {
+                reading.destroyForcibly();
+            }
+            LockSupport.parkNanos(PAUSE_NS);
+        }
+    }
+
+    /** The figure out of a report; 0 where the machine was too busy to measure its clock. */
+    static double average(String report, long messageBytes) throws BenchFailure {
+        for (String line : report.lines().toList()) {
+            String[] columns = line.strip().split("\\s+", -1);
+            if (columns.length > AVERAGE_COLUMN && columns[0].equals(Long.toString(messageBytes))) {
+                return Double.parseDouble(columns[AVERAGE_COLUMN]);
+            }
+        }
+        throw new BenchFailure(PROGRAM + " gives no figure: " + report.strip());
+    }
+
+    private static List<String> words(String device, long messageBytes, long messages, String port) {
+        return new ArrayList<>(Arrays.asList(
+                PROGRAM,
+                "-d",
+                device,
+                "-s",
+                Long.toString(messageBytes),
+                "-n",
+                Long.toString(Math.max(messages, LEAST_MESSAGES)),
+                "-t",
+                Integer.toString(UNDER_WAY),
+                "-o",
+                Integer.toString(UNDER_WAY),
+                "-p",
+                port,
+                // Connects as ours does; and no word about the processor's frequency.
+                "-R",
+                "-F"));
+    }
+
+    private static Process start(List<String> words) throws IOException {
+        return new ProcessBuilder(words).redirectErrorStream(true).start();
+    }
+
+    /** Of a program that has ended: less than a pipe holds. */
+    private static String said(Process process) throws IOException {
+        return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+    }
+
+    private int freePort() throws IOException {
+        try (ServerSocket socket = new ServerSocket()) {
+            socket.bind(new InetSocketAddress(source.address(), 0));
+            return socket.getLocalPort();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+package io.ppmr.system.guest;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
+
+/**
+ * The benchmark of a transfer over RDMA, once and with few bytes: that it runs and what its result says. What the ratio
+ * should be is not for an emulated machine.
+ */
+@Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RdmaBenchInGuest {
+    /** Where {@link RdmaGuestIT} puts the benchmarks on the class path. Nothing else here may depend on them. */
+    static final Path CLASSES = Path.of("bench/target/classes");
+
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+
+    @TempDir
+    private Path folder;
+
+    @Test
+    void shouldMeasureATransferBesideIbReadBwWhenThereAreTwoDevices() throws Exception {
+        assumeTrue(
+                Files.isDirectory(HOME.resolve(CLASSES).resolveSibling("lib")),
+                "the benchmarks are not built: build the module bench before this one (mvn -pl bench -am package)");
+        Path json = folder.resolve("result.json");
+        StringWriter out = new StringWriter();
+        Object bench = Class.forName("io.ppmr.bench.Bench").getConstructor().newInstance();
+        int status = new CommandLine(bench)
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(out))
+                .execute(
+                        "transfer",
+                        "--transport=rdma",
+                        "--writers=2",
+                        "--bytes=1m",
+                        "--runs=1",
+                        "--no-rehearsal",
+                        "--json=" + json);
+        assertEquals(0, status, out::toString);
+        System.out.print(out);
+        JsonNode result = new ObjectMapper().readTree(json.toFile());
+        assertEquals("transfer", result.path("name").asText());
+        JsonNode settings = result.path("settings");
+        assertEquals("rdma", settings.path("transport").asText());
+        assertEquals("rxe0", settings.path("sourceDevice").asText());
+        assertEquals("rxe1", settings.path("targetDevice").asText());
+        String device = result.path("machine").path("device").asText();
+        assertEquals("RDMA from rxe0 at 10.77.0.1 to rxe1 at 10.77.0.2", device);
+        assertTrue(result.path("median").asDouble() > 0, () -> "median in " + result);
+        assertEquals("ib_read_bw", result.path("limit").path("name").asText());
+        assertTrue(result.path("limit").path("mibPerSecond").asDouble() > 0, () -> "limit in " + result);
+        assertTrue(result.path("ratio").asDouble() > 0, () -> "ratio in " + result);
+    }
+}
