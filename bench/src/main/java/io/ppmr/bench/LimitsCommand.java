@@ -7,8 +7,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -20,9 +18,6 @@ import picocli.CommandLine.Spec;
         description = "only the limits of this machine: copy, A, B, R, loopback, disk",
         mixinStandardHelpOptions = true)
 final class LimitsCommand implements Callable<Integer> {
-    private static final Pattern IPERF = Pattern.compile("([0-9.]+) Gbits/sec.*receiver");
-    private static final double MIB_A_GBIT = 1e9 / 8 / (1 << 20);
-
     /** One limit. */
     private interface Figure {
         double mibPerSecond() throws Exception;
@@ -59,7 +54,7 @@ final class LimitsCommand implements Callable<Integer> {
                     Figures.min(runs),
                     Figures.max(runs));
         });
-        if (!Programs.present("iperf3")) {
+        if (!Iperf.present()) {
             out.println("iperf3 is not installed: left out");
         }
         if (options.json != null) {
@@ -91,30 +86,9 @@ final class LimitsCommand implements Callable<Integer> {
         all.put("B without CRC", () -> limits.net(false).mibPerSecond());
         all.put("R", () -> cycled.read(options).mibPerSecond());
         all.put("disk, past the page cache", () -> limits.disk(file).mibPerSecond());
-        if (Programs.present("iperf3")) {
-            all.put("loopback, iperf3", LimitsCommand::iperf);
+        if (Iperf.present()) {
+            all.put("loopback, iperf3", () -> Iperf.mibPerSecond(1));
         }
         return all;
-    }
-
-    private static double iperf() throws Exception {
-        Process server = new ProcessBuilder("iperf3", "-s", "-1", "-p", "5299", "--forceflush")
-                .redirectErrorStream(true)
-                .start();
-        try {
-            // It says so when it listens.
-            String line = server.inputReader().readLine();
-            while (line != null && !line.contains("listening")) {
-                line = server.inputReader().readLine();
-            }
-            String report = Programs.call(List.of("iperf3", "-c", "127.0.0.1", "-p", "5299", "-t", "1", "-l", "128K"));
-            Matcher rate = IPERF.matcher(report);
-            if (!rate.find()) {
-                throw new BenchFailure("iperf3 gives no figure: " + report);
-            }
-            return Double.parseDouble(rate.group(1)) * MIB_A_GBIT;
-        } finally {
-            server.destroyForcibly();
-        }
     }
 }

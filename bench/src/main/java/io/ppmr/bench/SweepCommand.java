@@ -1,5 +1,6 @@
 package io.ppmr.bench;
 
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,6 +25,8 @@ import picocli.CommandLine.Spec;
 final class SweepCommand implements Callable<Integer> {
     /** A pool of fewer chunks than this holds no writer and its successor on either side. */
     private static final int LEAST_CHUNKS = 4;
+
+    private static final String ONE_NETWORK = "it compares settings over loopback";
 
     @Spec
     private CommandSpec spec;
@@ -73,7 +76,7 @@ final class SweepCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        options.requireSense();
+        options.requireSense(spec.name(), ONE_NETWORK);
         PrintWriter out = spec.commandLine().getOut();
         Map<String, Object> settings = options.settings();
         settings.put("stages", stages);
@@ -100,19 +103,19 @@ final class SweepCommand implements Callable<Integer> {
                     "no pool of --pools holds " + LEAST_CHUNKS + " chunks of --chunks: give larger pools");
         }
         if (options.json != null) {
-            Machine machine = Machine.here(StageCommands.StageCommand.LOOPBACK);
+            Machine machine = Machine.here(options.carrier().device());
             Result.of(spec.name(), settings, machine, runs, null, Map.of("points", points))
                     .write(options.json);
         }
         return 0;
     }
 
-    private void set(long chunkBytes, long poolBytes, int writers, long allBytes) throws BenchFailure {
+    private void set(long chunkBytes, long poolBytes, int writers, long allBytes) throws BenchFailure, IOException {
         options.chunkBytes = chunkBytes;
         options.poolBytes = poolBytes;
         options.writers = writers;
         options.bytesAWriter = allBytes / writers / chunkBytes * chunkBytes;
-        options.requireSense();
+        options.requireSense(spec.name(), ONE_NETWORK);
     }
 
     private Point measure(String name, List<Run> runs, PrintWriter out) throws Exception {

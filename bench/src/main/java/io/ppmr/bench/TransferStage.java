@@ -8,6 +8,7 @@ import java.util.Map;
 final class TransferStage implements Stage {
     private static final String B = "B";
     private static final String B_WITHOUT_CRC = "B without CRC";
+    private static final String IPERF = "iperf3";
 
     private final Bed bed = new Bed();
     private final Pair pair;
@@ -21,14 +22,19 @@ final class TransferStage implements Stage {
     @Override
     public List<String> parts() {
         // ib_read_bw takes no CRC to begin with.
-        return options.transport.equals(StageOptions.TCP) ? List.of(B, B_WITHOUT_CRC) : List.of(B);
+        if (options.transport.equals(StageOptions.RDMA)) {
+            return List.of(B);
+        }
+        return Iperf.present() ? List.of(B, B_WITHOUT_CRC, IPERF) : List.of(B, B_WITHOUT_CRC);
     }
 
     @Override
     public double part(String name) throws Exception {
-        return name.equals(B)
-                ? options.carrier().limitMibPerSecond(options)
-                : new Limits(options).net(false).mibPerSecond();
+        return switch (name) {
+            case B -> options.carrier().limitMibPerSecond(options);
+            case IPERF -> Iperf.mibPerSecond(options.connections);
+            default -> new Limits(options).net(false).mibPerSecond();
+        };
     }
 
     @Override
