@@ -15,6 +15,8 @@ final class Iperf {
 
     private static final double MIB_A_GBIT = 1e9 / 8 / (1 << 20);
 
+    private static final long LIMIT_S = 30;
+
     private Iperf() {}
 
     static boolean present() {
@@ -27,6 +29,7 @@ final class Iperf {
         Process server = new ProcessBuilder(PROGRAM, "-s", "-1", "-p", port, "--forceflush")
                 .redirectErrorStream(true)
                 .start();
+        Programs.endAfter(server, LIMIT_S);
         try {
             // It says so when it listens, or ends.
             BufferedReader said = server.inputReader();

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /** The benchmark's programs in C, and any other program that is run to its end. */
@@ -49,6 +50,7 @@ final class Programs {
 
     /** The figures of one of our programs that has been started. */
     static Span await(Process process) throws BenchFailure, IOException, InterruptedException {
+        endAfter(process, LIMIT_S);
         String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         if (!process.waitFor(LIMIT_S, TimeUnit.SECONDS) || process.exitValue() != 0) {
             process.destroyForcibly();
@@ -67,6 +69,11 @@ final class Programs {
         }
     }
 
+    /** Ends it by then if it has not ended: whoever reads what it prints waits no longer. */
+    static void endAfter(Process process, long atMostS) {
+        CompletableFuture.delayedExecutor(atMostS, TimeUnit.SECONDS).execute(process::destroyForcibly);
+    }
+
     /** Waits for a process that is about to end, and ends it if it does not. */
     static void end(Process process, long atMostS) {
         try {
@@ -82,6 +89,7 @@ final class Programs {
     /** Runs any program; gives what it printed on both streams. */
     static String call(List<String> words) throws BenchFailure, IOException, InterruptedException {
         Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
+        endAfter(process, LIMIT_S);
         try {
             process.getOutputStream().close();
             String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
