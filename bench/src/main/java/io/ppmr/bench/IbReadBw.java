@@ -11,9 +11,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * B of RDMA: ib_read_bw(1) between the two devices that the benchmark uses, reading as many messages of a chunk's size
- * (but some dozens at least).
- * Its server is at the source, whose memory is read, its client at the target.
+ * B of RDMA: ib_read_bw(1) between the two devices that the benchmark uses, reading as many messages of a chunk's size,
+ * but {@link #LEAST_MESSAGES} at least. Its server is at the source, whose memory is read, its client at the target.
  */
 final class IbReadBw {
     static final String PROGRAM = "ib_read_bw";

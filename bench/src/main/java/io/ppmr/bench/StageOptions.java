@@ -15,6 +15,9 @@ final class StageOptions {
     /** What FUSE hands over in one request at most, and what the paper's processes write at a time. */
     static final long BLOCK_BYTES = 128 << 10;
 
+    /** A pool of fewer chunks has none for a writer while others are under way. */
+    static final int LEAST_CHUNKS = 4;
+
     static final String TCP = "tcp";
     static final String RDMA = "rdma";
 
@@ -113,7 +116,11 @@ final class StageOptions {
             throw new BenchFailure("--target-address " + targetAddress
                     + ": over TCP both sides are at the loopback address; leave it out, or add --transport rdma");
         }
-        if (writers < 1 || runs < 1 || connections < 1 || bytesAWriter < chunkBytes || poolBytes < 4 * chunkBytes) {
+        if (writers < 1
+                || runs < 1
+                || connections < 1
+                || bytesAWriter < chunkBytes
+                || poolBytes < LEAST_CHUNKS * chunkBytes) {
             throw new BenchFailure("writers, runs and connections must be above 0, --bytes at least a chunk, and --pool"
                     + " at least four chunks");
         }

@@ -3,9 +3,11 @@ package io.ppmr.bench;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -23,9 +25,7 @@ import picocli.CommandLine.Spec;
         description = "aggregation, transfer and pipeline by chunk, pool and writers (Fig. 7 and 8)",
         mixinStandardHelpOptions = true)
 final class SweepCommand implements Callable<Integer> {
-    /** A pool of fewer chunks than this holds no writer and its successor on either side. */
-    private static final int LEAST_CHUNKS = 4;
-
+    private static final Set<String> STAGES = Set.of("aggregation", "transfer", "pipeline");
     private static final String ONE_NETWORK = "it compares settings over loopback";
 
     @Spec
@@ -77,6 +77,7 @@ final class SweepCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         options.requireSense(spec.name(), ONE_NETWORK);
+        requirePoints();
         PrintWriter out = spec.commandLine().getOut();
         Map<String, Object> settings = options.settings();
         settings.put("stages", stages);
@@ -90,7 +91,7 @@ final class SweepCommand implements Callable<Integer> {
             for (long chunkBytes : chunks) {
                 for (long poolBytes : pools) {
                     for (int writers : writerCounts) {
-                        if (poolBytes >= LEAST_CHUNKS * chunkBytes) {
+                        if (poolBytes >= StageOptions.LEAST_CHUNKS * chunkBytes) {
                             set(chunkBytes, poolBytes, writers, allBytes);
                             points.add(measure(stage, runs, out));
                         }
@@ -98,16 +99,29 @@ final class SweepCommand implements Callable<Integer> {
                 }
             }
         }
-        if (points.isEmpty()) {
-            throw new BenchFailure(
-                    "no pool of --pools holds " + LEAST_CHUNKS + " chunks of --chunks: give larger pools");
-        }
         if (options.json != null) {
             Machine machine = Machine.here(options.carrier().device());
             Result.of(spec.name(), settings, machine, runs, null, Map.of("points", points))
                     .write(options.json);
         }
         return 0;
+    }
+
+    /** Before minutes are spent on the first of them. */
+    private void requirePoints() throws BenchFailure {
+        for (String stage : stages) {
+            if (!STAGES.contains(stage)) {
+                throw new BenchFailure(
+                        "--stages " + stage + ": not one to sweep; take aggregation, transfer or pipeline");
+            }
+        }
+        if (Collections.min(chunks) < 1 || Collections.min(writerCounts) < 1) {
+            throw new BenchFailure("--chunks and --writer-counts must be above 0");
+        }
+        if (Collections.max(pools) < StageOptions.LEAST_CHUNKS * Collections.min(chunks)) {
+            throw new BenchFailure(
+                    "no pool of --pools holds " + StageOptions.LEAST_CHUNKS + " chunks of --chunks: give larger pools");
+        }
     }
 
     private void set(long chunkBytes, long poolBytes, int writers, long allBytes) throws BenchFailure, IOException {
@@ -154,9 +168,7 @@ final class SweepCommand implements Callable<Integer> {
             case "aggregation" -> new AggregationStage(options);
             case "transfer" -> new TransferStage(options);
             case "pipeline" -> new PipelineStage(options, 0);
-            default ->
-                throw new BenchFailure(
-                        "no stage '" + name + "' to sweep: --stages takes aggregation, transfer and pipeline");
+            default -> throw new IllegalArgumentException(name);
         };
     }
 }

@@ -91,6 +91,16 @@ class BenchIT {
     }
 
     @Test
+    void shouldRefuseASweepBeforeItBegins() {
+        String stage = failure("sweep", "--stages", "transfer,restart");
+        assertTrue(stage.contains("--stages restart"), stage);
+        String writers = failure("sweep", "--writer-counts", "8,0");
+        assertTrue(writers.contains("--writer-counts must be above 0"), writers);
+        String pools = failure("sweep", "--chunks", "1m", "--pools", "2m");
+        assertTrue(pools.contains("give larger pools"), pools);
+    }
+
+    @Test
     void shouldTakeAMigrationApart() throws Exception {
         JsonNode result = run(
                 "migration",
