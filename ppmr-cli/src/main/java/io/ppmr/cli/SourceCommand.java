@@ -23,6 +23,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -89,7 +90,7 @@ final class SourceCommand implements Callable<Integer> {
                     migrations,
                     armed,
                     run,
-                    () -> signs.ready(service::complaint, () -> doing(migrations)));
+                    control -> signs.ready(limit -> complaint(service, control, limit), () -> doing(migrations)));
             signs.stopping();
             if (!migrations.close(MIGRATION_PATIENCE)) {
                 LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
@@ -112,7 +113,7 @@ final class SourceCommand implements Callable<Integer> {
             Migrations migrations,
             boolean armed,
             ServiceRun run,
-            Runnable ready)
+            Consumer<ControlServer> ready)
             throws IOException, InterruptedException {
         ControlSettings settings = configuration.control();
         Optional<HealthTrigger> health = configuration
@@ -139,13 +140,19 @@ final class SourceCommand implements Callable<Integer> {
                                             .map(job -> "job " + job)
                                             .orElse("the announced job")
                             : "SIGUSR2 moves none");
-            ready.run();
+            ready.accept(control);
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
         } finally {
             health.ifPresent(HealthTrigger::close);
         }
+    }
+
+    private static Optional<String> complaint(SourceService service, ControlServer control, Duration limit)
+            throws InterruptedException {
+        Optional<String> complaint = service.complaint(limit);
+        return complaint.isPresent() ? complaint : control.complaint(limit);
     }
 
     private static void trigger(Migrations migrations) {

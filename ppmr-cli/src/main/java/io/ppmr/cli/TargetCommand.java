@@ -17,6 +17,7 @@ import io.ppmr.target.TargetSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -70,12 +71,18 @@ final class TargetCommand implements Callable<Integer> {
             ProcessSignals.on("USR1", () -> LOG.info("state: {}", doing(service).orElse("idle")));
             LOG.info("commands at {}", control.path());
             service.onChange(signs::changed);
-            signs.ready(service::complaint, () -> doing(service));
+            signs.ready(limit -> complaint(service, control, limit), () -> doing(service));
             spec.commandLine().getOut().println("ready");
             run.awaitEnd();
             LOG.info("told to end");
             signs.stopping();
         }
+    }
+
+    private static Optional<String> complaint(TargetService service, ControlServer control, Duration limit)
+            throws InterruptedException {
+        Optional<String> complaint = service.complaint(limit);
+        return complaint.isPresent() ? complaint : control.complaint(limit);
     }
 
     private static Optional<String> doing(TargetService service) {

@@ -134,6 +134,11 @@ final class RealServices implements AutoCloseable {
         return process.exitValue() + "\n" + log(command);
     }
 
+    /** Where the target listens. */
+    int port() {
+        return port;
+    }
+
     Path mount(String role) {
         return directory.resolve(role);
     }

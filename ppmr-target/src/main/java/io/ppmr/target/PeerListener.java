@@ -1,34 +1,42 @@
 package io.ppmr.target;
 
 import io.ppmr.transport.auth.ConnectionKind;
-import io.ppmr.transport.auth.Handshake;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.auth.TargetHandshake;
+import io.ppmr.transport.listen.AcceptLoop;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
-import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.SelectionKey;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes connections of sources: each is authenticated on a thread of its own, to a deadline, before anything else is
- * done for it; few at once, so that a stranger cannot fill the node with threads.
+ * Takes connections of sources. Until a connection has proved that it holds the key it is a stranger's: it has one of
+ * the strangers' places, where the oldest goes when a newcomer needs one ({@link AcceptLoop}), and no thread. With the
+ * proof it leaves that place. A control connection then has one of the sessions' places and a thread of its own, to the
+ * end of its session; so strangers never keep a session from its place.
  */
-final class PeerListener implements AutoCloseable, Handshake.Sessions {
+final class PeerListener implements AutoCloseable, TargetHandshake.Sessions {
     private static final Logger LOG = LoggerFactory.getLogger(PeerListener.class);
-    private static final long HANDSHAKE_NS = TimeUnit.SECONDS.toNanos(5);
-    private static final int MAX_CONNECTIONS = 128;
+    /** Few enough to leave room for everything else where a service that was started by hand has 1024 descriptors. */
+    static final AcceptLoop.Places STRANGERS = new AcceptLoop.Places(512, 128, Duration.ofSeconds(5));
+
+    static final int MAX_SESSIONS = 128;
+    private static final int MAX_WAITING_DATA = 64;
+    private static final int BACKLOG = 512;
 
     /** Serves an authenticated control connection to its end. */
     @FunctionalInterface
@@ -39,18 +47,29 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
     private final ServerSocketChannel server;
     private final PeerAuthenticator authenticator;
     private final SessionServer sessions;
+    private final Consumer<Runnable> threads;
+    private final AcceptLoop loop;
     private final Map<SessionId, BlockingQueue<SocketChannel>> dataConnections = new ConcurrentHashMap<>();
-    private final Semaphore places = new Semaphore(MAX_CONNECTIONS);
-    private volatile boolean closed;
 
     PeerListener(InetSocketAddress address, PeerAuthenticator authenticator, SessionServer sessions)
             throws IOException {
+        this(address, authenticator, sessions, STRANGERS, PeerListener::startThread);
+    }
+
+    PeerListener(
+            InetSocketAddress address,
+            PeerAuthenticator authenticator,
+            SessionServer sessions,
+            AcceptLoop.Places strangers,
+            Consumer<Runnable> threads)
+            throws IOException {
         this.authenticator = authenticator;
         this.sessions = sessions;
+        this.threads = threads;
         server = ServerSocketChannel.open();
         try {
             server.setOption(StandardSocketOptions.SO_REUSEADDR, true);
-            server.bind(address);
+            server.bind(address, BACKLOG);
         } catch (IOException e) {
             server.close();
             throw new IOException(
@@ -58,11 +77,16 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
                             + " (is another ppmr target running, or the address not this node's?)",
                     e);
         }
-        daemon(this::acceptAll, "ppmr-listen");
+        loop = new AcceptLoop("ppmr-listen", server, strangers, Stranger::new);
     }
 
     InetSocketAddress address() {
         return (InetSocketAddress) server.socket().getLocalSocketAddress();
+    }
+
+    /** Whether it takes connections. Any thread; blocks it, for the limit at most. */
+    boolean goesRound(long limitNs) {
+        return loop.goesRound(limitNs);
     }
 
     /** Waits for the data connections of a session. */
@@ -83,55 +107,63 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
         return List.of(channels);
     }
 
+    /** Takes no more connections; those of sessions go on. */
     @Override
     public void close() throws IOException {
-        closed = true;
-        server.close();
+        loop.close();
     }
 
-    private void acceptAll() {
-        while (!closed) {
+    /** A connection that has proved nothing yet; on the loop's thread. */
+    private final class Stranger implements AcceptLoop.Guest {
+        private final TargetHandshake handshake;
+        private TargetHandshake.Accepted accepted;
+
+        Stranger(SocketChannel channel) throws IOException {
+            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
+            handshake = new TargetHandshake(channel, authenticator, PeerListener.this);
+        }
+
+        @Override
+        public int proceed() throws IOException {
+            Optional<TargetHandshake.Accepted> passed = handshake.proceed();
+            if (passed.isEmpty()) {
+                return SelectionKey.OP_READ;
+            }
+            accepted = passed.get();
+            return ADMITTED;
+        }
+
+        @Override
+        public void admitted(SocketChannel channel) throws IOException {
+            SessionId session = accepted.session();
+            if (accepted.kind() == ConnectionKind.DATA) {
+                channel.configureBlocking(true);
+                give(channel, session);
+                return;
+            }
+            boolean started = false;
             try {
-                SocketChannel channel = server.accept();
-                if (places.tryAcquire()) {
-                    daemon(() -> receive(channel), "ppmr-peer");
-                } else {
-                    LOG.warn("connection from {} refused: {} are open", channel.getRemoteAddress(), MAX_CONNECTIONS);
-                    channel.close();
+                channel.configureBlocking(true);
+                threads.accept(() -> serveControl(channel, session));
+                started = true;
+            } finally {
+                if (!started) {
+                    end(session);
                 }
-            } catch (AsynchronousCloseException e) {
-                LOG.debug("listening ends: {}", e.toString());
-            } catch (IOException e) {
-                LOG.error("a connection could not be accepted: {}", e.toString());
             }
         }
     }
 
-    private void receive(SocketChannel channel) {
-        boolean handedOver = false;
-        try {
-            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-            channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
-            Handshake.Accepted accepted =
-                    new Handshake(channel, authenticator, System.nanoTime() + HANDSHAKE_NS).asTarget(this);
-            if (accepted.kind() == ConnectionKind.DATA) {
-                BlockingQueue<SocketChannel> arriving = dataConnections.get(accepted.session());
-                handedOver = arriving != null
-                        && arriving.add(channel)
-                        && (dataConnections.containsKey(accepted.session()) || !arriving.remove(channel));
-            } else {
-                handedOver = true;
-                serveControl(channel, accepted.session());
-            }
-        } catch (IOException e) {
-            LOG.warn("a connection was refused: {}", e.getMessage());
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        } finally {
-            places.release();
-            if (!handedOver) {
-                closeQuietly(channel);
-            }
+    /** Gives a data connection to its session; closes it if the session ends at this moment. */
+    private void give(SocketChannel channel, SessionId session) throws IOException {
+        BlockingQueue<SocketChannel> arriving = dataConnections.get(session);
+        if (arriving == null || !arriving.offer(channel)) {
+            throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
+                    + ", which " + (arriving == null ? "has ended" : "takes no more of them") + ": refused");
+        }
+        if (!dataConnections.containsKey(session) && arriving.remove(channel)) {
+            channel.close();
         }
     }
 
@@ -141,15 +173,28 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
     }
 
     @Override
-    public void open(SessionId session) {
-        dataConnections.put(session, new LinkedBlockingQueue<>());
+    public boolean hasPlace() {
+        return dataConnections.size() < MAX_SESSIONS;
     }
 
-    private void serveControl(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
+    @Override
+    public void open(SessionId session) {
+        dataConnections.put(session, new LinkedBlockingQueue<>(MAX_WAITING_DATA));
+    }
+
+    private void end(SessionId session) {
+        dataConnections.remove(session).forEach(PeerListener::closeQuietly);
+    }
+
+    private void serveControl(SocketChannel channel, SessionId session) {
         try {
             sessions.serve(channel, session);
+        } catch (IOException e) {
+            LOG.warn("a session was ended: {}", e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         } finally {
-            dataConnections.remove(session).forEach(PeerListener::closeQuietly);
+            end(session);
             closeQuietly(channel);
         }
     }
@@ -162,8 +207,8 @@ final class PeerListener implements AutoCloseable, Handshake.Sessions {
         }
     }
 
-    private static void daemon(Runnable task, String name) {
-        Thread thread = new Thread(task, name);
+    private static void startThread(Runnable task) {
+        Thread thread = new Thread(task, "ppmr-peer");
         thread.setDaemon(true);
         thread.start();
     }

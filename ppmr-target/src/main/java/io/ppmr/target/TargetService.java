@@ -216,10 +216,16 @@ public final class TargetService implements AutoCloseable {
         return OpenMigrations.notOpen(id, journal, migrations());
     }
 
-    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    /**
+     * Why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any thread; blocks
+     * it.
+     */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        if (!listener.goesRound(limit.toNanos())) {
+            return Optional.of("nobody has looked for connections at " + listener.address() + " for " + limit);
         }
         return conversations.goRound(limit.toNanos())
                 ? Optional.empty()

@@ -47,11 +47,15 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
      * @param groups looks up all groups of a user
      */
     Right of(String user, String userGroup, String ownUser, GroupLookup groups) {
-        boolean owner = user.equals("root") || user.equals("0") || user.equals(ownUser);
-        if (owner || (group.isPresent() && belongs(user, userGroup, group.get(), groups))) {
+        if (isOwner(user, ownUser) || (group.isPresent() && belongs(user, userGroup, group.get(), groups))) {
             return Right.CONTROL;
         }
         return statusForAll ? Right.STATUS : Right.NOTHING;
+    }
+
+    /** Whether a caller is root or the service's own user, who may do everything and are kept out by nobody. */
+    static boolean isOwner(String user, String ownUser) {
+        return user.equals("root") || user.equals("0") || user.equals(ownUser);
     }
 
     private static boolean belongs(String user, String userGroup, ControlGroup group, GroupLookup groups) {

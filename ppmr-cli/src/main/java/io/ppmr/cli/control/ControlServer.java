@@ -1,10 +1,12 @@
 package io.ppmr.cli.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.transport.listen.AcceptLoop;
+import io.ppmr.transport.listen.RareLog;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
-import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
@@ -12,9 +14,12 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import jdk.net.ExtendedSocketOptions;
 import jdk.net.UnixDomainPrincipal;
 import org.slf4j.Logger;
@@ -22,13 +27,19 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see
- * {@link ControlAccess}. One thread accepts, one serves each connection, for one request; at most {@value #MOST} at
- * once.
+ * {@link ControlAccess}; how many connections at once: {@link ControlPlaces}. One thread accepts, one serves each
+ * connection, for one request. Who a caller is, and of which groups, is found out on the connection's thread, as a
+ * directory service may be slow; while {@value #BEING_IDENTIFIED} callers are looked up the next ones wait.
  */
 public final class ControlServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);
-    static final int MOST = 16;
+    private static final int BEING_IDENTIFIED = 16;
+    private static final Duration IDENTIFIED_LIMIT = Duration.ofSeconds(1);
+    private static final int BACKLOG = 128;
+    private static final int LOGGED_CHARACTERS = 80;
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
+    /** A connection leaves these as soon as it is accepted; who has which place is {@link ControlPlaces}'. */
+    private static final AcceptLoop.Places ARRIVING = new AcceptLoop.Places(64, 64, REQUEST_LIMIT);
     private static final int CLOSE_LIMIT_MS = 2000;
 
     private final Path socket;
@@ -38,7 +49,11 @@ public final class ControlServer implements AutoCloseable {
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
-    private final Thread acceptor;
+    private final ControlPlaces places = new ControlPlaces();
+    private final Semaphore identifying = new Semaphore(BEING_IDENTIFIED);
+    private final RareLog log = new RareLog(LOG::warn);
+    private final RareLog broken = new RareLog(LOG::info);
+    private final AcceptLoop loop;
     private final Set<Thread> serving = ConcurrentHashMap.newKeySet();
 
     /** Binds the socket; throws if another service answers there. */
@@ -55,7 +70,7 @@ public final class ControlServer implements AutoCloseable {
         Files.createDirectories(socket.toAbsolutePath().getParent());
         server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         try {
-            server.bind(UnixDomainSocketAddress.of(socket));
+            server.bind(UnixDomainSocketAddress.of(socket), BACKLOG);
             if (access.group().isPresent()) {
                 Files.setAttribute(socket, "unix:gid", access.group().get().gid());
             }
@@ -68,9 +83,7 @@ public final class ControlServer implements AutoCloseable {
                             + "): name another control_socket, of at most 100 characters",
                     e);
         }
-        acceptor = new Thread(this::accept, "control");
-        acceptor.setDaemon(true);
-        acceptor.start();
+        loop = new AcceptLoop("control", server, ARRIVING, channel -> new Caller());
     }
 
     /** Where it is. */
@@ -91,49 +104,103 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    private void accept() {
-        while (true) {
+    /** Whether it takes connections. Any thread; blocks it, for the limit at most. */
+    public Optional<String> complaint(Duration limit) {
+        return loop.goesRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("nobody has looked for connections at " + socket + " for " + limit);
+    }
+
+    /** A new connection: it needs a thread before anything can be found out. On the loop's thread, which waits for one. */
+    private final class Caller implements AcceptLoop.Guest {
+        @Override
+        public int proceed() {
+            return ADMITTED;
+        }
+
+        @Override
+        public void admitted(SocketChannel channel) throws IOException {
             try {
-                SocketChannel channel = server.accept();
-                if (serving.size() >= MOST) {
-                    LOG.warn("control socket: more than {} connections at once; one is turned away", MOST);
-                    channel.close();
-                    continue;
+                if (!identifying.tryAcquire(IDENTIFIED_LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
+                    throw new IOException("this node's user database does not say in time who the callers before it are");
                 }
-                Thread thread = new Thread(() -> serve(channel), "control-connection");
-                thread.setDaemon(true);
+            } catch (InterruptedException e) {
+                throw (IOException) new InterruptedIOException("the service ends").initCause(e);
+            }
+            boolean started = false;
+            Thread thread = new Thread(() -> serve(channel), "control-connection");
+            thread.setDaemon(true);
+            try {
                 serving.add(thread);
                 thread.start();
-            } catch (ClosedChannelException e) {
-                LOG.debug("control socket closed", e);
-                return;
-            } catch (IOException e) {
-                LOG.error("control socket {} accepts no more: {}", socket, e.getMessage());
-                return;
+                started = true;
+            } finally {
+                if (!started) {
+                    serving.remove(thread);
+                    identifying.release();
+                }
             }
         }
     }
 
+    /** Who speaks, what he may do, and why not now if he has no place. */
+    private record Identified(String user, ControlAccess.Right right, Optional<String> refusal) {
+        boolean controls() {
+            return right == ControlAccess.Right.CONTROL;
+        }
+    }
+
     private void serve(SocketChannel channel) {
-        try (channel;
-                LineChannel lines = new LineChannel(channel)) {
-            UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
-            String user = peer.user().getName();
-            ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
-            Conversation with = new Conversation(user, lines, protocol, server::isOpen);
-            if (right == ControlAccess.Right.NOTHING && !access.jobOwners()) {
-                LOG.warn("control socket: user {} is turned away", user);
-                with.say(ControlProtocol.ERROR, turnedAway(user));
-                return;
+        try (channel) {
+            Identified caller;
+            try {
+                caller = identify(channel);
+            } finally {
+                identifying.release();
             }
-            answer(with, right, lines.readLine(REQUEST_LIMIT));
+            try (LineChannel lines = new LineChannel(channel)) {
+                serve(caller, new Conversation(caller.user(), lines, protocol, server::isOpen), lines);
+            } finally {
+                if (caller.refusal().isEmpty()) {
+                    places.leave(caller.user(), caller.controls());
+                }
+            }
         } catch (IOException e) {
-            LOG.info("control connection: {}", e.getMessage());
+            broken.say(e.getClass().getName(), "control connection: " + e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
             serving.remove(Thread.currentThread());
         }
+    }
+
+    /** Finds out who has connected, and takes a place for him if there is one. */
+    private Identified identify(SocketChannel channel) throws IOException {
+        UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
+        String user = peer.user().getName();
+        boolean owner = ControlAccess.isOwner(user, ownUser);
+        Optional<String> refusal = owner ? Optional.empty() : places.shareIsTaken(user);
+        if (refusal.isPresent()) {
+            // Before the groups are looked up, which starts a process.
+            return new Identified(user, ControlAccess.Right.NOTHING, refusal);
+        }
+        ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
+        return new Identified(user, right, places.enter(user, owner, right == ControlAccess.Right.CONTROL));
+    }
+
+    private void serve(Identified caller, Conversation with, LineChannel lines)
+            throws IOException, InterruptedException {
+        if (caller.refusal().isPresent()) {
+            log.say("no place", "control socket: " + caller.refusal().get());
+            with.say(ControlProtocol.ERROR, caller.refusal().get());
+            return;
+        }
+        if (caller.right() == ControlAccess.Right.NOTHING && !access.jobOwners()) {
+            log.say("turned away", "control socket: user " + caller.user() + " is turned away");
+            with.say(ControlProtocol.ERROR, turnedAway(caller.user()));
+            return;
+        }
+        answer(with, caller.right(), lines.readLine(REQUEST_LIMIT));
     }
 
     private void answer(Conversation with, ControlAccess.Right right, String line)
@@ -150,10 +217,10 @@ public final class ControlServer implements AutoCloseable {
         if (request == null) {
             with.say(
                     ControlProtocol.ERROR,
-                    "unknown request: " + line.substring(0, Math.min(line.length(), 80)) + " (known: "
+                    "unknown request: " + shortened(line) + " (known: "
                             + String.join(", ", new TreeSet<>(requests.keySet())) + ")");
         } else if (!may(right, request, parsed, with.user())) {
-            LOG.warn("control socket: user {} may not do this: {}", with.user(), line);
+            log.say("not allowed", "control socket: user " + with.user() + " may not do this: " + shortened(line));
             with.say(
                     ControlProtocol.ERROR,
                     turnedAway(with.user())
@@ -162,6 +229,10 @@ public final class ControlServer implements AutoCloseable {
         } else {
             request.answerer().answer(parsed, with);
         }
+    }
+
+    private static String shortened(String line) {
+        return line.substring(0, Math.min(line.length(), LOGGED_CHARACTERS));
     }
 
     private boolean may(ControlAccess.Right right, ControlRequests.Request request, JsonNode parsed, String user) {
@@ -177,7 +248,7 @@ public final class ControlServer implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        server.close();
+        loop.close();
         Files.deleteIfExists(socket);
         try {
             for (Thread thread : serving) {

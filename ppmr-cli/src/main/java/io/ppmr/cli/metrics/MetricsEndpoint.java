@@ -1,39 +1,39 @@
 package io.ppmr.cli.metrics;
 
-import com.sun.net.httpserver.HttpExchange;
-import com.sun.net.httpserver.HttpServer;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import io.ppmr.transport.listen.AcceptLoop;
+import java.io.EOFException;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.TimeUnit;
+import java.time.Duration;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Shows a service's meters at {@code http://ADDRESS/metrics}, in Prometheus' text format. Has one thread for scrapes
- * beside the HTTP server's own; a service without an endpoint has none of them. Closed by its owner.
+ * Shows a service's meters at {@code http://ADDRESS/metrics}, in Prometheus' text format: one request a connection, of
+ * HTTP/1.1 without a body, each within ten seconds. Has one thread, which accepts, reads and answers; a service without
+ * an endpoint has none. The JDK's HTTP server is not used: while descriptors are short it accepts in a busy loop, and
+ * an error in its one thread leaves it deaf. Closed by its owner.
  */
 public final class MetricsEndpoint implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MetricsEndpoint.class);
     private static final String PATH = "/metrics";
-    private static final String LIMIT_S = "10";
-    private static final int BACKLOG = 16;
-    private static final int OK = 200;
-    private static final int NOT_FOUND = 404;
-    private static final int NOT_ALLOWED = 405;
-    private static final long CLOSE_S = 5;
+    private static final AcceptLoop.Places PLACES = new AcceptLoop.Places(64, 32, Duration.ofSeconds(10));
+    private static final int BACKLOG = 64;
+    private static final int MAX_REQUEST_BYTES = 8 * 1024;
+    private static final String TEXT = "text/plain";
 
     private final PrometheusMeterRegistry registry;
-    private final HttpServer server;
-    private final ExecutorService scrapes = Executors.newSingleThreadExecutor(task -> {
-        Thread thread = new Thread(task, "metrics");
-        thread.setDaemon(true);
-        return thread;
-    });
+    private final ServerSocketChannel server;
+    private final AcceptLoop loop;
 
     /** A registry that an endpoint can show. */
     public static PrometheusMeterRegistry registry() {
@@ -43,60 +43,106 @@ public final class MetricsEndpoint implements AutoCloseable {
     /** Listens; throws and names the address if it cannot. */
     public MetricsEndpoint(InetSocketAddress address, PrometheusMeterRegistry registry) throws IOException {
         this.registry = registry;
-        // A client that says nothing, or takes nothing, must not hold the thread: in seconds, read by the server once.
-        System.setProperty("sun.net.httpserver.maxReqTime", LIMIT_S);
-        System.setProperty("sun.net.httpserver.maxRspTime", LIMIT_S);
+        server = ServerSocketChannel.open();
         try {
-            server = HttpServer.create(address, BACKLOG);
+            server.setOption(StandardSocketOptions.SO_REUSEADDR, true);
+            server.bind(address, BACKLOG);
         } catch (IOException e) {
+            server.close();
             throw new IOException(
                     "metrics cannot be shown at " + address + ": " + e.getMessage()
                             + " (correct metrics.port or metrics.address, or take them out)",
                     e);
         }
-        server.createContext("/", this::answer);
-        server.setExecutor(scrapes);
-        server.start();
-        LOG.info("metrics at http:/{}{}", server.getAddress(), PATH);
+        loop = new AcceptLoop("metrics", server, PLACES, Scrape::new);
+        LOG.info("metrics at http:/{}{}", address(), PATH);
     }
 
     /** Where it listens. */
     public InetSocketAddress address() {
-        return server.getAddress();
+        return (InetSocketAddress) server.socket().getLocalSocketAddress();
     }
 
-    private void answer(HttpExchange exchange) throws IOException {
-        try (exchange) {
-            if (!exchange.getRequestURI().getPath().equals(PATH)) {
-                send(exchange, NOT_FOUND, "text/plain", "see " + PATH + "\n");
-            } else if (!exchange.getRequestMethod().equals("GET")) {
-                send(exchange, NOT_ALLOWED, "text/plain", "only GET\n");
-            } else {
-                send(exchange, OK, "text/plain; version=0.0.4; charset=utf-8", registry.scrape());
+    /** One request and its answer, on the loop's thread. */
+    private final class Scrape implements AcceptLoop.Guest {
+        private final SocketChannel channel;
+        private final ByteBuffer request = ByteBuffer.allocate(MAX_REQUEST_BYTES);
+        private ByteBuffer answer;
+
+        Scrape(SocketChannel channel) {
+            this.channel = channel;
+        }
+
+        @Override
+        public int proceed() throws IOException {
+            if (answer == null) {
+                int read = channel.read(request);
+                String head = new String(request.array(), 0, request.position(), StandardCharsets.ISO_8859_1);
+                if (head.contains("\r\n\r\n") || head.contains("\n\n")) {
+                    answer = answer(head);
+                } else if (read < 0) {
+                    throw new EOFException("it has ended before its request was whole");
+                } else if (!request.hasRemaining()) {
+                    answer = text("431 Request Header Fields Too Large", TEXT, "at most 8 KiB\n");
+                } else {
+                    return SelectionKey.OP_READ;
+                }
             }
-        } catch (RuntimeException e) {
-            LOG.error("a scrape fails", e);
-            throw new IOException(e);
+            channel.write(answer);
+            return answer.hasRemaining() ? SelectionKey.OP_WRITE : ADMITTED;
+        }
+
+        @Override
+        public void admitted(SocketChannel answered) throws IOException {
+            answered.close();
         }
     }
 
-    private static void send(HttpExchange exchange, int status, String type, String text) throws IOException {
+    private ByteBuffer answer(String head) {
+        String[] words = head.lines().findFirst().orElse("").split(" ", -1);
+        if (words.length != 3 || !words[2].startsWith("HTTP/1.")) {
+            return text("400 Bad Request", TEXT, "not a request of HTTP/1.1\n");
+        }
+        if (!PATH.equals(path(words[1]))) {
+            return text("404 Not Found", TEXT, "see " + PATH + "\n");
+        }
+        if (!words[0].equals("GET")) {
+            return text("405 Method Not Allowed", TEXT, "only GET\n");
+        }
+        try {
+            return text("200 OK", "text/plain; version=0.0.4; charset=utf-8", registry.scrape());
+        } catch (RuntimeException e) {
+            LOG.error("a scrape fails", e);
+            return text("500 Internal Server Error", TEXT, "the meters cannot be read: see the service's log\n");
+        }
+    }
+
+    private static String path(String target) {
+        try {
+            return URI.create(target).getPath();
+        } catch (IllegalArgumentException e) {
+            LOG.debug("a request for {}", target, e);
+            return null;
+        }
+    }
+
+    private static ByteBuffer text(String status, String type, String text) {
         byte[] body = text.getBytes(StandardCharsets.UTF_8);
-        exchange.getResponseHeaders().set("Content-Type", type);
-        exchange.sendResponseHeaders(status, body.length);
-        exchange.getResponseBody().write(body);
+        byte[] head = ("HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\nContent-Length: " + body.length
+                        + "\r\nConnection: close\r\n\r\n")
+                .getBytes(StandardCharsets.US_ASCII);
+        return ByteBuffer.allocate(head.length + body.length)
+                .put(head)
+                .put(body)
+                .flip();
     }
 
     @Override
     public void close() {
-        server.stop(0);
-        scrapes.shutdownNow();
         try {
-            if (!scrapes.awaitTermination(CLOSE_S, TimeUnit.SECONDS)) {
-                LOG.warn("a scrape has not ended");
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+            loop.close();
+        } catch (IOException e) {
+            LOG.warn("the metrics' address cannot be closed: {}", e.getMessage());
         }
     }
 }

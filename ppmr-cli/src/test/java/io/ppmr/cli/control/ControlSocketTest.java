@@ -300,6 +300,14 @@ class ControlSocketTest {
     }
 
     @Test
+    void shouldHangUpWhenNoRequestComes() throws Exception {
+        try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
+                LineChannel lines = new LineChannel(channel)) {
+            assertThrows(EOFException.class, () -> lines.readLine(LIMIT));
+        }
+    }
+
+    @Test
     void shouldEndTheWaitWhenThePeerIsSilent() throws Exception {
         try (ServerSocketChannel silent = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
             silent.bind(UnixDomainSocketAddress.of(folder.resolve("silent")));

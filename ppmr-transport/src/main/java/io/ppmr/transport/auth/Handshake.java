@@ -5,6 +5,7 @@ import io.ppmr.protocol.ProtocolException;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;
 import java.net.Socket;
+import java.net.SocketAddress;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -23,17 +24,18 @@ import java.security.SecureRandom;
  * </pre>
  *
  * <p>A control connection opens a session, whose random name the challenge carries; a data connection names the session
- * that it belongs to, and both proofs cover that name. Runs on the caller's thread, in blocking mode, to a deadline.
+ * that it belongs to, and both proofs cover that name. This is the source's side, which runs on the caller's thread, in
+ * blocking mode, to a deadline; the target's is {@link TargetHandshake}.
  */
 public final class Handshake {
     private static final int MAGIC = 0x724D5050; // "PPMr"
-    private static final int OPENING_BYTES = 56;
-    private static final int NONCE_BYTES = 32;
-    private static final int WELCOME = 0;
-    private static final int NO_SUCH_SESSION = 1;
-    private static final int WRONG_PROOF = 2;
-
-    private static final SecureRandom RANDOM = new SecureRandom();
+    static final int OPENING_BYTES = 56;
+    static final int NONCE_BYTES = 32;
+    static final int WELCOME = 0;
+    static final int NO_SUCH_SESSION = 1;
+    static final int WRONG_PROOF = 2;
+    static final int NO_PLACE = 3;
+    static final SecureRandom RANDOM = new SecureRandom();
 
     private final SocketChannel channel;
     private final PeerAuthenticator authenticator;
@@ -45,17 +47,6 @@ public final class Handshake {
         this.deadlineNs = deadlineNs;
     }
 
-    /** What the target learns of a connection that passed. */
-    public record Accepted(ConnectionKind kind, SessionId session) {}
-
-    /** The sessions of a target. */
-    public interface Sessions {
-        boolean exists(SessionId session);
-
-        /** A new session, whose data connections may come as soon as the source knows its name. */
-        void open(SessionId session);
-    }
-
     /**
      * The source's side.
      *
@@ -64,9 +55,9 @@ public final class Handshake {
      */
     public SessionId asSource(ConnectionKind kind, SessionId session) throws IOException {
         byte[] nonce = nonce();
-        write(opening(kind.code(), session, nonce));
+        write(opening(authenticator, kind.code(), session, nonce));
         ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
-        requireOpening(challenge);
+        requireOpening(challenge, authenticator, channel.getRemoteAddress());
         challenge.get();
         SessionId given = new SessionId(challenge.getLong(), challenge.getLong());
         byte[] targetNonce = take(challenge, NONCE_BYTES);
@@ -79,63 +70,23 @@ public final class Handshake {
         write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, transcript)));
         int verdict = read(Integer.BYTES).getInt();
         if (verdict != WELCOME) {
-            throw new IOException("target " + channel.getRemoteAddress() + " refuses the connection: "
-                    + (verdict == NO_SUCH_SESSION
-                            ? "its session is over"
-                            : "this node does not hold the target's key: put the same key file on both nodes"));
+            throw new IOException(
+                    "target " + channel.getRemoteAddress() + " refuses the connection: " + reason(verdict));
         }
         return given;
     }
 
-    /**
-     * The target's side.
-     *
-     * @throws IOException if the peer is no ppmr, does not hold the key, or is too slow; nothing was done for it
-     */
-    public Accepted asTarget(Sessions sessions) throws IOException {
-        ByteBuffer hello = read(OPENING_BYTES);
-        requireOpening(hello);
-        int kindCode = hello.get();
-        ConnectionKind kind = ConnectionKind.of(kindCode);
-        if (kind == null) {
-            throw new ProtocolException(
-                    "connection of unknown kind " + kindCode + " from " + channel.getRemoteAddress());
-        }
-        SessionId asked = new SessionId(hello.getLong(), hello.getLong());
-        SessionId session = kind == ConnectionKind.CONTROL ? SessionId.random(RANDOM) : asked;
-        byte[] sourceNonce = take(hello, NONCE_BYTES);
-        byte[] nonce = nonce();
-        byte[] transcript = transcript(kindCode, session, sourceNonce, nonce);
-        ByteBuffer challenge = ByteBuffer.allocate(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
-        challenge
-                .put(opening(kindCode, session, nonce))
-                .put(authenticator.prove(Role.TARGET, transcript))
-                .flip();
-        write(challenge);
-        byte[] proof = take(read(PeerAuthenticator.PROOF_BYTES), PeerAuthenticator.PROOF_BYTES);
-        if (!authenticator.verify(Role.SOURCE, transcript, proof)) {
-            verdict(WRONG_PROOF);
-            throw new IOException("peer " + channel.getRemoteAddress()
-                    + " does not hold this node's key: refused (put the same key file on both nodes)");
-        }
-        if (kind == ConnectionKind.DATA && !sessions.exists(session)) {
-            verdict(NO_SUCH_SESSION);
-            throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
-                    + ", which is not open: refused");
-        }
-        if (kind == ConnectionKind.CONTROL) {
-            sessions.open(session);
-        }
-        verdict(WELCOME);
-        return new Accepted(kind, session);
+    private static String reason(int verdict) {
+        return switch (verdict) {
+            case NO_SUCH_SESSION -> "its session is over";
+            case NO_PLACE -> "it serves as many sessions as it can: try again later or elsewhere";
+            case WRONG_PROOF -> "this node does not hold the target's key: put the same key file on both nodes";
+            default -> "for reason " + verdict + ", which this release does not know: install the same release of ppmr"
+                    + " on both nodes";
+        };
     }
 
-    private void verdict(int code) throws IOException {
-        ByteBuffer verdict = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN);
-        write(verdict.putInt(code).flip());
-    }
-
-    private ByteBuffer opening(int kindCode, SessionId session, byte[] nonce) {
+    static ByteBuffer opening(PeerAuthenticator authenticator, int kindCode, SessionId session, byte[] nonce) {
         ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         opening.putInt(MAGIC).putShort((short) Frame.VERSION).put((byte) authenticator.mechanism());
         opening.put((byte) kindCode)
@@ -145,37 +96,39 @@ public final class Handshake {
         return opening.flip();
     }
 
-    private void requireOpening(ByteBuffer opening) throws IOException {
+    /** Takes magic, version and mechanism off the front of a peer's first message. */
+    static void requireOpening(ByteBuffer opening, PeerAuthenticator authenticator, SocketAddress peer)
+            throws ProtocolException {
         if (opening.getInt() != MAGIC) {
-            throw new ProtocolException("peer " + channel.getRemoteAddress() + " is no ppmr service: refused");
+            throw new ProtocolException("peer " + peer + " is no ppmr service: refused");
         }
         int version = opening.getShort() & 0xFFFF;
         if (version != Frame.VERSION) {
-            throw new ProtocolException("peer " + channel.getRemoteAddress() + " speaks version " + version
+            throw new ProtocolException("peer " + peer + " speaks version " + version
                     + " of the protocol, this service version " + Frame.VERSION
                     + ": install the same release of ppmr on both nodes");
         }
         int mechanism = opening.get();
         if (mechanism != authenticator.mechanism()) {
-            throw new ProtocolException("peer " + channel.getRemoteAddress() + " uses authentication mechanism "
+            throw new ProtocolException("peer " + peer + " uses authentication mechanism "
                     + mechanism + ", this node " + authenticator.mechanism() + ": configure the same on both nodes");
         }
     }
 
-    private static byte[] transcript(int kindCode, SessionId session, byte[] sourceNonce, byte[] targetNonce) {
+    static byte[] transcript(int kindCode, SessionId session, byte[] sourceNonce, byte[] targetNonce) {
         ByteBuffer transcript = ByteBuffer.allocate(2 + SessionId.BYTES + 2 * NONCE_BYTES);
         transcript.put((byte) Frame.VERSION).put((byte) kindCode);
         transcript.putLong(session.high()).putLong(session.low());
         return transcript.put(sourceNonce).put(targetNonce).array();
     }
 
-    private static byte[] nonce() {
+    static byte[] nonce() {
         byte[] nonce = new byte[NONCE_BYTES];
         RANDOM.nextBytes(nonce);
         return nonce;
     }
 
-    private static byte[] take(ByteBuffer from, int lengthBytes) {
+    static byte[] take(ByteBuffer from, int lengthBytes) {
         byte[] bytes = new byte[lengthBytes];
         from.get(bytes);
         return bytes;

@@ -1,0 +1,105 @@
+package io.ppmr.transport.listen;
+
+import java.net.Inet6Address;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.LongSupplier;
+
+/**
+ * The places of connections that have not yet shown who they are. A newcomer always gets a place: when all are taken
+ * the oldest stranger goes, and when those of the newcomer's address are taken the oldest of that address. So an idle
+ * stranger keeps a place only while nobody else wants it, and a peer that speaks at once gets through, from the
+ * attacker's own address, too. Who is known leaves, and counts no more. For one thread.
+ *
+ * @param <T> a connection
+ */
+final class Strangers<T> {
+    private static final int IPV6_NETWORK_BYTES = 8;
+
+    private record Place(Object address, long endNs) {}
+
+    private final int most;
+    private final int mostOfAnAddress;
+    private final long limitNs;
+    private final LongSupplier clockNs;
+    /** The oldest first. */
+    private final LinkedHashMap<T, Place> places = new LinkedHashMap<>();
+
+    private final Map<Object, Integer> addresses = new HashMap<>();
+
+    /**
+     * Nobody is there yet.
+     *
+     * @param most how many places there are
+     * @param mostOfAnAddress how many of them one address gets
+     * @param limitNs how long a place can be held
+     */
+    Strangers(int most, int mostOfAnAddress, long limitNs, LongSupplier clockNs) {
+        this.most = most;
+        this.mostOfAnAddress = mostOfAnAddress;
+        this.limitNs = limitNs;
+        this.clockNs = clockNs;
+    }
+
+    /** What counts as one address: of IPv6 the network, as a host there can take any address of it. */
+    static Object addressOf(SocketAddress remote) {
+        if (!(remote instanceof InetSocketAddress internet)) {
+            return "local";
+        }
+        InetAddress address = internet.getAddress();
+        return address instanceof Inet6Address
+                ? ByteBuffer.wrap(Arrays.copyOf(address.getAddress(), IPV6_NETWORK_BYTES))
+                : address;
+    }
+
+    /** Gives the newcomer a place. Who is returned has lost his for it, and is no longer here. */
+    Optional<T> enter(T newcomer, Object address) {
+        Optional<T> goes = Optional.empty();
+        if (addresses.getOrDefault(address, 0) >= mostOfAnAddress) {
+            goes = places.entrySet().stream()
+                    .filter(place -> place.getValue().address().equals(address))
+                    .map(Map.Entry::getKey)
+                    .findFirst();
+        } else if (places.size() >= most) {
+            goes = oldest();
+        }
+        goes.ifPresent(this::leave);
+        places.put(newcomer, new Place(address, clockNs.getAsLong() + limitNs));
+        addresses.merge(address, 1, Integer::sum);
+        return goes;
+    }
+
+    /** Frees a place, if it is held. */
+    void leave(T one) {
+        Place place = places.remove(one);
+        if (place != null) {
+            addresses.computeIfPresent(place.address(), (address, count) -> count == 1 ? null : count - 1);
+        }
+    }
+
+    /** Who has been here longest. */
+    Optional<T> oldest() {
+        return places.keySet().stream().findFirst();
+    }
+
+    /** The oldest, if its time is over. */
+    Optional<T> overdue() {
+        return untilOverdueNs() <= 0 ? oldest() : Optional.empty();
+    }
+
+    /** How long until the oldest's time is over; {@link Long#MAX_VALUE} if nobody is here. */
+    long untilOverdueNs() {
+        return places.isEmpty() ? Long.MAX_VALUE : places.values().iterator().next().endNs() - clockNs.getAsLong();
+    }
+
+    int size() {
+        return places.size();
+    }
+}

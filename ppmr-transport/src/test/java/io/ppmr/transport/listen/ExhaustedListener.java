@@ -1,0 +1,64 @@
+package io.ppmr.transport.listen;
+
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.net.InetSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A program that listens and has no descriptor left. Says its port when they are used up, two seconds later what
+ * processor time its listener's thread has used in them (ms), and frees them when a line comes.
+ */
+final class ExhaustedListener {
+    private ExhaustedListener() {}
+
+    public static void main(String[] arguments) throws IOException {
+        PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), true, StandardCharsets.US_ASCII);
+        ServerSocketChannel server = AcceptLoopTest.bound();
+        int port = ((InetSocketAddress) server.getLocalAddress()).getPort();
+        // What is loaded when it is needed would need descriptors.
+        LoggerFactory.getLogger(ExhaustedListener.class).warn("it runs out of descriptors now");
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        AcceptLoop loop = new AcceptLoop(
+                "exhausted", server, new AcceptLoop.Places(8, 8, Duration.ofMinutes(5)), AcceptLoopTest.Echo::new);
+        long id = Arrays.stream(threads.getThreadInfo(threads.getAllThreadIds()))
+                .filter(one -> one.getThreadName().equals("exhausted"))
+                .findFirst()
+                .orElseThrow()
+                .getThreadId();
+        List<FileInputStream> all = new ArrayList<>();
+        try {
+            while (true) {
+                all.add(new FileInputStream("/dev/null"));
+            }
+        } catch (IOException e) {
+            out.println(port);
+        }
+        long beforeNs = threads.getThreadCpuTime(id);
+        long endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(2);
+        while (System.nanoTime() - endNs < 0) {
+            LockSupport.parkNanos(endNs - System.nanoTime());
+        }
+        out.println(TimeUnit.NANOSECONDS.toMillis(threads.getThreadCpuTime(id) - beforeNs));
+        if (System.in.read() >= 0) {
+            for (FileInputStream one : all) {
+                one.close();
+            }
+        }
+        while (System.in.read() >= 0) {
+            LockSupport.parkNanos(1);
+        }
+        loop.close();
+    }
+}
