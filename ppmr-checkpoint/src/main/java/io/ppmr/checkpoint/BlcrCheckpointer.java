@@ -109,7 +109,7 @@ final class BlcrCheckpointer implements Checkpointer {
         Path noLog = task.workDirectory().resolve(name + ".log");
         // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
         CheckpointSteps steps = new CheckpointSteps(task, kit, originals, noLog);
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.of(task.user()), kit);
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
@@ -138,7 +138,8 @@ final class BlcrCheckpointer implements Checkpointer {
                 "--run-on-success=echo restored " + nonce,
                 "--run-on-failure=echo failed " + nonce));
         RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, nonce, namespace.isPresent()));
-        return Restarts.start("blcr-restart-" + task.rank(), command, task, kit, namespace, steps);
+        String name = "blcr-restart-" + task.rank();
+        return Restarts.start(name, command, Optional.of(task.user()), task, kit, namespace, steps);
     }
 
     private static String fileName(int rank) {

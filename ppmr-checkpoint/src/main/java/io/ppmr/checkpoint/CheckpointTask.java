@@ -10,7 +10,8 @@ import java.time.Duration;
  * @param root the root of the rank's process tree, checked again before every signal; its user must be {@code user}
  * @param user the job's user
  * @param imageDirectory the rank's directory inside the mounted filesystem
- * @param workDirectory a directory outside the mount, for the tool's own files and its log
+ * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
+ *     {@link WorkDirectories}
  * @param deadline how long the command may take in all
  */
 public record CheckpointTask(

@@ -78,15 +78,15 @@ final class CommandCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
-        Map<String, String> values = values(task.rank(), task.imageDirectory(), task.workDirectory());
+        Path toolDirectory = kit.toolDirectory(task.workDirectory(), user(task.user()));
+        Map<String, String> values = values(task.rank(), task.imageDirectory(), toolDirectory);
         values.put("pid", Integer.toString(kit.pidFor(task)));
         List<String> command = new ArrayList<>(kit.launchFor(task, user(task.user())));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         String name = "checkpoint-" + task.rank();
         // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
-        CheckpointSteps steps =
-                new CheckpointSteps(task, kit, originals, task.workDirectory().resolve(name + ".log"));
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
+        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, toolDirectory.resolve(name + ".log"));
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user(task.user()), kit);
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
@@ -94,12 +94,12 @@ final class CommandCheckpointer implements Checkpointer {
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String name = "restart-" + task.rank();
-        Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
+        Path pidFile = kit.freshFile(task.workDirectory(), user(task.user()), name + ".pid");
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
                 ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
                 : Optional.empty();
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
-        Map<String, String> values = values(task.rank(), directory, task.workDirectory());
+        Map<String, String> values = values(task.rank(), directory, pidFile.getParent());
         values.put("pidfile", pidFile.toString());
         List<String> command =
                 new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
@@ -109,16 +109,19 @@ final class CommandCheckpointer implements Checkpointer {
         }
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
-        RestartSteps.Finder finder =
-                writesPid ? new ByPidFile(task, namespace, pidFile) : new ByDescent(task, namespace.isPresent());
-        return Restarts.start(name, command, task, kit, namespace, new RestartSteps(task, kit, namespace, finder));
+        Path log = pidFile.resolveSibling("restart.log");
+        RestartSteps.Finder finder = writesPid
+                ? new ByPidFile(task, namespace, pidFile, log)
+                : new ByDescent(task, namespace.isPresent(), log);
+        RestartSteps steps = new RestartSteps(task, kit, namespace, finder);
+        return Restarts.start(name, command, user(task.user()), task, kit, namespace, steps);
     }
 
     private Optional<JobUser> user(JobUser user) {
         return settings.asJobUser() ? Optional.of(user) : Optional.empty();
     }
 
-    private Map<String, String> values(int rank, Path directory, Path workDirectory) {
+    private Map<String, String> values(int rank, Path directory, Path toolDirectory) {
         Map<String, String> values = new HashMap<>();
         values.put("rank", Integer.toString(rank));
         values.put(
@@ -127,7 +130,7 @@ final class CommandCheckpointer implements Checkpointer {
                         .resolve(CommandTemplate.fill(settings.fileName(), values))
                         .toString());
         values.put("dir", directory.toString());
-        values.put("work", workDirectory.toString());
+        values.put("work", toolDirectory.toString());
         return values;
     }
 
@@ -136,19 +139,21 @@ final class CommandCheckpointer implements Checkpointer {
         private final RestartTask task;
         private final Optional<RankNamespace> namespace;
         private final Path pidFile;
+        private final Path log;
 
-        ByPidFile(RestartTask task, Optional<RankNamespace> namespace, Path pidFile) {
+        ByPidFile(RestartTask task, Optional<RankNamespace> namespace, Path pidFile, Path log) {
             this.task = task;
             this.namespace = namespace;
             this.pidFile = pidFile;
+            this.log = log;
         }
 
         @Override
         public boolean succeeded(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
-            boolean named = PidFiles.read(pidFile, exitCode.isEmpty()).isPresent();
+            boolean named = PidFiles.read(pidFile, task.user(), exitCode.isEmpty()).isPresent();
             if (exitCode.isPresent() && (exitCode.get() != 0 || !named)) {
-                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("restart.log"));
+                throw RestartSteps.failure(task, tool, log);
             }
             return named;
         }
@@ -178,7 +183,7 @@ final class CommandCheckpointer implements Checkpointer {
         }
 
         private Optional<ProcessIdentity> root(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false)
+            int pid = PidFiles.read(pidFile, task.user(), false)
                     .orElseThrow(() -> new CheckpointException(
                             "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
             Optional<ProcessIdentity> root = PidFiles.root(kit.table(), namespace, pid);
@@ -194,16 +199,18 @@ final class CommandCheckpointer implements Checkpointer {
     private final class ByDescent implements RestartSteps.Finder {
         private final RestartTask task;
         private final boolean inNamespace;
+        private final Path log;
 
-        ByDescent(RestartTask task, boolean inNamespace) {
+        ByDescent(RestartTask task, boolean inNamespace, Path log) {
             this.task = task;
             this.inNamespace = inNamespace;
+            this.log = log;
         }
 
         @Override
         public boolean succeeded(ToolProcess tool) throws CheckpointException {
             if (tool.exitCode().isPresent()) {
-                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("restart.log"));
+                throw RestartSteps.failure(task, tool, log);
             }
             List<ProcessIdentity> rank = restored(tool);
             return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();

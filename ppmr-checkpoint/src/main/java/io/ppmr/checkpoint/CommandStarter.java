@@ -26,7 +26,8 @@ interface CommandStarter {
      * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
      *
      * @param name for messages and for the name of the unit
-     * @param output where its output goes; replaced
+     * @param workDirectory its working directory
+     * @param output where its output goes, in a directory of the service's own: links are followed; replaced
      */
     Started start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
 

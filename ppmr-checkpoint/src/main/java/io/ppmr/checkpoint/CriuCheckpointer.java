@@ -148,7 +148,7 @@ final class CriuCheckpointer implements Checkpointer {
                     + " Remedy: give it that capability");
         }
         String name = "criu-dump-" + task.rank();
-        Path log = kit.freshFile(task.workDirectory(), name + ".log");
+        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
         List<String> command = new ArrayList<>(kit.launchFor(task, Optional.empty()));
         command.addAll(settings.program());
         command.addAll(List.of(
@@ -158,7 +158,7 @@ final class CriuCheckpointer implements Checkpointer {
                 "--images-dir",
                 kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
                 "--work-dir",
-                task.workDirectory().toString(),
+                log.getParent().toString(),
                 "--log-file",
                 log.toString(),
                 "--leave-stopped",
@@ -169,7 +169,7 @@ final class CriuCheckpointer implements Checkpointer {
         command.addAll(settings.extraDumpArguments());
         // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
         CheckpointSteps steps = new CheckpointSteps(task, kit, originals, log);
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), kit.table(), kit.starter());
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.empty(), kit);
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
@@ -177,8 +177,8 @@ final class CriuCheckpointer implements Checkpointer {
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String name = "criu-restore-" + task.rank();
-        Path log = kit.freshFile(task.workDirectory(), name + ".log");
-        Path pidFile = kit.freshFile(task.workDirectory(), name + ".pid");
+        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
+        Path pidFile = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".pid");
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.NEVER
                 ? Optional.empty()
                 : Optional.of(RankNamespace.create(kit, task.imageDirectory()));
@@ -194,7 +194,7 @@ final class CriuCheckpointer implements Checkpointer {
                 "--images-dir",
                 namespace.isPresent() ? "." : task.imageDirectory().toString(),
                 "--work-dir",
-                task.workDirectory().toString(),
+                log.getParent().toString(),
                 "--log-file",
                 log.toString(),
                 "--pidfile",
@@ -205,7 +205,7 @@ final class CriuCheckpointer implements Checkpointer {
                 "--manage-cgroups=ignore"));
         command.addAll(settings.extraRestoreArguments());
         RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, namespace, log, pidFile));
-        return Restarts.start(name, command, task, kit, namespace, steps);
+        return Restarts.start(name, command, Optional.empty(), task, kit, namespace, steps);
     }
 
     private final class Finder implements RestartSteps.Finder {
@@ -237,7 +237,7 @@ final class CriuCheckpointer implements Checkpointer {
 
         @Override
         public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, false)
+            int pid = PidFiles.read(pidFile, task.user(), false)
                     .orElseThrow(() ->
                             new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
             return PidFiles.rank(kit.table(), namespace, pid);

@@ -1,7 +1,6 @@
 package io.ppmr.checkpoint;
 
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,22 +11,26 @@ final class PidFiles {
     private PidFiles() {}
 
     /**
-     * The number in the file; empty as long as there is no file, or nothing in it.
+     * The number in the file; empty as long as there is no file, or nothing in it. What else a file of the user's may
+     * hold is not quoted.
      *
+     * @param user whose file it is, if it is not root's
      * @param needsLineEnd whether it may still be being written, so that only a line end shows that it is whole
      */
-    static Optional<Integer> read(Path file, boolean needsLineEnd) throws CheckpointException {
+    static Optional<Integer> read(Path file, JobUser user, boolean needsLineEnd) throws CheckpointException {
+        String text;
         try {
-            if (!Files.exists(file)) {
-                return Optional.empty();
-            }
-            String text = Files.readString(file);
-            return text.isBlank() || (needsLineEnd && !text.endsWith("\n"))
-                    ? Optional.empty()
-                    : Optional.of(Integer.valueOf(text.trim()));
-        } catch (IOException | NumberFormatException e) {
-            throw new CheckpointException("no PID can be read from " + file + ": " + e.getMessage(), e);
+            text = UserPath.read(file, user, UserPath.MAX_TEXT_BYTES).orElse("");
+        } catch (IOException e) {
+            throw new CheckpointException("no PID can be read: " + e.getMessage(), e);
         }
+        if (text.isBlank() || (needsLineEnd && !text.endsWith("\n"))) {
+            return Optional.empty();
+        }
+        if (!text.strip().matches("[1-9][0-9]{0,8}")) {
+            throw new CheckpointException(file + " does not hold a PID alone. Remedy: correct what writes it");
+        }
+        return Optional.of(Integer.valueOf(text.strip()));
     }
 
     /**

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
@@ -30,6 +31,9 @@ public final class ProcessTable {
     /** Looking at all processes, again and again, takes at most one part in so many of one core. */
     private static final int LOOKING_SHARE = 50;
 
+    /** Three quarters of 8 MiB: the kernel's limit of arguments and environment together. */
+    private static final int MAX_ENVIRONMENT_BYTES = 6 << 20;
+
     static final long NO_LOOK = 0;
 
     private static final long MIN_LOOK_NS = 10_000_000;
@@ -47,6 +51,23 @@ public final class ProcessTable {
             ownPidNamespace = pidNamespace("self");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the boot id and the own PID namespace; is /proc mounted?", e);
+        }
+    }
+
+    /**
+     * Whether a process has a variable in its environment, proc_pid_environ(5); false of one that has ended or may not
+     * be looked at. A process can make any part of its memory its environment, so no more is read than execve(2)
+     * takes.
+     *
+     * @param variable NAME=VALUE
+     * @param wholeValue false if the value may go on behind that
+     */
+    public static boolean hasVariable(long pid, String variable, boolean wholeValue) {
+        try (InputStream environ = Files.newInputStream(PROC.resolve(pid + "/environ"))) {
+            String all = "\0" + new String(environ.readNBytes(MAX_ENVIRONMENT_BYTES), StandardCharsets.ISO_8859_1);
+            return all.contains("\0" + variable + (wholeValue ? "\0" : ""));
+        } catch (IOException e) {
+            return false;
         }
     }
 

@@ -51,7 +51,7 @@ public record RankMap(Map<Integer, String> nodes) {
      */
     public void tell(SiteCommand hook, Map<String, String> environment, Path workDirectory, NativePrograms programs)
             throws CheckpointException, IOException {
-        Files.createDirectories(workDirectory);
+        WorkDirectories.passage(workDirectory);
         Path map = workDirectory.resolve("map");
         Files.write(map, lines());
         Files.setPosixFilePermissions(map, PosixFilePermissions.fromString("rw-r--r--"));

@@ -2,13 +2,11 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.Predicate;
 
 /**
  * The mark that every restart has in its environment, and with it whatever it starts: the restart's work directory.
@@ -19,23 +17,21 @@ final class RestartMark {
     private static final Path PROC = Path.of("/proc");
 
     private final String name;
-    private final Predicate<String> marks;
+    private final boolean whole;
 
-    private RestartMark(String name, Predicate<String> marks) {
+    private RestartMark(String name, boolean whole) {
         this.name = name;
-        this.marks = marks;
+        this.whole = whole;
     }
 
     /** That of one restart. */
     static RestartMark of(RestartTask task) {
-        String mark = variable(task);
-        return new RestartMark(mark, mark::equals);
+        return new RestartMark(variable(task), true);
     }
 
     /** Those of all restarts with work directories under this one. */
     static RestartMark under(Path directory) {
-        String mark = VARIABLE + directory + "/";
-        return new RestartMark(mark, variable -> variable.startsWith(mark));
+        return new RestartMark(VARIABLE + directory + "/", false);
     }
 
     /** How it stands in the environment. */
@@ -60,24 +56,14 @@ final class RestartMark {
         List<ProcessIdentity> marked = new ArrayList<>();
         try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROC, "[0-9]*")) {
             for (Path process : processes) {
-                if (environment(process).stream().anyMatch(marks)) {
-                    table.find(Integer.parseInt(process.getFileName().toString()))
-                            .ifPresent(marked::add);
+                int pid = Integer.parseInt(process.getFileName().toString());
+                if (ProcessTable.hasVariable(pid, name, whole)) {
+                    table.find(pid).ifPresent(marked::add);
                 }
             }
             return marked;
         } catch (IOException e) {
             throw new CheckpointException("cannot list " + PROC, e);
-        }
-    }
-
-    /** Of a process that has ended meanwhile, or may not be looked at, nothing. */
-    private static List<String> environment(Path process) {
-        try {
-            String all = Files.readString(process.resolve("environ"), StandardCharsets.ISO_8859_1);
-            return List.of(all.split("\0", -1));
-        } catch (IOException e) {
-            return List.of();
         }
     }
 }

@@ -8,9 +8,11 @@ import java.util.Optional;
 final class Restarts {
     private Restarts() {}
 
+    /** @param user as whom the command runs; empty for the service's own */
     static RankCommand start(
             String name,
             List<String> command,
+            Optional<JobUser> user,
             RestartTask task,
             ToolKit kit,
             Optional<RankNamespace> namespace,
@@ -18,7 +20,7 @@ final class Restarts {
             throws CheckpointException {
         ToolProcess tool;
         try {
-            tool = ToolProcess.start(name, marked(command, task), task.workDirectory(), kit.table(), kit.starter());
+            tool = ToolProcess.start(name, marked(command, task), task.workDirectory(), user, kit);
         } catch (CheckpointException e) {
             if (namespace.isPresent()) {
                 namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());

@@ -12,7 +12,8 @@ import org.slf4j.LoggerFactory;
 /**
  * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
  * its
- * output goes to a file in the work directory and, line by line, to the log. Immutable, for any thread.
+ * output goes to a file of the service's own and, line by line, to the log; of much output, the end. Its working
+ * directory is a scratch folder of the user as whom it runs. Immutable, for any thread.
  *
  * @param name for messages and for its output's file
  * @param words the program and its arguments
@@ -31,18 +32,19 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
      * Runs it and waits for its end. An interrupt does not end it; the flag stays set.
      *
      * @param environment added to the service's own
-     * @param workDirectory where its output goes; made if missing
+     * @param workDirectory the service's, for its output and its scratch folder, see {@link WorkDirectories}; made if
+     *     missing
      * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline; says what it
      * printed
      */
     public void run(Map<String, String> environment, Path workDirectory, NativePrograms programs)
             throws CheckpointException {
-        ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
+        ToolKit kit = ToolKit.direct(programs);
         List<String> command = new ArrayList<>(kit.launch(user));
         command.add("env");
         environment.forEach((variable, value) -> command.add(variable + "=" + value));
         command.addAll(words);
-        ToolProcess process = ToolProcess.start(name, command, workDirectory, kit.table(), new DirectCommands());
+        ToolProcess process = ToolProcess.start(name, command, workDirectory, user, kit);
         boolean ended = Patience.until(deadline, () -> process.exitCode().isPresent());
         if (!ended) {
             process.kill(KILL_LIMIT, kit.signals());

@@ -100,17 +100,36 @@ record ToolKit(
         return task.root().pidNamespace() != table.ownPidNamespace();
     }
 
-    /** Removes a file that an earlier attempt may have left in the work directory, and makes that directory. */
-    Path freshFile(Path workDirectory, String name) throws CheckpointException {
+    /**
+     * Where a tool runs and has its own files: a scratch folder of the user as whom it runs, or the service's own
+     * folder; made if missing.
+     */
+    Path toolDirectory(Path workDirectory, Optional<JobUser> user) throws CheckpointException {
         try {
-            Files.createDirectories(workDirectory);
-            Path file = workDirectory.resolve(name);
+            return user.isPresent()
+                    ? WorkDirectories.scratch(workDirectory, user.get())
+                    : WorkDirectories.own(workDirectory);
+        } catch (IOException e) {
+            throw unusable(workDirectory, e);
+        }
+    }
+
+    /** The place of a file in {@link #toolDirectory}, without what an earlier attempt may have left there. */
+    Path freshFile(Path workDirectory, Optional<JobUser> user, String name) throws CheckpointException {
+        Path file = toolDirectory(workDirectory, user).resolve(name);
+        try {
             Files.deleteIfExists(file);
             return file;
         } catch (IOException e) {
-            throw new CheckpointException(
-                    "the work directory " + workDirectory + " cannot be used: " + e.getMessage(), e);
+            throw unusable(workDirectory, e);
         }
+    }
+
+    private static CheckpointException unusable(Path workDirectory, IOException cause) {
+        return new CheckpointException(
+                "the work directory " + workDirectory + " cannot be used: " + cause
+                        + ". Remedy: see that it is on a local disk with room, and the service's own",
+                cause);
     }
 
     /** Where a program is: itself if its name holds a slash, else the first of that name in PATH. */

@@ -3,9 +3,10 @@ package io.ppmr.checkpoint;
 import io.ppmr.checkpoint.SignalSender.Signal;
 import java.io.File;
 import java.io.IOException;
-import java.io.RandomAccessFile;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,6 +26,10 @@ final class ToolProcess {
 
     private static final Logger LOG = LoggerFactory.getLogger(ToolProcess.class);
     private static final int TAIL_BYTES = 2000;
+    /** A command can write, or show by a hole, any size. */
+    private static final int OUTPUT_BYTES = 256 << 10;
+
+    private static final int SCAN_BYTES = 64 << 10;
 
     private final String name;
     private final Process process;
@@ -49,16 +54,18 @@ final class ToolProcess {
      *
      * @param name for messages and for the name of its output file
      * @param command the whole command, with whatever enters namespaces and changes the user
-     * @param workDirectory where its output goes; made if missing
-     * @param starter by whom it is started
+     * @param workDirectory made if missing; its output goes to the service's own folder in there
+     * @param user as whom it runs: its working directory is that user's scratch folder in there, without one the
+     *     service's own folder
      */
     static ToolProcess start(
-            String name, List<String> command, Path workDirectory, ProcessTable table, CommandStarter starter)
+            String name, List<String> command, Path workDirectory, Optional<JobUser> user, ToolKit kit)
             throws CheckpointException {
-        Path output = workDirectory.resolve(name + ".out");
+        Path directory = kit.toolDirectory(workDirectory, user);
+        Path output;
         long nowTicks;
         try {
-            Files.createDirectories(workDirectory);
+            output = WorkDirectories.own(workDirectory).resolve(name + ".out");
             nowTicks = ProcessTable.nowTicks();
         } catch (IOException e) {
             throw new CheckpointException(
@@ -66,9 +73,9 @@ final class ToolProcess {
                             + workDirectory,
                     e);
         }
-        CommandStarter.Started started = starter.start(name, command, workDirectory, output);
+        CommandStarter.Started started = kit.starter().start(name, command, directory, output);
         LOG.debug("{} started as PID {}: {}", name, started.pid(), command);
-        return new ToolProcess(name, started, output, nowTicks, table);
+        return new ToolProcess(name, started, output, nowTicks, kit.table());
     }
 
     /** Ends when the tool ends, with its exit status. */
@@ -94,9 +101,13 @@ final class ToolProcess {
         return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
     }
 
-    /** What it has written so far. */
+    /** What it has written so far; of much, the end. */
     String output() throws CheckpointException {
-        return tail(output, Integer.MAX_VALUE);
+        try {
+            return UserPath.tail(output, OUTPUT_BYTES).orElse("");
+        } catch (IOException e) {
+            throw new CheckpointException("the output of " + name + " cannot be read: " + e.getMessage(), e);
+        }
     }
 
     /** The tool and all that descends from it or shares its session. */
@@ -124,10 +135,10 @@ final class ToolProcess {
         return own.map(root -> table.family(root, look)).orElseGet(this::members);
     }
 
-    /** How it ended, with the end of its output and of its log, in one line. */
-    String describeEnd(Path log) throws CheckpointException {
-        String words = tail(output, TAIL_BYTES);
-        String logged = Files.isReadable(log) ? tail(log, TAIL_BYTES) : "";
+    /** How it ended, with the end of its output and of its log, if it has one, in one line. */
+    String describeEnd(Path log) {
+        String words = tail(output);
+        String logged = tail(log);
         StringBuilder text = new StringBuilder(name);
         text.append(exitCode().map(code -> " ended with exit status " + code).orElse(" is still running"));
         if (!words.isBlank()) {
@@ -174,20 +185,37 @@ final class ToolProcess {
         }
     }
 
-    /** Whether a log contains some words; false if there is no log. */
+    /** Whether a log in the service's own folder contains some ASCII words; false if there is no log. */
     static boolean contains(Path log, String words) throws CheckpointException {
-        return Files.isReadable(log) && tail(log, Integer.MAX_VALUE).contains(words);
+        try (InputStream input = Files.newInputStream(log)) {
+            byte[] piece = new byte[SCAN_BYTES];
+            int kept = 0;
+            int read = input.read(piece, 0, piece.length);
+            while (read >= 0) {
+                String text = new String(piece, 0, kept + read, StandardCharsets.ISO_8859_1);
+                if (text.contains(words)) {
+                    return true;
+                }
+                // Words that the next piece ends begin in the end of this one.
+                int next = Math.min(kept + read, words.length() - 1);
+                System.arraycopy(piece, kept + read - next, piece, 0, next);
+                kept = next;
+                read = input.read(piece, kept, piece.length - kept);
+            }
+            return false;
+        } catch (NoSuchFileException none) {
+            return false;
+        } catch (IOException e) {
+            throw new CheckpointException("cannot read " + log + ": " + e.getMessage(), e);
+        }
     }
 
-    private static String tail(Path file, int bytes) throws CheckpointException {
-        try (RandomAccessFile input = new RandomAccessFile(file.toFile(), "r")) {
-            long start = Math.max(0, input.length() - bytes);
-            byte[] end = new byte[(int) (input.length() - start)];
-            input.seek(start);
-            int length = input.read(end);
-            return new String(end, 0, Math.max(length, 0), StandardCharsets.UTF_8);
+    /** Part of a message, so what cannot be read is said in it. */
+    private static String tail(Path file) {
+        try {
+            return UserPath.tail(file, TAIL_BYTES).orElse("");
         } catch (IOException e) {
-            throw new CheckpointException("cannot read " + file, e);
+            return "(cannot be read: " + e.getMessage() + ")";
         }
     }
 

@@ -1,51 +1,125 @@
 package io.ppmr.checkpoint;
 
 import java.io.IOException;
-import java.nio.file.FileVisitResult;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.SimpleFileVisitor;
-import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Map;
+import java.util.Set;
 
 /**
- * The directories in which checkpoint and restart commands keep their own files: one a rank, which only the
- * job's user can enter.
+ * The directories in which commands keep their own files. A user can change nothing but what is in a scratch folder of
+ * the user's own, and the service opens nothing in there but through {@link UserPath}:
+ *
+ * <pre>
+ * WORK/ATTEMPT/           the service's, 0711: a user can pass through
+ * WORK/ATTEMPT/rank-N/    the service's, 0711
+ *              |-- own/      the service's, 0700: every command's output; logs and PID files of root's tools
+ *              `-- scratch/  the job's user's, 0700: files of a tool that runs as that user
+ * </pre>
+ *
+ * A hook's directory is made like that of a rank.
  */
 public final class WorkDirectories {
+    private static final String OWN = "own";
+    private static final String SCRATCH = "scratch";
+    private static final String PASSAGE = "rwx--x--x";
+    private static final String ALONE = "rwx------";
+    private static final int OTHERS_MAY_WRITE = 022;
+    private static final int STICKY = 01000;
+    private static final int MODE = 07777;
+
     private WorkDirectories() {}
 
-    public static Path create(Path root, int rank, JobUser user) throws IOException {
-        Files.createDirectories(root);
-        Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwx--x--x"));
+    /**
+     * Makes a service's work directory, unless it is there, and refuses one in whose path a user can change a name:
+     * that user could lead the service's files elsewhere.
+     */
+    public static void prepare(Path workDirectory) throws IOException {
+        if (!Files.exists(workDirectory)) {
+            passage(workDirectory);
+        }
+        int own = ownUid();
+        for (Path one = workDirectory.toRealPath(); one != null; one = one.getParent()) {
+            Map<String, Object> found = Files.readAttributes(one, "unix:uid,mode");
+            int owner = (int) found.get("uid");
+            int mode = (int) found.get("mode") & MODE;
+            String reason = owner != 0 && owner != own
+                    ? "belongs to user " + owner
+                    : (mode & OTHERS_MAY_WRITE) != 0 && (mode & STICKY) == 0 ? "can be written by others" : "";
+            if (!reason.isEmpty()) {
+                throw new IOException("work_directory = \"" + workDirectory + "\": " + one + " " + reason
+                        + ", who could lead the service's files elsewhere. Remedy: chown root " + one
+                        + " and chmod go-w " + one + ", or name another work_directory");
+            }
+        }
+    }
+
+    /** Makes the directory of a rank's command below that of its attempt. */
+    public static Path create(Path root, int rank) throws IOException {
+        passage(root);
         Path directory = Files.createDirectory(root.resolve("rank-" + rank));
-        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwx------"));
-        if (user.uid() != (int) Files.getAttribute(directory, "unix:uid")) {
-            Files.setAttribute(directory, "unix:gid", user.gid());
-            Files.setAttribute(directory, "unix:uid", user.uid());
+        passage(directory);
+        return directory;
+    }
+
+    /** Makes a directory that users can pass through, or sets an existing one's mode so. */
+    static void passage(Path directory) throws IOException {
+        Files.createDirectories(directory);
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString(PASSAGE));
+    }
+
+    /** The service's own folder in a command's directory; made if missing. */
+    static Path own(Path workDirectory) throws IOException {
+        return make(workDirectory, OWN);
+    }
+
+    /** The folder of a tool that runs as the job's user; made if missing, and given to that user. */
+    static Path scratch(Path workDirectory, JobUser user) throws IOException {
+        Path scratch = make(workDirectory, SCRATCH);
+        // A service that is not root's runs its tools as itself.
+        if (ownUid() == 0 && !user.equals(owner(scratch))) {
+            Files.setAttribute(scratch, "unix:gid", user.gid(), LinkOption.NOFOLLOW_LINKS);
+            Files.setAttribute(scratch, "unix:uid", user.uid(), LinkOption.NOFOLLOW_LINKS);
+        }
+        return scratch;
+    }
+
+    private static Path make(Path workDirectory, String name) throws IOException {
+        passage(workDirectory);
+        Path directory = workDirectory.resolve(name);
+        FileAttribute<Set<PosixFilePermission>> alone =
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(ALONE));
+        try {
+            Files.createDirectory(directory, alone);
+        } catch (FileAlreadyExistsException e) {
+            if (!Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
+                throw e;
+            }
         }
         return directory;
     }
 
-    public static void remove(Path root) throws IOException {
-        if (!Files.exists(root)) {
-            return;
-        }
-        Files.walkFileTree(root, new SimpleFileVisitor<>() {
-            @Override
-            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
-                Files.delete(file);
-                return FileVisitResult.CONTINUE;
-            }
+    private static JobUser owner(Path path) throws IOException {
+        Map<String, Object> found = Files.readAttributes(path, "unix:uid,gid", LinkOption.NOFOLLOW_LINKS);
+        return new JobUser((int) found.get("uid"), (int) found.get("gid"));
+    }
 
-            @Override
-            public FileVisitResult postVisitDirectory(Path directory, IOException error) throws IOException {
-                if (error != null) {
-                    throw error;
-                }
-                Files.delete(directory);
-                return FileVisitResult.CONTINUE;
-            }
-        });
+    private static int ownUid() throws IOException {
+        return (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
+    }
+
+    /**
+     * Removes a directory with all that is in it, whatever users do in it meanwhile; nothing happens if it is not
+     * there.
+     *
+     * @param root in a directory in which only this service's user can exchange it
+     */
+    public static void remove(Path root) throws IOException {
+        TreeRemoval.remove(root);
     }
 }

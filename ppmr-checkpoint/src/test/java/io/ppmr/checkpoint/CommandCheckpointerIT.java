@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
@@ -72,7 +74,7 @@ class CommandCheckpointerIT {
     @Test
     void shouldFindTheRestoredProcessesByTheFileWithTheirPid() throws Exception {
         Path pids = fixture.userDirectory("pids");
-        // The command runs as the job's user, who may not write into the service's work directory: it is root's here.
+        // The command runs as root, and what it starts as the job's user, who may not write where root's PID file is.
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
                 goodCheckpoint(),
                 List.of(
@@ -189,6 +191,68 @@ class CommandCheckpointerIT {
                 .getMessage();
         assertTrue(message.contains("older"), message);
         assertTrue(fixture.table.isRunning(job.root()));
+    }
+
+    private Checkpointer namingPids(boolean asJobUser, String script) {
+        return new CheckpointerSettings.Command(
+                        List.of("/bin/true"),
+                        List.of("/bin/sh", "-c", script, fixture.base.toString(), "{pidfile}"),
+                        ReadingMode.STREAMED,
+                        "image.{rank}",
+                        List.of(),
+                        List.of(),
+                        Map.of(),
+                        asJobUser,
+                        false,
+                        NamespacePolicy.AUTO)
+                .create(fixture.programs, QUICK);
+    }
+
+    private String failure(Checkpointer checkpointer, Path work) throws Exception {
+        RankCommand command = checkpointer.restart(new RestartTask(5, JobFixture.USER, images, work, JobFixture.LIMIT));
+        return assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
+    }
+
+    @Test
+    void shouldFailByNameWhenTheUsersPidFileIsAFifoAHoleOrALink() throws Exception {
+        Path secret = Files.writeString(fixture.base.resolve("secret"), "4711\n");
+        Map<String, String> attacks = Map.of(
+                "mkfifo \"$1\"", "no regular file",
+                "truncate -s 1G \"$1\"", "longer than",
+                "ln -s " + secret + " \"$1\"", "symbolic link",
+                "echo root:secret > \"$1\"", "does not hold a PID alone");
+        for (Map.Entry<String, String> attack : attacks.entrySet()) {
+            String said = failure(namingPids(true, attack.getKey() + "; sleep 1000"), fixture.work("r"));
+            assertTrue(said.contains("restart-5.pid") && said.contains(attack.getValue()), said);
+            assertFalse(said.contains("secret"), said);
+            WorkDirectories.remove(fixture.work("r"));
+        }
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldWriteNowhereElseWhenAUserPlantsLinksForTheOutput() throws Exception {
+        Path canary = Files.writeString(fixture.base.resolve("canary"), "root's");
+        Path work = fixture.work("planted");
+        List<String> arguments = new ArrayList<>(List.of("plant", canary.toString()));
+        for (String folder : List.of("rank-5", "rank-5/own", "rank-5/scratch")) {
+            for (String name : List.of("restart-5.out", "restart-5.pid", "restart.log")) {
+                arguments.add(work.resolve(folder).resolve(name).toString());
+            }
+        }
+        fixture.raceAsUser(arguments.toArray(String[]::new));
+        for (int round = 0; round < 10; round++) {
+            for (boolean asJobUser : List.of(true, false)) {
+                // The link may come first: root's open of the output is what counts.
+                failure(
+                        namingPids(asJobUser, "echo overwritten; echo 1 > /dev/null; exit 9"),
+                        WorkDirectories.create(work, 5));
+                assertEquals("root's", Files.readString(canary));
+                WorkDirectories.remove(work);
+            }
+        }
+        assertEquals("root's", Files.readString(canary));
     }
 
     @Test

@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -49,6 +50,39 @@ class CriuCheckpointerIT {
     private static void run(String... command) throws CheckpointException {
         HelperCall.Result result = HelperCall.run(List.of(command), JobFixture.LIMIT);
         assertEquals(0, result.exitCode(), result.describe());
+    }
+
+    @Test
+    void shouldWriteNowhereElseWhenAUserPlantsLinksForLogsAndPids() throws Exception {
+        Path canary = Files.writeString(fixture.base.resolve("canary"), "root's");
+        Path work = fixture.work("planted");
+        List<String> arguments = new ArrayList<>(List.of("plant", canary.toString()));
+        for (String folder : List.of("rank-3", "rank-3/own", "rank-3/scratch")) {
+            for (String name : List.of(
+                    "criu-dump-3.log",
+                    "criu-dump-3.out",
+                    "stats-dump",
+                    "criu-restore-3.log",
+                    "criu-restore-3.out",
+                    "criu-restore-3.pid",
+                    "stats-restore")) {
+                arguments.add(work.resolve(folder).resolve(name).toString());
+            }
+        }
+        fixture.raceAsUser(arguments.toArray(String[]::new));
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        Path dump = WorkDirectories.create(work, 3);
+        HeldRank original = JobFixture.finish(
+                criu.checkpoint(new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT)));
+        assertEquals("root's", Files.readString(canary));
+        WorkDirectories.remove(work);
+        Path restore = WorkDirectories.create(work, 3);
+        HeldRank copy = JobFixture.finish(
+                criu.restart(new RestartTask(3, fixture.user, images, restore, JobFixture.LIMIT)));
+        assertEquals("root's", Files.readString(canary));
+        original.end(JobFixture.LIMIT);
+        copy.release();
+        fixture.requireResult(job);
     }
 
     private HeldRank dump(ProcessIdentity root, Path directory, String work) throws Exception {

@@ -74,6 +74,31 @@ final class JobFixture implements AutoCloseable {
         return directory;
     }
 
+    /** Runs a short command as an ordinary user, {@link #USER}; it must succeed. */
+    void asUser(String... command) throws CheckpointException {
+        HelperCall.Result result = HelperCall.run(launchedAsUser(command), LIMIT);
+        assertEquals(0, result.exitCode(), result.describe());
+    }
+
+    /** Starts {@code path-racer} as that user and waits until it has begun; it ends with the fixture. */
+    Process raceAsUser(String... arguments) throws IOException {
+        List<String> command = new ArrayList<>(List.of(bin.resolve("path-racer").toString()));
+        command.addAll(List.of(arguments));
+        Process racer = new ProcessBuilder(launchedAsUser(command.toArray(String[]::new)))
+                .redirectErrorStream(true)
+                .start();
+        String said = racer.inputReader().readLine();
+        assertEquals("ready", said);
+        return racer;
+    }
+
+    private List<String> launchedAsUser(String... command) {
+        List<String> words = new ArrayList<>(List.of(
+                programs.launch().toString(), "--uid", "" + USER.uid(), "--gid", "" + USER.gid(), "--"));
+        words.addAll(List.of(command));
+        return words;
+    }
+
     /** A work directory, of the service. */
     Path work(String name) {
         return base.resolve("work-" + name);

@@ -1,5 +1,6 @@
 package io.ppmr.cli;
 
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.cli.config.SourceConfig;
 import io.ppmr.cli.control.ControlAccess;
 import io.ppmr.cli.control.ControlRequests;
@@ -18,7 +19,6 @@ import io.ppmr.cli.service.Supervisor;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
@@ -67,7 +67,7 @@ final class SourceCommand implements Callable<Integer> {
         }
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(configuration.settings().mountPoint());
-        Files.createDirectories(configuration.settings().workDirectory());
+        WorkDirectories.prepare(configuration.settings().workDirectory());
         Migrations migrations;
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));

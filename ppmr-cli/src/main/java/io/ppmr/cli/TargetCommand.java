@@ -1,5 +1,6 @@
 package io.ppmr.cli;
 
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.cli.config.TargetConfig;
 import io.ppmr.cli.control.ControlRequests;
 import io.ppmr.cli.control.ControlServer;
@@ -15,7 +16,6 @@ import io.ppmr.target.Arrival;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -51,7 +51,7 @@ final class TargetCommand implements Callable<Integer> {
         TargetSettings settings = configuration.settings();
         ServiceRun run = new ServiceRun();
         MountPoint.prepare(settings.mountPoint());
-        Files.createDirectories(settings.workDirectory());
+        WorkDirectories.prepare(settings.workDirectory());
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 TargetService service =

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.protocol.JobFacts;
 import io.ppmr.protocol.JobFacts.MappedFile;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -117,7 +118,17 @@ public final class JobProbe {
     }
 
     private static void addFiles(Path proc, Map<String, MappedFile> files) throws IOException {
-        for (String line : read(proc.resolve("maps"))) {
+        // Line by line: a process can have 65,530 mappings of files with names of 4 KiB.
+        try (BufferedReader maps = Files.newBufferedReader(proc.resolve("maps"), StandardCharsets.ISO_8859_1)) {
+            for (String line = maps.readLine();
+                    line != null && files.size() < MAX_FILES;
+                    line = maps.readLine()) {
+                addFile(proc, line, files);
+            }
+        }
+    }
+
+    private static void addFile(Path proc, String line, Map<String, MappedFile> files) throws IOException {
             String[] fields = line.split(" +", MAPS_FIELDS);
             String path = fields.length == MAPS_FIELDS ? fields[PATH_FIELD] : "";
             boolean named = path.startsWith("/")
@@ -133,7 +144,6 @@ public final class JobProbe {
                     files.put(path, new MappedFile(name, Files.size(inside)));
                 }
             }
-        }
     }
 
     private static List<String> read(Path file) throws IOException {

@@ -131,7 +131,7 @@ final class Attempt {
             int rank = process.rank();
             // The threads that watch its checkpoint inherit it; the migration's own step takes it away again.
             MDC.put(LogFields.RANK, Integer.toString(rank));
-            Path work = WorkDirectories.create(workRoot, rank, job.user());
+            Path work = WorkDirectories.create(workRoot, rank);
             Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
             RankCommand checkpoint = job.checkpointer()
                     .checkpoint(new CheckpointTask(

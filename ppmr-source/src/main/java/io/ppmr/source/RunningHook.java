@@ -8,8 +8,6 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.StartedCommands;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -76,19 +74,9 @@ final class RunningHook implements AutoCloseable {
     private Optional<ProcessIdentity> find() {
         return ProcessHandle.current()
                 .children()
-                .filter(child -> isMarked(child.pid()))
+                .filter(child -> ProcessTable.hasVariable(child.pid(), VARIABLE + "=" + mark, true))
                 .findAny()
                 .flatMap(child -> new ProcessTable().find((int) child.pid()));
-    }
-
-    private boolean isMarked(long pid) {
-        try {
-            String all = Files.readString(Path.of("/proc/" + pid + "/environ"), StandardCharsets.ISO_8859_1);
-            return List.of(all.split("\0", -1)).contains(VARIABLE + "=" + mark);
-        } catch (IOException e) {
-            // It has ended meanwhile.
-            return false;
-        }
     }
 
     /** The hook has ended. */

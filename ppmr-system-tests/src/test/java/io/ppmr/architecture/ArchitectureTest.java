@@ -63,8 +63,9 @@ class ArchitectureTest {
     @Test
     void shouldKeepJnrFuseInItsModule() {
         ArchitectureRules.onlyIn(ROOT, "fuse", "ru.serce.jnrfuse..").check(product);
-        // The log's way to the journal is a datagram, which the JDK cannot send to a Unix socket.
-        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "logging"), "jnr..", "com.kenai..")
+        // The log's way to the journal is a datagram, which the JDK cannot send to a Unix socket; and the JDK cannot
+        // open a user's file without waiting.
+        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "logging", "checkpoint"), "jnr..", "com.kenai..")
                 .check(product);
     }
 
@@ -74,8 +75,9 @@ class ArchitectureTest {
     }
 
     @Test
-    void shouldNeedOnlyTheJdkAndLoggingWhenCheckpointing() {
-        ArchitectureRules.needsOnly(ROOT, "checkpoint", "java..", "org.slf4j..").check(product);
+    void shouldNeedOnlyTheJdkLoggingAndTheCLibraryWhenCheckpointing() {
+        ArchitectureRules.needsOnly(ROOT, "checkpoint", "java..", "org.slf4j..", "jnr.ffi..")
+                .check(product);
     }
 
     @Test

@@ -73,7 +73,7 @@ final class Restoration {
             for (int rank : begin.ranks()) {
                 // The threads that watch its restart inherit it.
                 MDC.put(LogFields.RANK, Integer.toString(rank));
-                Path work = WorkDirectories.create(workRoot, rank, user);
+                Path work = WorkDirectories.create(workRoot, rank);
                 Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
                 RankCommand restart =
                         checkpointer.restart(new RestartTask(rank, user, images, work, settings.restartDeadline()));

@@ -4,28 +4,24 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.UserPath;
 import io.ppmr.cli.config.ConfiguredJob;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.JobHooks;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
-import java.nio.file.OpenOption;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.Logger;
@@ -52,11 +48,6 @@ public final class AnnouncedJobs {
     private static final int MAX_PORT = 65_535;
     private static final int OTHERS_MAY_ENTER = 01;
     private static final String SPARES_FORM = "spares must be a list of HOST:PORT";
-    private static final int MAX_FILE_BYTES = 4096;
-
-    /** An open for reading alone would wait at a FIFO that a user has put there, and with it the service. */
-    private static final Set<OpenOption> NEVER_WAITING =
-            Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
 
     private final Optional<Path> directory;
     private final Map<String, Checkpointer> checkpointers;
@@ -162,10 +153,9 @@ public final class AnnouncedJobs {
             return Optional.empty();
         }
         Path folder = jobs().resolve(name);
-        try {
-            Map<String, Object> owner = Files.readAttributes(folder, "unix:uid,gid", LinkOption.NOFOLLOW_LINKS);
-            JobUser user = new JobUser((Integer) owner.get("uid"), (Integer) owner.get("gid"));
-            List<Announcement> ranks = ranks(folder, user);
+        try (UserPath held = UserPath.hold(folder)) {
+            JobUser user = held.owner();
+            List<Announcement> ranks = ranks(held, user);
             if (ranks.isEmpty()) {
                 return Optional.empty();
             }
@@ -199,30 +189,30 @@ public final class AnnouncedJobs {
 
     private record Announcement(int rank, int pid, String checkpointer, List<InetSocketAddress> spares) {}
 
-    private List<Announcement> ranks(Path folder, JobUser user) throws IOException, RefusedException {
+    private List<Announcement> ranks(UserPath folder, JobUser user) throws IOException, RefusedException {
         List<Announcement> ranks = new ArrayList<>();
-        try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, "rank-*")) {
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(folder.directory(), "rank-*")) {
             for (Path file : files) {
                 if (file.getFileName().toString().matches(RANK_FILE)) {
-                    rank(file, user).ifPresent(ranks::add);
+                    rank(folder, file.getFileName(), user).ifPresent(ranks::add);
                 }
             }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
         }
         ranks.sort(Comparator.comparingInt(Announcement::rank));
         return ranks;
     }
 
     /** A rank; empty where its process has ended. */
-    private Optional<Announcement> rank(Path file, JobUser user) throws IOException, RefusedException {
+    private Optional<Announcement> rank(UserPath folder, Path name, JobUser user) throws IOException, RefusedException {
+        Path file = folder.path().resolve(name);
         TomlParseResult toml;
-        try (FileChannel channel = FileChannel.open(file, NEVER_WAITING)) {
-            if (!Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(user.uid())) {
+        try (UserPath held = folder.entry(name)) {
+            if (held.owner().uid() != user.uid()) {
                 throw wrong(file, "does not belong to the folder's owner");
             }
-            // A FIFO has no bytes by this measure, so none is read from it.
-            ByteBuffer text = ByteBuffer.allocate((int) Math.min(channel.size(), MAX_FILE_BYTES));
-            int length = text.hasRemaining() ? channel.read(text) : 0;
-            toml = Toml.parse(new String(text.array(), 0, Math.max(length, 0), StandardCharsets.UTF_8));
+            toml = Toml.parse(held.read(UserPath.MAX_TEXT_BYTES));
         } catch (NoSuchFileException e) {
             LOG.debug("{} has just ended", file, e);
             return Optional.empty();

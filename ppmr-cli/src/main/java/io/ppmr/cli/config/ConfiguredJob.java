@@ -2,17 +2,23 @@ package io.ppmr.cli.config;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.UserPath;
 import io.ppmr.source.Job;
 import io.ppmr.source.JobHooks;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.net.InetSocketAddress;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /**
  * A job as the configuration names it; its PIDs may stand in files that its start writes.
@@ -35,6 +41,8 @@ public record ConfiguredJob(
         JobHooks hooks,
         List<InetSocketAddress> spares,
         Optional<Path> keep) {
+
+    private static final Duration READ_LIMIT = Duration.ofSeconds(10);
 
     /**
      * Where the PID of a rank's root process is found.
@@ -67,14 +75,33 @@ public record ConfiguredJob(
 
     private int read(RankSource rank) throws IOException {
         String what = "job " + name + ", rank " + rank.rank() + ": PID file " + rank.pidFile();
+        String text = inTime(what, () -> UserPath.read(rank.pidFile(), user, UserPath.MAX_TEXT_BYTES))
+                .orElseThrow(() -> new IOException(what + " does not exist: has the job been started?"))
+                .strip();
+        if (!text.matches("[1-9]\\d{0,9}") || Long.parseLong(text) > Integer.MAX_VALUE) {
+            throw new IOException(what + " does not hold a PID alone: correct what writes it");
+        }
+        return Integer.parseInt(text);
+    }
+
+    /** The file may lie on a filesystem that does not answer: then a thread of its own waits for that, not the source. */
+    private static Optional<String> inTime(String what, Callable<Optional<String>> read) throws IOException {
+        FutureTask<Optional<String>> reading = new FutureTask<>(read);
+        Thread thread = new Thread(reading, "ppmr-pid-file");
+        thread.setDaemon(true);
+        thread.start();
         try {
-            String text = Files.readString(rank.pidFile()).strip();
-            if (!text.matches("[1-9]\\d{0,9}") || Long.parseLong(text) > Integer.MAX_VALUE) {
-                throw new IOException(what + " does not hold a PID alone: correct what writes it");
-            }
-            return Integer.parseInt(text);
-        } catch (NoSuchFileException e) {
-            throw new IOException(what + " does not exist: has the job been started?", e);
+            return reading.get(READ_LIMIT.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            throw new IOException(
+                    what + " has not been read within " + READ_LIMIT.toSeconds()
+                            + " s: its filesystem does not answer. Remedy: keep PID files on a local disk",
+                    e);
+        } catch (ExecutionException e) {
+            throw new IOException(what + ": " + e.getCause().getMessage(), e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException(what + ": the service was told to end meanwhile");
         }
     }
 }

@@ -44,7 +44,7 @@ final class HeldRestart implements AutoCloseable {
         requireGoing();
         Manifest manifest = images.manifest();
         for (int rank : manifest.originals().keySet().stream().sorted().toList()) {
-            Path work = WorkDirectories.create(workRoot, rank, manifest.user());
+            Path work = WorkDirectories.create(workRoot, rank);
             restarts.put(
                     rank,
                     checkpointer.restart(new RestartTask(rank, manifest.user(), images.rank(rank), work, deadline)));

@@ -74,6 +74,7 @@ public final class RestartCommand implements Callable<Integer> {
         Checkpointer checkpointer = checkpointer(manifest, settings);
         images.requireNobodyLives(new ProcessTable());
         images.requireWhole();
+        WorkDirectories.prepare(settings.workDirectory());
         requireReach(images, settings);
         spec.commandLine()
                 .getErr()
@@ -128,7 +129,7 @@ public final class RestartCommand implements Callable<Integer> {
                     .equals(manifest.user().uid())) {
                 continue;
             }
-            Path work = Files.createDirectories(settings.workDirectory()).resolve("reach-" + UUID.randomUUID());
+            Path work = settings.workDirectory().toAbsolutePath().resolve("reach-" + UUID.randomUUID());
             try {
                 new SiteCommand(
                                 "reach",

@@ -1,5 +1,6 @@
 package io.ppmr.cli.slurm;
 
+import io.ppmr.checkpoint.WorkDirectories;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
@@ -8,7 +9,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -94,11 +94,7 @@ final class Scontrol {
         try {
             run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));
         } finally {
-            try (Stream<Path> all = Files.walk(directory)) {
-                for (Path path : all.sorted(Comparator.reverseOrder()).toList()) {
-                    Files.delete(path);
-                }
-            }
+            WorkDirectories.remove(directory);
         }
     }
 

@@ -1,0 +1,225 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Optional;
+import jnr.ffi.LastError;
+import jnr.ffi.Runtime;
+
+/**
+ * What lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It is held
+ * by a descriptor ({@code O_PATH}) that follows no link in the path's last component, opens nothing and so waits for
+ * nothing. All questions and reads go to what is held, whatever becomes of the name. Links before the last component
+ * are followed. Owned by the thread that made it, until it is closed.
+ */
+public final class UserPath implements AutoCloseable {
+    /** Enough for what is read here: a PID, an announcement. */
+    public static final int MAX_TEXT_BYTES = 4096;
+
+    private static final FileCalls CALLS = FileCalls.load();
+    private static final Charset NAMES =
+            Charset.forName(System.getProperty("sun.jnu.encoding", StandardCharsets.UTF_8.name()));
+    private static final Path DESCRIPTORS = Path.of("/proc/self/fd");
+
+    // open(2), fcntl.h; the numbers are those of x86-64 and AArch64, which differ in O_NOFOLLOW alone.
+    private static final int O_RDONLY = 0;
+    private static final int O_NONBLOCK = 0x800;
+    private static final int O_NOFOLLOW = System.getProperty("os.arch").equals("aarch64") ? 0x8000 : 0x20000;
+    private static final int O_CLOEXEC = 0x80000;
+    private static final int O_PATH = 0x200000;
+
+    private static final int ENOENT = 2;
+    private static final int EINTR = 4;
+    private static final int EAGAIN = 11;
+    private static final int EACCES = 13;
+    private static final int ENOTDIR = 20;
+
+    private static final int TYPE = 0170000;
+    private static final int REGULAR = 0100000;
+    private static final int DIRECTORY = 0040000;
+    private static final int LINK = 0120000;
+    private static final int ROOT = 0;
+
+    private final Path path;
+    private final int descriptor;
+    private final int mode;
+    private final int uid;
+    private final int gid;
+
+    private UserPath(Path path, int descriptor) throws IOException {
+        this.path = path;
+        this.descriptor = descriptor;
+        Map<String, Object> attributes = Files.readAttributes(place(), "unix:mode,uid,gid");
+        this.mode = (int) attributes.get("mode");
+        this.uid = (int) attributes.get("uid");
+        this.gid = (int) attributes.get("gid");
+    }
+
+    /**
+     * Takes hold of what is there now.
+     *
+     * @throws NoSuchFileException if there is nothing
+     */
+    public static UserPath hold(Path path) throws IOException {
+        return hold(path, path);
+    }
+
+    /** Takes hold of an entry of the directory that is held. */
+    public UserPath entry(Path name) throws IOException {
+        return hold(directory().resolve(name), path.resolve(name));
+    }
+
+    private static UserPath hold(Path path, Path called) throws IOException {
+        int descriptor = open(path, called, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        try {
+            return new UserPath(called, descriptor);
+        } catch (IOException | RuntimeException e) {
+            CALLS.close(descriptor);
+            throw e;
+        }
+    }
+
+    /**
+     * The text of a regular file of the job's user, of root or of the service's own user; empty if there is no such
+     * file.
+     *
+     * @param limitBytes a longer one is refused
+     */
+    public static Optional<String> read(Path path, JobUser user, int limitBytes) throws IOException {
+        try (UserPath file = hold(path)) {
+            if (file.uid != user.uid() && file.uid != ROOT && file.uid != ownUid()) {
+                throw new IOException(path + " belongs to user " + file.uid + ". Remedy: it must belong to the job's"
+                        + " user " + user.uid() + ", or to root");
+            }
+            return Optional.of(file.read(limitBytes));
+        } catch (NoSuchFileException none) {
+            return Optional.empty();
+        }
+    }
+
+    /** The last bytes of a regular file of anybody; empty if there is no such file. */
+    static Optional<String> tail(Path path, int bytes) throws IOException {
+        try (UserPath file = hold(path)) {
+            return Optional.of(file.tail(bytes));
+        } catch (NoSuchFileException none) {
+            return Optional.empty();
+        }
+    }
+
+    /** As it was called when it was taken hold of. */
+    public Path path() {
+        return path;
+    }
+
+    /** Its owner. */
+    public JobUser owner() {
+        return new JobUser(uid, gid);
+    }
+
+    private void requireRegular() throws IOException {
+        if ((mode & TYPE) != REGULAR) {
+            throw new IOException(path + " is " + ((mode & TYPE) == LINK ? "a symbolic link" : "no regular file")
+                    + ", and is not opened. Remedy: put a regular file there");
+        }
+    }
+
+    /** A path by which the entries of the directory that is held are reached as long as it is held. */
+    public Path directory() throws IOException {
+        if ((mode & TYPE) != DIRECTORY) {
+            throw new IOException(path + " is no directory");
+        }
+        return place();
+    }
+
+    /**
+     * The whole text, as UTF-8; anything but a regular file is refused.
+     *
+     * @param limitBytes a longer one is refused
+     */
+    public String read(int limitBytes) throws IOException {
+        // One byte more than may be there shows that the file is too long, whatever size it says.
+        byte[] bytes = bytes(0, limitBytes + 1);
+        if (bytes.length > limitBytes) {
+            throw new IOException(path + " is longer than " + limitBytes + " bytes. Remedy: correct what writes it");
+        }
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    private String tail(int bytes) throws IOException {
+        long size = (long) Files.getAttribute(place(), "unix:size");
+        return new String(bytes(Math.max(0, size - bytes), bytes), StandardCharsets.UTF_8);
+    }
+
+    private byte[] bytes(long offset, int limitBytes) throws IOException {
+        requireRegular();
+        // Without O_NONBLOCK the owner could hold the open up by a lease, fcntl(2).
+        int readable = open(place(), path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        try {
+            byte[] bytes = new byte[limitBytes];
+            int length = 0;
+            while (length < limitBytes) {
+                byte[] piece = new byte[limitBytes - length];
+                long got = CALLS.pread(readable, piece, piece.length, offset + length);
+                if (got < 0 && errno() == EINTR) {
+                    continue;
+                }
+                if (got < 0) {
+                    throw new IOException(path + " cannot be read: errno " + errno());
+                }
+                if (got == 0) {
+                    break;
+                }
+                System.arraycopy(piece, 0, bytes, length, (int) got);
+                length += (int) got;
+            }
+            return Arrays.copyOf(bytes, length);
+        } finally {
+            CALLS.close(readable);
+        }
+    }
+
+    private Path place() {
+        return DESCRIPTORS.resolve(Integer.toString(descriptor));
+    }
+
+    /** @param called its name in messages */
+    private static int open(Path place, Path called, int flags) throws IOException {
+        byte[] name = place.toString().getBytes(NAMES);
+        byte[] terminated = Arrays.copyOf(name, name.length + 1);
+        int descriptor = CALLS.open(terminated, flags);
+        int errno = descriptor < 0 ? errno() : 0;
+        while (errno == EINTR) {
+            descriptor = CALLS.open(terminated, flags);
+            errno = descriptor < 0 ? errno() : 0;
+        }
+        return switch (errno) {
+            case 0 -> descriptor;
+            case ENOENT, ENOTDIR -> throw new NoSuchFileException(called.toString());
+            case EACCES -> throw new AccessDeniedException(called.toString());
+            case EAGAIN ->
+                throw new IOException(called + " is held by a lease, and is not waited for. Remedy: end the process"
+                        + " that has it");
+            default -> throw new IOException(called + " cannot be opened: errno " + errno);
+        };
+    }
+
+    private static int errno() {
+        return LastError.getLastError(Runtime.getSystemRuntime());
+    }
+
+    private static int ownUid() throws IOException {
+        return (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
+    }
+
+    @Override
+    public void close() {
+        CALLS.close(descriptor);
+    }
+}
