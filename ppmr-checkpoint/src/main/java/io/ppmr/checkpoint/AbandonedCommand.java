@@ -68,13 +68,14 @@ public final class AbandonedCommand {
         RestartMark.under(directory).endAll(ToolKit.of(programs, CommandTiming.defaults()));
     }
 
-    /** Lets the processes of a rank run, and sees that they stay so. */
+    /** Lets the processes of a rank run, but for what the job itself had stopped, and sees that they stay so. */
     public static void resume(HeldRank rank, NativePrograms programs) throws CheckpointException {
         ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
         boolean running = Patience.until(kit.timing().rollback(), () -> {
             boolean all = true;
             for (ProcessIdentity process : rank.processes()) {
-                if (kit.table().isAlive(process) && !kit.table().isRunning(process)) {
+                if (!rank.stoppedByJob().contains(process)
+                        && kit.table().isAlive(process) && !kit.table().isRunning(process)) {
                     all = false;
                     kit.signals().send(Signal.CONT, process);
                 }

@@ -14,6 +14,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
     private final Path log;
     private final List<ProcessIdentity> originals;
     private final Set<ProcessIdentity> stoppedBefore;
+    private final Set<ProcessIdentity> stoppedByJob;
 
     /**
      * @param originals the rank's processes before the tool was started
@@ -27,6 +28,10 @@ final class CheckpointSteps implements RunningCommand.Steps {
         this.stoppedBefore = new LinkedHashSet<>(originals.stream()
                 .filter(process -> !kit.table().isRunning(process))
                 .toList());
+        // One that was continued since it was found stopped is to run.
+        this.stoppedByJob = new LinkedHashSet<>(originals);
+        stoppedByJob.removeIf(process ->
+                !task.stoppedByJob().contains(process) || !kit.table().isHeld(process));
     }
 
     @Override
@@ -60,7 +65,8 @@ final class CheckpointSteps implements RunningCommand.Steps {
         List<ProcessIdentity> companions = RankNamespace.around(kit.table(), task.root())
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
-        return new HeldProcesses(task.rank(), held, companions, kit.programs());
+        stoppedByJob.retainAll(held);
+        return new HeldProcesses(task.rank(), held, companions, kit.programs()).leavingStopped(stoppedByJob);
     }
 
     @Override

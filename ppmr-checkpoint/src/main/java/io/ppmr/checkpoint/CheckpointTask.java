@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Set;
 
 /**
  * What to checkpoint, and whereto.
@@ -13,6 +14,18 @@ import java.time.Duration;
  * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
  *     {@link WorkDirectories}
  * @param deadline how long the command may take in all
+ * @param stoppedByJob processes that were found stopped before anything was done to the job; those of this rank that
+ *     are so still when the command is started stay so when the rank is released
  */
 public record CheckpointTask(
-        int rank, ProcessIdentity root, JobUser user, Path imageDirectory, Path workDirectory, Duration deadline) {}
+        int rank,
+        ProcessIdentity root,
+        JobUser user,
+        Path imageDirectory,
+        Path workDirectory,
+        Duration deadline,
+        Set<ProcessIdentity> stoppedByJob) {
+    public CheckpointTask {
+        stoppedByJob = Set.copyOf(stoppedByJob);
+    }
+}

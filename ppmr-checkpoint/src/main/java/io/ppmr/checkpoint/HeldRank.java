@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import org.slf4j.LoggerFactory;
 
 /** A rank all of whose processes are stopped: the originals after a checkpoint, or the copies after a restart. */
@@ -12,8 +13,15 @@ public sealed interface HeldRank permits HeldProcesses {
     /** All its processes, the root first; PIDs as this node's service sees them. */
     List<ProcessIdentity> processes();
 
+    /** Those of them that the job itself had stopped before the rank was held: they are never set going. */
+    Set<ProcessIdentity> stoppedByJob();
+
+    /** The same rank with these as {@link #stoppedByJob}. */
+    HeldRank leavingStopped(Set<ProcessIdentity> stopped);
+
     /**
-     * Proves anew that every process is alive and every one of its threads is stopped; throws and says which is not.
+     * Proves anew that every process is alive, that every one of its threads is stopped, and that none has run since
+     * the rank was found held; throws and says which is not.
      */
     void requireHeld() throws CheckpointException;
 
@@ -28,7 +36,7 @@ public sealed interface HeldRank permits HeldProcesses {
         }
     }
 
-    /** Lets the processes run (SIGCONT). */
+    /** Lets the processes run (SIGCONT), but for {@link #stoppedByJob}. */
     void release() throws CheckpointException;
 
     /**

@@ -5,8 +5,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Several held ranks at once, as a job has them: all are signalled together and waited for together, so that the pause
@@ -16,7 +18,7 @@ public final class HeldRanks {
     private HeldRanks() {}
 
     /**
-     * Lets all of them run (SIGCONT).
+     * Lets all of them run (SIGCONT), but for what the job itself had stopped.
      *
      * @return why a rank could not be set going as it was, by rank; empty if all were
      */
@@ -31,11 +33,14 @@ public final class HeldRanks {
     private static Map<Integer, String> releaseAll(Collection<? extends HeldRank> ranks) throws CheckpointException {
         Map<Integer, String> failures = new LinkedHashMap<>();
         List<ProcessIdentity> all = new ArrayList<>();
-        ranks.forEach(rank -> all.addAll(held(rank).inOrderOfRelease()));
-        if (all.isEmpty()) {
-            return failures;
+        Set<ProcessIdentity> gone = new LinkedHashSet<>();
+        for (HeldRank rank : ranks) {
+            all.addAll(held(rank).inOrderOfRelease());
+            gone.addAll(held(rank).gone(rank.stoppedByJob()));
         }
-        List<ProcessIdentity> gone = signals(ranks).sendAll(Signal.CONT, all);
+        if (!all.isEmpty()) {
+            gone.addAll(signals(ranks).sendAll(Signal.CONT, all));
+        }
         for (HeldRank rank : ranks) {
             List<Integer> lost = rank.processes().stream()
                     .filter(gone::contains)

@@ -11,8 +11,11 @@ import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
@@ -272,6 +275,81 @@ public final class ProcessTable {
             }
         }
         return Optional.empty();
+    }
+
+    /**
+     * Those of these processes and their living descendants that are stopped by a signal, by one look at all processes.
+     */
+    public Set<ProcessIdentity> stopped(Collection<ProcessIdentity> roots) {
+        Set<ProcessIdentity> stopped = new LinkedHashSet<>(trees(roots));
+        stopped.removeIf(process -> !isHeld(process));
+        return stopped;
+    }
+
+    /** How much each living thread of a process has run so far, in the order of their numbers. */
+    List<ThreadTimes> times(ProcessIdentity process) {
+        List<ThreadTimes> times = new ArrayList<>();
+        for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {
+            ThreadTimes.read(task(process, thread)).ifPresent(times::add);
+        }
+        times.sort(Comparator.comparingInt(ThreadTimes::thread));
+        return times;
+    }
+
+    /**
+     * Whether every living thread of a stopped process has left its processor for good. A thread shows the state of a
+     * stop some moments before that, and counts its last switch only then. The kernel names the place where a thread
+     * waits only when it runs nowhere; one that names none (a kernel without such names) cannot be told.
+     */
+    boolean isOffProcessor(ProcessIdentity process) {
+        for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {
+            try {
+                String place = Files.readString(task(process, thread).resolve("wchan"), StandardCharsets.ISO_8859_1);
+                if (place.isBlank() || place.trim().equals("0")) {
+                    return false;
+                }
+            } catch (IOException unknown) {
+                // It has ended, or the kernel has no such file; whoever asks waits for a while instead.
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static Path task(ProcessIdentity process, ProcStat thread) {
+        return PROC.resolve(process.pid() + "/task/" + thread.pid());
+    }
+
+    /** The PID of a process's parent; 0 if it has none here, or is gone. */
+    int parent(ProcessIdentity process) {
+        return stat(process.pid()).map(ProcStat::parent).orElse(0);
+    }
+
+    /** Processes sorted: the first one stays so, a parent comes before its children, children as they were started. */
+    List<ProcessIdentity> inOrderOfBirth(List<ProcessIdentity> processes) {
+        List<ProcessIdentity> young = new ArrayList<>(processes);
+        young.sort(Comparator.comparingLong(ProcessIdentity::startTimeTicks).thenComparingInt(ProcessIdentity::pid));
+        Map<Integer, List<ProcessIdentity>> children = new HashMap<>();
+        Set<Integer> pids = new LinkedHashSet<>();
+        processes.forEach(process -> pids.add(process.pid()));
+        ArrayDeque<ProcessIdentity> open = new ArrayDeque<>();
+        ProcessIdentity root = processes.get(0);
+        open.add(root);
+        for (ProcessIdentity process : young) {
+            int parent = parent(process);
+            if (pids.contains(parent) && !process.equals(root)) {
+                children.computeIfAbsent(parent, unknown -> new ArrayList<>()).add(process);
+            } else if (!process.equals(root)) {
+                open.add(process);
+            }
+        }
+        List<ProcessIdentity> order = new ArrayList<>();
+        while (!open.isEmpty()) {
+            ProcessIdentity next = open.remove();
+            order.add(next);
+            open.addAll(children.getOrDefault(next.pid(), List.of()));
+        }
+        return order;
     }
 
     private boolean allThreadsDead(int pid) {

@@ -13,6 +13,7 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -73,7 +74,7 @@ class CriuCheckpointerIT {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         Path dump = WorkDirectories.create(work, 3);
         HeldRank original = JobFixture.finish(
-                criu.checkpoint(new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT)));
+                criu.checkpoint(new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
         assertEquals("root's", Files.readString(canary));
         WorkDirectories.remove(work);
         Path restore = WorkDirectories.create(work, 3);
@@ -166,6 +167,73 @@ class CriuCheckpointerIT {
         original.release();
         fixture.requireResult(job);
         fixture.requireNothingLeft();
+    }
+
+    private ProcessIdentity stopAChild(JobFixture.Job job) throws Exception {
+        ProcessIdentity child = fixture.table.tree(job.root()).get(1);
+        fixture.signals.send(SignalSender.Signal.STOP, child);
+        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isHeld(child)));
+        return child;
+    }
+
+    private void letItEnd(JobFixture.Job job, ProcessIdentity root, ProcessIdentity child) throws Exception {
+        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isRunning(root)));
+        assertTrue(fixture.table.isHeld(child), "the job had stopped it");
+        fixture.signals.send(SignalSender.Signal.CONT, child);
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldLeaveTheCopyStoppedWhenTheJobHadStoppedAChild() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        ProcessIdentity child = stopAChild(job);
+        HeldRank original = dump(job.root(), images, "d1");
+        original.requireHeld();
+        assertEquals(Set.of(child), original.stoppedByJob());
+        HeldRank restored = restore(images, "r1");
+        Set<ProcessIdentity> stopped = StoppedProcesses.of(original).among(restored);
+        ProcessIdentity copy = restored.processes().get(1);
+        assertEquals(Set.of(copy), stopped);
+        original.requireHeld();
+        original.end(JobFixture.LIMIT);
+        restored.leavingStopped(stopped).release();
+        letItEnd(job, restored.processes().get(0), copy);
+    }
+
+    @Test
+    void shouldLeaveTheOriginalStoppedWhenTheJobHadStoppedAChildAndItIsReleased() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        ProcessIdentity child = stopAChild(job);
+        HeldRank first = dump(job.root(), images, "d1");
+        assertEquals(Set.of(child), first.stoppedByJob());
+        // Once more, as another attempt does: every process is stopped by now.
+        HeldRank again = JobFixture.finish(criu.checkpoint(new CheckpointTask(
+                3,
+                job.root(),
+                fixture.user,
+                fixture.userDirectory("images-again"),
+                fixture.work("d2"),
+                JobFixture.LIMIT,
+                first.stoppedByJob())));
+        assertEquals(Set.of(child), again.stoppedByJob());
+        again.requireHeld();
+        again.release();
+        letItEnd(job, job.root(), child);
+    }
+
+    @Test
+    void shouldLetAChildRunWhenItWasContinuedBeforeItsCheckpoint() throws Exception {
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        ProcessIdentity child = stopAChild(job);
+        CheckpointTask task = fixture.checkpoint(3, job.root(), images, "d1");
+        assertEquals(Set.of(child), task.stoppedByJob());
+        fixture.signals.send(SignalSender.Signal.CONT, child);
+        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isRunning(child)));
+        HeldRank original = JobFixture.finish(criu.checkpoint(task));
+        assertEquals(Set.of(), original.stoppedByJob());
+        original.release();
+        fixture.requireResult(job);
     }
 
     @Test

@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -58,6 +61,94 @@ class HeldRanksIT {
         assertEquals(Map.of(), HeldRanks.release(ranks));
         for (HeldRank rank : ranks) {
             assertTrue(Patience.until(LIMIT, () -> rank.processes().stream().allMatch(table::isRunning)));
+        }
+    }
+
+    @Test
+    void shouldStayHeldHoweverOftenItIsLookedAt() throws Exception {
+        ProcessIdentity child = ranks.get(0).processes().get(1);
+        for (int look = 0; look < 200; look++) {
+            for (String file : List.of("stat", "status", "smaps", "maps", "wchan", "io")) {
+                Files.readString(Path.of("/proc/" + child.pid(), file), StandardCharsets.ISO_8859_1);
+            }
+            ranks.get(0).requireHeld();
+        }
+    }
+
+    @Test
+    void shouldSayWhatRunsWhenAProcessWasContinued() throws Exception {
+        ProcessIdentity child = ranks.get(1).processes().get(1);
+        signals.send(Signal.CONT, child);
+        assertTrue(Patience.until(LIMIT, () -> table.isRunning(child)));
+        String message = assertThrows(CheckpointException.class, () -> ranks.get(1).requireHeld())
+                .getMessage();
+        assertTrue(message.contains("rank 1 is not held") && message.contains("PID " + child.pid()), message);
+        ranks.get(0).requireHeld();
+    }
+
+    @Test
+    void shouldSayWhatHasRunWhenAProcessWasContinuedAndStoppedAgain() throws Exception {
+        ProcessIdentity child = ranks.get(1).processes().get(1);
+        signals.send(Signal.CONT, child);
+        signals.send(Signal.STOP, child);
+        assertTrue(Patience.until(LIMIT, () -> table.isHeld(child) && table.isOffProcessor(child)));
+        String message = assertThrows(CheckpointException.class, () -> ranks.get(1).requireHeld())
+                .getMessage();
+        assertTrue(message.contains("rank 1: PID " + child.pid() + " has run while it was held"), message);
+        assertFalse(ranks.get(1).isHeld());
+        ranks.get(0).requireHeld();
+    }
+
+    @Test
+    void shouldLeaveStoppedWhatTheJobHadStoppedWhenRanksAreReleased() throws Exception {
+        ProcessIdentity child = ranks.get(1).processes().get(2);
+        ranks.set(1, ranks.get(1).leavingStopped(Set.of(child)));
+        ranks.get(1).requireHeld();
+        assertEquals(Map.of(), HeldRanks.release(ranks));
+        for (HeldRank rank : ranks) {
+            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream()
+                    .filter(process -> !process.equals(child))
+                    .allMatch(table::isRunning)));
+        }
+        assertTrue(table.isHeld(child));
+        signals.send(Signal.KILL, child);
+        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(child)));
+        assertEquals(Set.of(1), HeldRanks.release(ranks).keySet(), "one that is gone is named, though it stays stopped");
+    }
+
+    @Test
+    void shouldLeaveStoppedWhatTheJobHadStoppedWhenARestartedServiceLetsARankRun() throws Exception {
+        List<ProcessIdentity> tree = ranks.get(1).processes();
+        ProcessIdentity child = tree.get(2);
+        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child), programs);
+        AbandonedCommand.resume(found, programs);
+        assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
+        assertTrue(table.isHeld(child));
+    }
+
+    @Test
+    void shouldFindTheCopiesOfStoppedProcessesByTheirPidsOrTheirPlaces() throws Exception {
+        HeldRank original = ranks.get(0)
+                .leavingStopped(Set.of(ranks.get(0).processes().get(2)));
+        StoppedProcesses told = StoppedProcesses.of(original);
+        assertEquals(List.of(-1, 0, 0), told.parents());
+        assertEquals(original.stoppedByJob(), told.among(original), "by their PIDs");
+        HeldRank copy = ranks.get(1);
+        assertEquals(Set.of(copy.processes().get(2)), told.among(copy), "by their places");
+    }
+
+    @Test
+    void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
+        List<ProcessIdentity> tree = ranks.get(0).processes();
+        StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
+        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of(), programs);
+        String message = assertThrows(CheckpointException.class, () -> told.among(fewer))
+                .getMessage();
+        assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);
+        // What a peer says is compared, never followed.
+        for (int place : List.of(-1, 3, Integer.MAX_VALUE)) {
+            StoppedProcesses wrong = new StoppedProcesses(told.pids(), told.parents(), List.of(place));
+            assertThrows(CheckpointException.class, () -> wrong.among(ranks.get(0)));
         }
     }
 

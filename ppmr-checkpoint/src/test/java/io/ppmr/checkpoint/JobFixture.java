@@ -164,7 +164,7 @@ final class JobFixture implements AutoCloseable {
     }
 
     CheckpointTask checkpoint(int rank, ProcessIdentity root, Path images, String work) {
-        return new CheckpointTask(rank, root, user, images, work(work), LIMIT);
+        return new CheckpointTask(rank, root, user, images, work(work), LIMIT, table.stopped(List.of(root)));
     }
 
     RestartTask restart(int rank, Path images, String work) {

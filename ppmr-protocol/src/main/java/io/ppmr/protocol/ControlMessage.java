@@ -77,6 +77,21 @@ public sealed interface ControlMessage {
     /** S to T: mode, owner or modification time of a name have changed. */
     record Changed(String path, int mode, int uid, int gid, long modifiedEpochNs) implements ControlMessage {}
 
+    /**
+     * S to T, before the rank's image is whole, if the job itself had stopped some of its processes: their copies are
+     * never set going. {@code pids} are those of all its processes as they see themselves, the root's first, a parent's
+     * before its children's; {@code parents} has for each the place of its parent in that list, -1 for none; {@code
+     * stopped} are the places of those that were stopped.
+     */
+    record Stopped(int rank, List<Integer> pids, List<Integer> parents, List<Integer> stopped)
+            implements ControlMessage {
+        public Stopped {
+            pids = List.copyOf(pids);
+            parents = List.copyOf(parents);
+            stopped = List.copyOf(stopped);
+        }
+    }
+
     /** T to S: a rank is restored and held. */
     record Restored(int rank, List<Integer> pids) implements ControlMessage {
         public Restored {

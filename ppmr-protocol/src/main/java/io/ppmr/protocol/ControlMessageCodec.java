@@ -143,6 +143,11 @@ public final class ControlMessageCodec {
         } else if (message instanceof ControlMessage.Peer m) {
             out.writeByte((byte) 22);
             writeTexts(out, m.migrationId(), m.participant());
+        } else if (message instanceof ControlMessage.Stopped m) {
+            out.writeByte((byte) 23).writeInt(m.rank());
+            writeInts(out, m.pids());
+            writeInts(out, m.parents());
+            writeInts(out, m.stopped());
         } else if (message instanceof ControlMessage.Ask m) {
             out.writeByte((byte) 21);
             writeText(out, m.migrationId());
@@ -220,6 +225,7 @@ public final class ControlMessageCodec {
             case 19 -> new ControlMessage.TakeOver(text(in));
             case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
             case 22 -> new ControlMessage.Peer(text(in), text(in));
+            case 23 -> new ControlMessage.Stopped(in.readInt(), readInts(in), readInts(in), readInts(in));
             case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
             case 40 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
             case 41 ->

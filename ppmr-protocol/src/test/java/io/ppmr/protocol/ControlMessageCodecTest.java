@@ -82,6 +82,9 @@ class ControlMessageCodecTest {
                 Arguments.of(
                         new ControlMessage.Restored(3, List.of(4242, 4243)), "08 03000000 02000000 92100000 93100000"),
                 Arguments.of(
+                        new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
+                        "17 03000000 02000000 07000000 08000000 02000000 ffffffff 00000000 01000000 01000000"),
+                Arguments.of(
                         new ControlMessage.Prepared(new TransferReport(1, 2, 3, 4, 5, List.of(new ReadSample(6, 7)))),
                         "09 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000"
                                 + " 01000000 0600000000000000 0700000000000000"),

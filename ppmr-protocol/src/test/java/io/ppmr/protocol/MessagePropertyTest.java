@@ -55,6 +55,7 @@ class MessagePropertyTest {
                 text.map(ControlMessage.Removed::new),
                 Combinators.combine(text, number, number, number, wide).as(ControlMessage.Changed::new),
                 Combinators.combine(number, numbers).as(ControlMessage.Restored::new),
+                Combinators.combine(number, numbers, numbers, numbers).as(ControlMessage.Stopped::new),
                 reports.map(ControlMessage.Prepared::new),
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),

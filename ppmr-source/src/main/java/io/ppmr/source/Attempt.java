@@ -5,9 +5,11 @@ import io.ppmr.checkpoint.CheckpointTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.StartedCommands;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.logging.LogFields;
+import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.source.keep.Keeping;
@@ -140,7 +142,8 @@ final class Attempt {
                             job.user(),
                             images,
                             work,
-                            settings.checkpointDeadline()));
+                            settings.checkpointDeadline(),
+                            originals.stoppedByJob(rank)));
             checkpoints.put(rank, checkpoint);
             StartedCommands.note(workRoot, checkpoint.started());
             MDC.remove(LogFields.RANK);
@@ -161,6 +164,7 @@ final class Attempt {
             MDC.put(LogFields.RANK, Integer.toString(held.rank()));
             checkpoints.remove(checkpoint.getKey());
             originals.held(held);
+            tellStopped(held);
             record.paused();
             record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
@@ -176,6 +180,17 @@ final class Attempt {
         if (checkpoints.isEmpty() && !written) {
             written = true;
             record.step(Step.RESTART);
+        }
+    }
+
+    /** Before the rank's image is whole, so that the target knows it when it votes. */
+    private void tellStopped(HeldRank held) throws IOException, CheckpointException {
+        if (!held.stoppedByJob().isEmpty()) {
+            StoppedProcesses told = StoppedProcesses.of(held);
+            LOG.info("rank {}: the job itself had stopped {} of its processes: they stay so",
+                    held.rank(), told.stopped().size());
+            session(plan.placeOf(held.rank()))
+                    .send(new ControlMessage.Stopped(held.rank(), told.pids(), told.parents(), told.stopped()));
         }
     }
 

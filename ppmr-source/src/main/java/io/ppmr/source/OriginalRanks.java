@@ -14,9 +14,12 @@ import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
@@ -33,6 +36,10 @@ final class OriginalRanks {
     private final ProcessTable processes;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
+    /** What was found stopped before anything was done to the job, by rank. */
+    private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
+
+    private boolean looked;
     private NativePrograms recorded;
 
     OriginalRanks(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
@@ -43,7 +50,11 @@ final class OriginalRanks {
 
     /** What an earlier run of the service has left stopped, or running, by what its journal says. */
     static OriginalRanks recorded(
-            String migrationId, ProcessTable processes, List<PlannedRank> ranks, NativePrograms programs)
+            String migrationId,
+            ProcessTable processes,
+            List<PlannedRank> ranks,
+            IntFunction<List<NamedProcess>> stoppedByJob,
+            NativePrograms programs)
             throws CheckpointException {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         Map<Integer, HeldRank> held = new LinkedHashMap<>();
@@ -51,7 +62,10 @@ final class OriginalRanks {
             List<ProcessIdentity> all =
                     rank.processes().stream().map(OriginalRanks::identity).toList();
             roots.put(rank.rank(), all.get(0));
-            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, programs));
+            List<ProcessIdentity> stopped = stoppedByJob.apply(rank.rank()).stream()
+                    .map(OriginalRanks::identity)
+                    .toList();
+            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, stopped, programs));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, processes, roots);
         originals.held.putAll(held);
@@ -78,6 +92,46 @@ final class OriginalRanks {
 
     private List<ProcessIdentity> known(int rank) {
         return held.containsKey(rank) ? held.get(rank).processes() : List.of(roots.get(rank));
+    }
+
+    /**
+     * Finds out which processes the job itself has stopped. To be called before anything is done to the job; from the
+     * second time on it does nothing, as the ranks may be held by then.
+     */
+    void lookForStopped() {
+        if (looked) {
+            return;
+        }
+        looked = true;
+        Set<ProcessIdentity> all = processes.stopped(roots.values());
+        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
+            if (!all.isEmpty()) {
+                Set<ProcessIdentity> own = new LinkedHashSet<>(processes.tree(root.getValue()));
+                own.retainAll(all);
+                stoppedByJob.put(root.getKey(), own);
+            }
+        }
+    }
+
+    /** The processes of a rank that the job itself has stopped; less by those that were continued before the hold. */
+    Set<ProcessIdentity> stoppedByJob(int rank) {
+        return held.containsKey(rank)
+                ? held.get(rank).stoppedByJob()
+                : stoppedByJob.getOrDefault(rank, Set.of());
+    }
+
+    /** The ranks of which the job itself has stopped some processes, with those alone; for the journal. */
+    List<PlannedRank> stopped(MigrationPlan plan) {
+        return plan.legs().stream()
+                .flatMap(leg -> leg.ranks().stream()
+                        .filter(rank -> !stoppedByJob(rank).isEmpty())
+                        .map(rank -> new PlannedRank(
+                                rank,
+                                leg.address(),
+                                stoppedByJob(rank).stream()
+                                        .map(OriginalRanks::named)
+                                        .toList())))
+                .toList();
     }
 
     /** About how large their images will be. */
@@ -128,7 +182,7 @@ final class OriginalRanks {
         return gone.isEmpty() ? null : "the originals of ranks " + gone + " are gone";
     }
 
-    /** Which rank is not proved to be stopped just now, or null. */
+    /** Which rank is not proved to be stopped just now, and to have stood still since it was held; or null. */
     String whyNotHeld() {
         for (int rank : roots.keySet()) {
             HeldRank original = held.get(rank);
@@ -151,7 +205,7 @@ final class OriginalRanks {
         return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
-    /** Lets all that are held go on. */
+    /** Lets all that are held go on, but for what the job itself had stopped. */
     void release() {
         Map<Integer, String> failures = recorded == null ? HeldRanks.release(held.values()) : resume(recorded);
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));

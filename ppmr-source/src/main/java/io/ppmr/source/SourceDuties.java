@@ -11,12 +11,15 @@ import io.ppmr.transaction.CoordinatorPorts;
 import io.ppmr.transaction.Originals;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionMessage;
+import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.WireMessages;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Queue;
@@ -59,6 +62,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     private final Cancellation cancellation;
     private final Voices voices;
     private final NativePrograms programs;
+    private final TransactionJournal journal;
     private final Path workDirectory;
     private final BlockingQueue<Attempt.Heard> heard = new LinkedBlockingQueue<>();
     private final Queue<Failure> failures = new ArrayDeque<>();
@@ -74,6 +78,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
 
     private boolean moving;
     private boolean suspended;
+    /** What the journal says of the processes that the job itself has stopped. */
+    private List<PlannedRank> stopped = List.of();
+
     private MigrationReport report;
     private String lastWords = "a target is not reached; the originals are held or gone, its ranks are held there";
 
@@ -87,7 +94,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             NextAttempts nextAttempts,
             AttemptMaker attempts,
             Cancellation cancellation,
-            NativePrograms programs) {
+            NativePrograms programs,
+            TransactionJournal journal) {
         this.id = id;
         this.job = job;
         this.plan = plan;
@@ -98,6 +106,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         this.attempts = attempts;
         this.cancellation = cancellation;
         this.programs = programs;
+        this.journal = journal;
         this.workDirectory = settings.workDirectory().resolve("hooks-" + id);
         this.voices = new Voices(settings, heard::add);
     }
@@ -125,7 +134,21 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
 
     /** Takes notice of checkpoints that have ended. */
     void work(IntConsumer beforeLast) throws IOException, CheckpointException, InterruptedException {
-        attempt.work(beforeLast);
+        List<Integer> complete = new ArrayList<>();
+        attempt.work(complete::add);
+        if (!complete.isEmpty()) {
+            noteStopped();
+            complete.forEach(beforeLast::accept);
+        }
+    }
+
+    /** Which processes the job itself has stopped is on the disk, so that a restarted service leaves them so. */
+    private void noteStopped() throws IOException {
+        List<PlannedRank> now = originals.stopped(plan);
+        if (!now.equals(stopped)) {
+            journal.appendSynced(new TransactionRecord.Stopped(id, number, now));
+            stopped = now;
+        }
     }
 
     String participant(int place) {
@@ -234,6 +257,8 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             for (int place = 0; place < plan.legs().size(); place++) {
                 voices.connected(attempt.session(place));
             }
+            originals.lookForStopped();
+            noteStopped();
             suspend();
             record.step(Step.CHECKPOINT);
             moving = true;
@@ -283,6 +308,12 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             return Originals.DEAD;
         }
         return originals.whyNotHeld() == null ? Originals.HELD : Originals.ALIVE;
+    }
+
+    @Override
+    public String whyNotHeld() {
+        String gone = originals.whyNotAlive();
+        return String.valueOf(gone == null ? originals.whyNotHeld() : gone);
     }
 
     @Override

@@ -224,7 +224,8 @@ public final class SourceService implements AutoCloseable {
                 new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
                 attempts.of(id, job, facts, record, originals, keeping),
                 cancellation,
-                programs);
+                programs,
+                journal);
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
         SourceMigration migration = new SourceMigration(id, settings, record, duties, coordinator, cancellation, false);
         if (!running.compareAndSet(null, migration)) {
@@ -335,7 +336,12 @@ public final class SourceService implements AutoCloseable {
         LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
         MigrationRecord record =
                 new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
-        OriginalRanks originals = OriginalRanks.recorded(id, processes, recorded.originals(), programs);
+        OriginalRanks originals = OriginalRanks.recorded(
+                id,
+                processes,
+                recorded.originals(),
+                rank -> TransactionRecord.Stopped.of(records, 0, rank),
+                programs);
         SourceDuties duties = new SourceDuties(
                 id,
                 jobs.apply(recorded.job(), recorded.ranks()),
@@ -348,7 +354,8 @@ public final class SourceService implements AutoCloseable {
                     throw new IllegalStateException("a migration that was taken up again tries no further attempt");
                 },
                 new Cancellation(),
-                programs);
+                programs,
+                journal);
         duties.takenUpAt(recorded.attempt());
         Coordinator coordinator = new Coordinator(id, times(), journal, duties);
         SourceMigration migration =

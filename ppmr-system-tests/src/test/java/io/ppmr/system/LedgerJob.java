@@ -226,11 +226,49 @@ final class LedgerJob implements AutoCloseable {
     /** Every rank goes on in a copy, with the right result, and nothing else of it lives. */
     void runsThere() throws Exception {
         for (int rank : originals.keySet()) {
-            long pid = goesOn(rank);
-            assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
-            Conditions.until("the original of rank " + rank + " has ended", () -> !lives(pid(rank)));
-            nothingElseLives(rank, pid);
+            runsThere(rank);
         }
+    }
+
+    /** One rank goes on in a copy, with the right result, and nothing else of it lives. */
+    void runsThere(int rank) throws Exception {
+        long pid = goesOn(rank);
+        assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
+        Conditions.until("the original of rank " + rank + " has ended", () -> !lives(pid(rank)));
+        nothingElseLives(rank, pid);
+    }
+
+    /** The copy of a rank that lives, running or not. */
+    long copy(int rank) throws IOException {
+        List<Long> living = copies(rank).stream().filter(this::lives).toList();
+        assertEquals(1, living.size(), "copies of rank " + rank);
+        return living.get(0);
+    }
+
+    /** A process of the job is stopped, as its user does it. */
+    static void stop(long pid) throws Exception {
+        signal("STOP", pid);
+        Conditions.until("PID " + pid + " is stopped", () -> isStopped(pid));
+    }
+
+    /** A process of the job is continued, as its user does it. */
+    static void goOn(long pid) throws Exception {
+        signal("CONT", pid);
+    }
+
+    private static void signal(String name, long pid) throws Exception {
+        Process kill = new ProcessBuilder("kill", "-" + name, Long.toString(pid)).start();
+        assertEquals(0, kill.waitFor(), "kill -" + name + " " + pid);
+    }
+
+    static boolean isStopped(long pid) throws IOException {
+        String stat = Files.readString(Path.of("/proc", Long.toString(pid), "stat"), StandardCharsets.ISO_8859_1);
+        return stat.charAt(stat.lastIndexOf(')') + 2) == 'T';
+    }
+
+    /** How many steps a rank has come. */
+    int stepsOf(int rank) throws IOException {
+        return steps(rank).size();
     }
 
     /** Whether every rank goes on in a copy, or every one in its original; anything else is half a job, and fails. */

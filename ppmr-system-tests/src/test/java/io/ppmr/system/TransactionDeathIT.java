@@ -3,6 +3,7 @@ package io.ppmr.system;
 import static io.ppmr.system.KillablePair.SOURCE;
 import static io.ppmr.system.KillablePair.TARGET;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.ppmr.transaction.TransactionRecord;
@@ -179,6 +180,43 @@ class TransactionDeathIT {
             pair.service(TARGET).kill();
             pair.start(TARGET);
             job.runsThere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldLeaveItStoppedThereWhenTheTargetIsKilledAsItsCopiesAreReleased() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            LedgerJob.stop(job.pid(0));
+            String id = pair.migrate();
+            pair.awaitRecord(TARGET, id, TransactionRecord.CommittedHere.class);
+            pair.service(TARGET).kill();
+            pair.start(TARGET);
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            job.runsThere(1);
+            assertTrue(LedgerJob.isStopped(job.copy(0)), "the job had stopped it");
+            LedgerJob.goOn(job.copy(0));
+            job.runsThere();
+            isOver(job, id);
+        }
+    }
+
+    @Test
+    void shouldLeaveItStoppedWhereItWasWhenTheSourceIsKilledWhileWriting() throws Exception {
+        try (LedgerJob job = pair.job()) {
+            LedgerJob.stop(job.pid(0));
+            job.checkpoints(1, "write 1m", "touch " + job.mark("half"), "await " + job.mark("go"), "write 1m");
+            String id = pair.migrate();
+            job.awaitMark("half");
+            awaitRestored(id);
+            pair.service(SOURCE).kill();
+            pair.start(SOURCE);
+            job.set("go");
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
+            job.runsHere(1);
+            assertTrue(LedgerJob.isStopped(job.pid(0)), "the job had stopped it");
+            LedgerJob.goOn(job.pid(0));
+            job.runsHere();
             isOver(job, id);
         }
     }

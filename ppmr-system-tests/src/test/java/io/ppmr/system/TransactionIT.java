@@ -381,4 +381,102 @@ class TransactionIT {
             assertTrue(nodes.journal("source").stream().anyMatch(TransactionRecord.Broken.class::isInstance));
         }
     }
+
+    private static List<Integer> stoppedBy(Nodes nodes, String service) throws IOException {
+        return nodes.journal(service).stream()
+                .filter(TransactionRecord.Stopped.class::isInstance)
+                .flatMap(record -> ((TransactionRecord.Stopped) record).ranks().stream())
+                .map(PlannedRank::rank)
+                .toList();
+    }
+
+    @Test
+    void shouldLeaveTheCopyStoppedWhenTheJobItselfHadStoppedTheRank() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job("job", 2)) {
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            LedgerJob.stop(job.pid(0));
+            int before = job.stepsOf(0);
+            ends(begin(source, job.job()), Outcome.COMMITTED);
+            job.runsThere(1);
+            assertTrue(LedgerJob.isStopped(job.copy(0)), "the job had stopped it");
+            assertEquals(before, job.stepsOf(0));
+            assertEquals(List.of(0), stoppedBy(nodes, "source"));
+            assertEquals(List.of(0), stoppedBy(nodes, "target"));
+            LedgerJob.goOn(job.copy(0));
+            job.runsThere();
+        }
+    }
+
+    @Test
+    void shouldLeaveTheOriginalStoppedWhenTheJobItselfHadStoppedTheRankAndItIsRolledBack() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job("job", 2)) {
+            job.restarts(1, "read 1m", "await " + job.mark("held"), "open missing r");
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            LedgerJob.stop(job.pid(0));
+            int before = job.stepsOf(0);
+            ends(begin(source, job.job(), new Cancellation(), whenHeld(job, "held")), Outcome.ROLLED_BACK, "rank 1");
+            job.runsHere(1);
+            assertTrue(LedgerJob.isStopped(job.pid(0)), "the job had stopped it");
+            assertEquals(before, job.stepsOf(0));
+            LedgerJob.goOn(job.pid(0));
+            job.runsHere();
+        }
+    }
+
+    @Test
+    void shouldStopNothingAgainWhenASuspendHookHasStoppedTheJob() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job("job", 1)) {
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            JobHooks hooks = new JobHooks(
+                    Optional.of(hook("suspend", "kill -STOP " + job.pid(0))), Optional.empty(), Optional.empty());
+            ends(begin(source, job.job(job.checkpointer(), Map.of(), hooks)), Outcome.COMMITTED);
+            job.runsThere();
+        }
+    }
+
+    /** A held rank goes on, as its user wants it, before the copies are restored. */
+    private void continuedWhileHeld(boolean stoppedBefore, boolean stoppedAgain, String words) throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job("job", 2)) {
+            job.restarts(1, "await " + job.mark("go"), "read 1m");
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            if (stoppedBefore) {
+                LedgerJob.stop(job.pid(0));
+            }
+            var migration = begin(source, job.job(), new Cancellation(), whenHeld(job, "held"));
+            job.awaitMark("held");
+            int before = job.stepsOf(0);
+            LedgerJob.goOn(job.pid(0));
+            Conditions.until("the held rank goes on", () -> job.stepsOf(0) >= before + 3);
+            if (stoppedAgain) {
+                LedgerJob.stop(job.pid(0));
+            }
+            job.set("go");
+            ends(migration, Outcome.ROLLED_BACK, "rank 0", words);
+            job.runsHere();
+            assertTrue(nodes.journal("source").stream().noneMatch(TransactionRecord.CommitDecided.class::isInstance));
+        }
+    }
+
+    @Test
+    void shouldRollBackWhenAHeldRankIsContinued() throws Exception {
+        continuedWhileHeld(false, false, "is not held");
+    }
+
+    @Test
+    void shouldRollBackWhenAHeldRankWasContinuedAndStoppedAgain() throws Exception {
+        continuedWhileHeld(false, true, "has run while it was held");
+    }
+
+    @Test
+    void shouldLetItRunWhenTheJobHadStoppedTheRankAndContinuesItWhileItIsHeld() throws Exception {
+        continuedWhileHeld(true, false, "is not held");
+    }
 }

@@ -156,14 +156,15 @@ final class Conversations {
     /** A migration as the journal knows it; one that it does not know has nothing here. */
     private TargetMigration migration(String id) throws IOException, CheckpointException {
         List<TransactionRecord> records = journal.records(id);
-        List<PlannedRank> copies = List.of();
+        TransactionRecord.Prepared vote = null;
         for (TransactionRecord record : records) {
-            if (record instanceof TransactionRecord.Prepared prepared) {
-                copies = prepared.copies();
-            }
+            vote = record instanceof TransactionRecord.Prepared prepared ? prepared : vote;
         }
-        return new TargetMigration(
-                id, settings, programs, CopiedRanks.recorded(id, copies, programs), records, journal);
+        List<PlannedRank> voted = vote == null ? List.of() : vote.copies();
+        int attempt = vote == null ? 0 : vote.attempt();
+        CopiedRanks copies = CopiedRanks.recorded(
+                id, voted, rank -> TransactionRecord.Stopped.of(records, attempt, rank), programs);
+        return new TargetMigration(id, settings, programs, copies, records, journal);
     }
 
     /** Serves one control connection to its end, on the connection's thread. */

@@ -6,13 +6,17 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.logging.LogFields;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
@@ -24,23 +28,58 @@ final class CopiedRanks {
 
     private final String migrationId;
     private final List<HeldRank> ranks = new ArrayList<>();
+    private final Map<Integer, StoppedProcesses> stopped = new HashMap<>();
 
     CopiedRanks(String migrationId) {
         this.migrationId = migrationId;
     }
 
     /** Those that an earlier run of the service has voted for. */
-    static CopiedRanks recorded(String migrationId, List<PlannedRank> recorded, NativePrograms programs)
+    static CopiedRanks recorded(
+            String migrationId,
+            List<PlannedRank> recorded,
+            IntFunction<List<NamedProcess>> stoppedByJob,
+            NativePrograms programs)
             throws CheckpointException {
         CopiedRanks copies = new CopiedRanks(migrationId);
         for (PlannedRank rank : recorded) {
-            List<ProcessIdentity> processes = rank.processes().stream()
-                    .map(name ->
-                            new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
-                    .toList();
-            copies.add(HeldProcesses.recorded(rank.rank(), processes, programs));
+            copies.add(HeldProcesses.recorded(
+                    rank.rank(),
+                    identities(rank.processes()),
+                    identities(stoppedByJob.apply(rank.rank())),
+                    programs));
         }
         return copies;
+    }
+
+    private static List<ProcessIdentity> identities(List<NamedProcess> names) {
+        return names.stream()
+                .map(name -> new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
+                .toList();
+    }
+
+    /** The source says which processes of a rank the job itself had stopped. */
+    void jobHadStopped(int rank, StoppedProcesses which) {
+        stopped.put(rank, which);
+    }
+
+    /** All ranks are here: finds the copies of what the job itself had stopped; throws where that cannot be told. */
+    void findStopped() throws CheckpointException {
+        for (int i = 0; i < ranks.size(); i++) {
+            HeldRank rank = ranks.get(i);
+            StoppedProcesses told = stopped.get(rank.rank());
+            if (told != null) {
+                ranks.set(i, rank.leavingStopped(told.among(rank)));
+            }
+        }
+    }
+
+    /** The ranks of which some processes stay stopped, with those alone; for the journal. */
+    List<PlannedRank> stopped(String participant) {
+        return ranks.stream()
+                .filter(rank -> !rank.stoppedByJob().isEmpty())
+                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.stoppedByJob())))
+                .toList();
     }
 
     void add(HeldRank rank) {
@@ -63,16 +102,14 @@ final class CopiedRanks {
     /** The ranks with all their processes, for the journal. */
     List<PlannedRank> planned(String participant) {
         return ranks.stream()
-                .map(rank -> new PlannedRank(
-                        rank.rank(),
-                        participant,
-                        rank.processes().stream()
-                                .map(process -> new NamedProcess(
-                                        process.bootId(),
-                                        process.pidNamespace(),
-                                        process.pid(),
-                                        process.startTimeTicks()))
-                                .toList()))
+                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.processes())))
+                .toList();
+    }
+
+    private static List<NamedProcess> names(Collection<ProcessIdentity> processes) {
+        return processes.stream()
+                .map(process -> new NamedProcess(
+                        process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks()))
                 .toList();
     }
 
@@ -88,7 +125,7 @@ final class CopiedRanks {
         return "";
     }
 
-    /** Sets them going; what cannot be is logged. */
+    /** Sets them going, but for what the job itself had stopped; what cannot be is logged. */
     void release() {
         HeldRanks.release(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
     }

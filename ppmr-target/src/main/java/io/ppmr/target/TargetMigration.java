@@ -3,6 +3,7 @@ package io.ppmr.target;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.TransferReport;
 import io.ppmr.target.session.Transfer;
@@ -13,6 +14,7 @@ import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.ParticipantEvent;
 import io.ppmr.transaction.ParticipantPorts;
 import io.ppmr.transaction.ParticipantState.Phase;
+import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
@@ -229,6 +231,12 @@ final class TargetMigration implements ParticipantPorts {
             }
             if (said.message() instanceof ControlMessage.Failed failed) {
                 fail("the source fails: " + failed.reason());
+            } else if (said.message() instanceof ControlMessage.Stopped stopped) {
+                if (restoring && link.attempt() == attempt) {
+                    copies.jobHadStopped(
+                            stopped.rank(),
+                            new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
+                }
             } else {
                 WireMessages.fromWire(said.link().attempt(), said.message())
                         .ifPresent(message -> participant.heard(message, System.nanoTime()));
@@ -253,18 +261,29 @@ final class TargetMigration implements ParticipantPorts {
 
     private void restore() throws InterruptedException {
         try {
-            if (restoration.work(this::say)) {
+            // What the source has said before the end of the image is heard before the vote.
+            if (restoration.work(this::say) && inbox.isEmpty()) {
+                copies.findStopped();
                 String notHeld = copies.whyNotHeld();
                 if (!notHeld.isEmpty()) {
                     fail(notHeld);
                     return;
                 }
-                restoring = false;
                 reconnection.keep(journal);
+                noteStopped();
+                restoring = false;
                 participant.copiesHeld(source, copies.planned(self), System.nanoTime());
             }
-        } catch (CheckpointException | RuntimeException e) {
+        } catch (IOException | CheckpointException | RuntimeException e) {
             fail(String.valueOf(e.getMessage()));
+        }
+    }
+
+    /** The vote follows, with whose sync this is on the disk. */
+    private void noteStopped() throws IOException {
+        List<PlannedRank> stopped = copies.stopped(self);
+        if (!stopped.isEmpty()) {
+            journal.append(new TransactionRecord.Stopped(id, attempt, stopped));
         }
     }
 

@@ -139,7 +139,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         } else if (effect instanceof Effect.Judge judge) {
             takeFirst(() -> judge(judge.reason(), judge.participant(), judge.copiesGone()));
         } else if (effect instanceof Effect.ProveOriginals) {
-            takeFirst(() -> CoordinatorRules.apply(state, new CoordinatorEvent.Proved(ports.originals())));
+            takeFirst(this::prove);
         } else if (effect instanceof Effect.EndOriginals) {
             return ports.endOriginals();
         } else if (effect instanceof Effect.ContinueOriginals) {
@@ -159,6 +159,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
             throw new IllegalStateException("not a coordinator's: " + effect);
         }
         return true;
+    }
+
+    private Transition<CoordinatorState> prove() {
+        Originals proved = ports.originals();
+        String reason = proved == Originals.HELD ? "" : ports.whyNotHeld();
+        return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(proved, reason));
     }
 
     private Transition<CoordinatorState> judge(String reason, String participant, boolean copiesGone) {

@@ -36,8 +36,8 @@ public sealed interface CoordinatorEvent {
         }
     }
 
-    /** The originals were proved. */
-    record Proved(Originals originals) implements CoordinatorEvent {}
+    /** The originals were proved; {@code reason} says which is not held, for people, and is empty if all are. */
+    record Proved(Originals originals, String reason) implements CoordinatorEvent {}
 
     /** There will be no other attempt: called off, or the pause budget is used up. */
     record NoMoreAttempts(String reason) implements CoordinatorEvent {}

@@ -10,8 +10,11 @@ public interface CoordinatorPorts {
     /** Says it if the participant can be reached now; else drops it, it will be said again. Never blocks for long. */
     void send(String participant, TransactionMessage message);
 
-    /** Proves all originals, thread by thread. */
+    /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
     Originals originals();
+
+    /** Which original is not held, for people; asked after {@link #originals} has said so. */
+    String whyNotHeld();
 
     /** Who takes part in another attempt after this failure, or empty if there is to be none. */
     List<String> nextAttempt(String reason, String participant);

@@ -34,9 +34,7 @@ public final class CoordinatorRules {
             return fail(state, failed);
         }
         if (event instanceof CoordinatorEvent.Proved proved) {
-            return state.phase() == Phase.ROLLING_BACK && isLetGo(state)
-                    ? letGo(state, proved.originals())
-                    : Transition.stay(state);
+            return proved(state, proved);
         }
         if (event instanceof CoordinatorEvent.NoMoreAttempts no) {
             return state.next().isEmpty()
@@ -118,7 +116,10 @@ public final class CoordinatorRules {
                 return Transition.stay(state);
             }
             CoordinatorState next = state.with(from, member -> member.withConfirmed(true));
-            return next.all(Member::confirmed) ? decideCommit(next) : Transition.of(next);
+            // All copies are held; the decision is made if the originals are, too, just now.
+            return next.all(Member::confirmed)
+                    ? Transition.of(next, new Effect.ProveOriginals())
+                    : Transition.of(next);
         }
         if (message instanceof TransactionMessage.NotHeld not) {
             return isOpen(state) ? judge(state, from, not.reason()) : Transition.stay(state);
@@ -130,6 +131,21 @@ public final class CoordinatorRules {
             return hearRolledBack(state, from, back.reason());
         }
         return Transition.stay(state);
+    }
+
+    private static Transition<CoordinatorState> proved(CoordinatorState state, CoordinatorEvent.Proved proved) {
+        if (state.phase() == Phase.ROLLING_BACK && isLetGo(state)) {
+            return letGo(state, proved.originals());
+        }
+        if (state.phase() != Phase.CONFIRMING) {
+            return Transition.stay(state);
+        }
+        if (proved.originals() == Originals.ALIVE) {
+            // What it has done since its image was written would be done once more by its copy.
+            return rollBack(state.withNext(List.of()).failed(proved.reason()), false);
+        }
+        // Where an original is gone the copies are what is left.
+        return state.all(Member::confirmed) ? decideCommit(state) : Transition.stay(state);
     }
 
     private static Transition<CoordinatorState> hearVote(CoordinatorState state, String from) {
@@ -223,6 +239,7 @@ public final class CoordinatorRules {
         CoordinatorState next = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(false));
         List<Effect> effects = new ArrayList<>(first);
         effects.addAll(unanswered(next));
+        effects.add(new Effect.ProveOriginals());
         return new Transition<>(next, effects);
     }
 

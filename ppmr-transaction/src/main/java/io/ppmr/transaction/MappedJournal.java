@@ -13,6 +13,7 @@ import java.time.Clock;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Stream;
@@ -203,11 +204,30 @@ public final class MappedJournal implements TransactionJournal {
 
     private List<Entry> needed() {
         Set<String> open = Set.copyOf(InMemoryJournal.openIn(records()));
+        Set<TransactionRecord> prefaces = prefaces();
         long sinceMs = clock.millis() - KEEP_ENDS.toMillis();
         return entries.stream()
                 .filter(entry -> open.contains(entry.record().migrationId())
+                        || prefaces.contains(entry.record())
                         || (entry.atEpochMs() >= sinceMs && isEnd(entry.record())))
                 .toList();
+    }
+
+    /** What a participant has written before its vote, which may be the record that has no room in this file. */
+    private Set<TransactionRecord> prefaces() {
+        Set<String> voted = new HashSet<>();
+        Set<TransactionRecord> prefaces = new HashSet<>();
+        for (int i = entries.size() - 1; i >= 0; i--) {
+            TransactionRecord record = entries.get(i).record();
+            boolean preface =
+                    record instanceof TransactionRecord.Stopped || record instanceof TransactionRecord.Placement;
+            if (record.isStep()) {
+                voted.add(record.migrationId());
+            } else if (preface && !voted.contains(record.migrationId())) {
+                prefaces.add(record);
+            }
+        }
+        return prefaces;
     }
 
     private static boolean isEnd(TransactionRecord record) {

@@ -35,7 +35,8 @@ final class RecordCodec {
             TransactionRecord.Asked.class,
             TransactionRecord.StepTimed.class,
             TransactionRecord.Placement.class,
-            TransactionRecord.CopyEnded.class);
+            TransactionRecord.CopyEnded.class,
+            TransactionRecord.Stopped.class);
     /** A list that is longer than this is a damaged one. */
     private static final int MOST_ELEMENTS = 1 << 20;
 

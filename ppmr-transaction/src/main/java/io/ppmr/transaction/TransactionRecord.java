@@ -13,12 +13,13 @@ public sealed interface TransactionRecord {
     /** Which attempt of it, from 1; 0 where it is about all of them. */
     int attempt();
 
-    /** Whether it belongs to the rules; the others are for {@code ppmr history} alone. */
+    /** Whether it belongs to the rules; the others are for the services and for {@code ppmr history}. */
     default boolean isStep() {
         return !(this instanceof Asked
                 || this instanceof StepTimed
                 || this instanceof Placement
-                || this instanceof CopyEnded);
+                || this instanceof CopyEnded
+                || this instanceof Stopped);
     }
 
     /** Coordinator: an attempt begins. */
@@ -143,6 +144,33 @@ public sealed interface TransactionRecord {
             long durationNs,
             long bytes)
             implements TransactionRecord {}
+
+    /**
+     * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never set
+     * going. The last one counts; where there is none, there are none. The source writes it before it does anything to
+     * the job, a participant with its vote.
+     *
+     * @param ranks those ranks of which some were stopped, each with those processes alone
+     */
+    record Stopped(String migrationId, int attempt, List<PlannedRank> ranks) implements TransactionRecord {
+        public Stopped {
+            ranks = List.copyOf(ranks);
+        }
+
+        /** Those of a rank by the last such record of an attempt, or of all where {@code attempt} is 0. */
+        public static List<NamedProcess> of(List<TransactionRecord> records, int attempt, int rank) {
+            List<NamedProcess> stopped = List.of();
+            for (TransactionRecord record : records) {
+                if (record instanceof Stopped last && (attempt == 0 || last.attempt() == attempt)) {
+                    stopped = last.ranks().stream()
+                            .filter(one -> one.rank() == rank)
+                            .flatMap(one -> one.processes().stream())
+                            .toList();
+                }
+            }
+            return stopped;
+        }
+    }
 
     /** History: what became of the copy of the images that was wanted, in a sentence. */
     record CopyEnded(String migrationId, int attempt, boolean kept, String sentence) implements TransactionRecord {}

@@ -149,6 +149,24 @@ class MappedJournalTest {
     }
 
     @Test
+    void shouldKeepWhatStandsBeforeTheVoteWhenTheVoteBeginsANewFile() throws IOException {
+        TransactionRecord before = new TransactionRecord.Stopped("m2", 2, List.of());
+        TransactionRecord vote =
+                new TransactionRecord.Prepared("m2", 2, List.of("a:7"), "a:7", "x".repeat(3000), List.of(), 1);
+        for (int filling = 0; filling < 200; filling += 5) {
+            Files.deleteIfExists(path());
+            try (MappedJournal journal = open()) {
+                for (int i = 0; i < filling; i++) {
+                    journal.append(new TransactionRecord.StepTimed("m1", 1, "checkpoint", i, "", 1, 2, 3));
+                }
+                journal.append(before);
+                journal.appendSynced(vote);
+                assertEquals(List.of(before, vote), journal.records("m2"), "after " + filling + " records");
+            }
+        }
+    }
+
+    @Test
     void shouldRefuseASecondOpenerByName() throws IOException {
         try (MappedJournal journal = open()) {
             journal.append(ONE);

@@ -173,6 +173,7 @@ final class ModelActions {
                     && !state.member(name(target + 1)).sealed()) {
                 ModelWorld held = from.copy();
                 held.held |= 1 << target;
+                held.moved &= ~(1 << target);
                 event(held, "image complete", 0, new CoordinatorEvent.ImageComplete(name(target + 1), List.of()), true);
             }
         }

@@ -12,7 +12,8 @@ record ModelBudget(
         int linkLosses,
         int fenceWindows,
         int resolves,
-        int reboots) {
+        int reboots,
+        int continued) {
     static final int CRASHES = 0;
     static final int SOURCE = 1;
     static final int TARGET = 2;
@@ -23,8 +24,9 @@ record ModelBudget(
     static final int WINDOW = 7;
     static final int RESOLVE = 8;
     static final int REBOOT = 9;
+    static final int CONTINUED = 10;
 
-    /** Three bits each. */
+    /** Two bits each. */
     int packed() {
         int[] all = {
             crashes,
@@ -36,20 +38,21 @@ record ModelBudget(
             linkLosses,
             fenceWindows,
             resolves,
-            reboots
+            reboots,
+            continued
         };
         int packed = 0;
         for (int i = 0; i < all.length; i++) {
-            packed |= all[i] << (3 * i);
+            packed |= all[i] << (2 * i);
         }
         return packed;
     }
 
     static boolean has(int packed, int kind) {
-        return (packed >> (3 * kind) & 7) > 0;
+        return (packed >> (2 * kind) & 3) > 0;
     }
 
     static int take(int packed, int kind) {
-        return packed - (1 << (3 * kind));
+        return packed - (1 << (2 * kind));
     }
 }

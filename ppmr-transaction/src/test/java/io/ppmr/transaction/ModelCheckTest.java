@@ -13,7 +13,8 @@ import org.junit.jupiter.params.provider.CsvSource;
  * Visits every state that the real rules can get into, for one source, two targets and two attempts, within budgets of
  * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses
  * of the source's and of a target's node, deaths of an original and of a copy, failures, losses of a link, fence
- * windows, operators' decisions and returns of the source's node as the row says. The same search has to find what is
+ * windows, operators' decisions, returns of the source's node and
+ * held originals that are continued by their user as the row says. The same search has to find what is
  * wrong with rules that are broken on purpose.
  */
 @Timeout(600)
@@ -22,17 +23,20 @@ class ModelCheckTest {
 
     @ParameterizedTest
     @CsvSource({
-        "crashes,                      2,0,0,0,0,0,0,0,0,0, true",
-        "crash and failure,            1,0,0,0,0,1,0,0,0,0, true",
-        "crash and source,             1,1,0,0,0,0,0,1,0,1, true",
-        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0, true",
-        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0, true",
-        "target while links are cut,   0,0,1,0,0,1,1,1,0,0, true",
-        "processes die,                0,0,0,1,1,0,0,0,1,0, true",
-        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
-        "source comes back,            0,1,0,0,0,1,0,1,0,1, true",
-        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0, true",
-        "source without a fence,       1,1,0,0,0,0,0,0,1,0, false"
+        "crashes,                      2,0,0,0,0,0,0,0,0,0,0, true",
+        "crash and failure,            1,0,0,0,0,1,0,0,0,0,0, true",
+        "crash and source,             1,1,0,0,0,0,0,1,0,1,0, true",
+        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0,0, true",
+        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0,0, true",
+        "target while links are cut,   0,0,1,0,0,1,1,1,0,0,0, true",
+        "processes die,                0,0,0,1,1,0,0,0,1,0,0, true",
+        "source and processes,         0,1,0,1,1,0,0,1,1,0,0, true",
+        "source comes back,            0,1,0,0,0,1,0,1,0,1,0, true",
+        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0,0, true",
+        "originals are continued,      1,0,0,0,0,1,0,0,0,0,2, true",
+        "continued, source and links,  0,1,0,0,0,0,1,1,0,0,1, true",
+        "continued, processes die,     0,0,0,1,1,0,0,0,1,0,1, true",
+        "source without a fence,       1,1,0,0,0,0,0,0,1,0,0, false"
     })
     void shouldKeepThePromiseWhateverFails(
             String name,
@@ -46,10 +50,11 @@ class ModelCheckTest {
             int windows,
             int resolves,
             int reboots,
+            int continued,
             boolean fence) {
         keeps(
                 new ModelBudget(
-                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots),
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, continued),
                 fence);
     }
 
@@ -68,13 +73,15 @@ class ModelCheckTest {
 
     @ParameterizedTest
     @CsvSource({
-        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0",
-        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0",
-        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0",
-        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1",
-        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1",
-        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1",
-        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1"
+        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0,0",
+        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0,0",
+        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0,0",
+        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0",
+        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0",
+        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0",
+        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0",
+        "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1",
+        "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1"
     })
     void shouldFindWhatIsWrongWhenRulesAreBroken(
             ModelVariant variant,
@@ -85,10 +92,11 @@ class ModelCheckTest {
             int copy,
             int failures,
             int links,
-            int windows) {
+            int windows,
+            int continued) {
         finds(
                 new ModelBudget(
-                        variant.name(), crashes, source, target, original, copy, failures, links, windows, 0, 0),
+                        variant.name(), crashes, source, target, original, copy, failures, links, windows, 0, 0, continued),
                 variant,
                 null,
                 false);
@@ -113,7 +121,7 @@ class ModelCheckTest {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
         ModelBudget budget =
-                new ModelBudget("forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0);
+                new ModelBudget("forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0);
         finds(budget, ModelVariant.REAL, type, false);
     }
 
@@ -129,7 +137,7 @@ class ModelCheckTest {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
         finds(
-                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0),
+                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0, 0),
                 ModelVariant.REAL,
                 type,
                 true);

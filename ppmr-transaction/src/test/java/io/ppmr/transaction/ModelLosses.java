@@ -25,11 +25,12 @@ final class ModelLosses {
     void each(ModelWorld world, ModelActions.Sink into) {
         from = world;
         sink = into;
-        int any = (7 << (3 * ModelBudget.SOURCE))
-                | (7 << (3 * ModelBudget.TARGET))
-                | (7 << (3 * ModelBudget.ORIGINAL))
-                | (7 << (3 * ModelBudget.COPY))
-                | (7 << (3 * ModelBudget.REBOOT));
+        int any = (3 << (2 * ModelBudget.SOURCE))
+                | (3 << (2 * ModelBudget.TARGET))
+                | (3 << (2 * ModelBudget.ORIGINAL))
+                | (3 << (2 * ModelBudget.COPY))
+                | (3 << (2 * ModelBudget.REBOOT))
+                | (3 << (2 * ModelBudget.CONTINUED));
         if ((from.budget & any) == 0) {
             return;
         }
@@ -52,6 +53,10 @@ final class ModelLosses {
                 dead.alive &= ~(1 << target);
                 emit(dead, "an original dies", target);
             }
+            boolean held = original && (from.held >> target & 1) != 0;
+            if (held && has(ModelBudget.CONTINUED) && !commitStands()) {
+                continued(target);
+            }
             if (from.copy[target] == ModelWorld.HELD && has(ModelBudget.COPY)) {
                 ModelWorld dead = ModelActions.spend(from.copy(), ModelBudget.COPY);
                 dead.loss(saidHeld(target));
@@ -62,6 +67,21 @@ final class ModelLosses {
                 targetLost(target);
             }
         }
+    }
+
+    /** A held original is continued by its user, and stopped again or not; after COMMIT nobody looks any more. */
+    private void continued(int target) {
+        ModelWorld stopped = ModelActions.spend(from.copy(), ModelBudget.CONTINUED);
+        stopped.moved |= 1 << target;
+        ModelWorld runs = stopped.copy();
+        runs.held &= ~(1 << target);
+        emit(runs, "an original is continued", target);
+        emit(stopped, "an original is continued and stopped again", target);
+    }
+
+    private boolean commitStands() {
+        return machine.journals.get(from.journal[0]).records().stream()
+                .anyMatch(record -> record instanceof TransactionRecord.CommitDecided);
     }
 
     /** A node is lost between two effects of its own. */

@@ -194,11 +194,12 @@ final class ModelMachine {
                 : ParticipantRules.recover(ID, records);
     }
 
-    static Originals originals(ModelWorld world) {
+    Originals originals(ModelWorld world) {
         if (world.alive != 3) {
             return Originals.DEAD;
         }
-        return world.held == 3 ? Originals.HELD : Originals.ALIVE;
+        boolean stoodStill = world.moved == 0 || variant == ModelVariant.PROVE_BY_STATE_ALONE;
+        return world.held == 3 && stoodStill ? Originals.HELD : Originals.ALIVE;
     }
 
     /** The links of a node that was off are gone, and what was on its way on them. */
@@ -262,11 +263,12 @@ final class ModelMachine {
         } else if (effect instanceof Effect.Judge judge) {
             waiting.add(failed(world, judge.copiesGone(), true));
         } else if (effect instanceof Effect.ProveOriginals) {
-            waiting.add(new CoordinatorEvent.Proved(originals(world)));
+            waiting.add(new CoordinatorEvent.Proved(originals(world), ""));
         } else if (effect instanceof Effect.EndOriginals) {
             world.alive &= op.number() == FIRST_HALF ? ~1 : 0;
         } else if (effect instanceof Effect.ContinueOriginals) {
             world.held = 0;
+            world.moved = 0;
             world.continued = true;
             if (world.ran) {
                 violation = "originals go on after a copy has run";
@@ -310,6 +312,11 @@ final class ModelMachine {
         TransactionRecord record = records.get(number);
         if (record instanceof TransactionRecord.Begun begun && begun.attempt() > 1) {
             requireLetGo(world, begun.attempt() - 1);
+        }
+        if (record instanceof TransactionRecord.CommitDecided && world.alive == 3 && world.moved != 0) {
+            // A take-over that has committed could not ask, and where an original is gone the copies are what is left.
+            boolean told = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
+            violation = told ? violation : "committed although an original has run since its image was written";
         }
         Integer known = appended.get(key);
         world.journal[node] = known != null ? known : append(journals.get(world.journal[node]), record, key);

@@ -14,10 +14,19 @@ enum ModelVariant {
     CONTINUE_BEFORE_ANSWERS,
     TAKE_OVER_WITHOUT_FENCE,
     FENCE_WITHOUT_PROMISES,
-    RELEASE_BEFORE_ORIGINALS_END;
+    RELEASE_BEFORE_ORIGINALS_END,
+    COMMIT_WHATEVER_ORIGINALS_DO,
+    /** Not rules, but a proof that a continued process which was stopped again passes. */
+    PROVE_BY_STATE_ALONE;
 
     Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
         Transition<CoordinatorState> real = CoordinatorRules.apply(state, event);
+        boolean ran = state.phase() == Phase.CONFIRMING
+                && event instanceof CoordinatorEvent.Proved proved
+                && proved.originals() == Originals.ALIVE;
+        if (this == COMMIT_WHATEVER_ORIGINALS_DO && ran) {
+            return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+        }
         boolean vote = event instanceof CoordinatorEvent.Heard heard
                 && heard.message() instanceof TransactionMessage.Prepared
                 && state.phase() == Phase.PREPARING;
@@ -35,7 +44,7 @@ enum ModelVariant {
                 || this == CONTINUE_BEFORE_ANSWERS;
         if (decided && letGoAtOnce) {
             CoordinatorState all = real.state().withEach(member -> member.withAnswer(false));
-            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(Originals.HELD)));
+            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(Originals.HELD, "")));
         }
         if (this == RELEASE_BEFORE_ORIGINALS_END && real.effects().contains(new Effect.EndOriginals())) {
             List<Effect> effects = new ArrayList<>(real.effects());
@@ -47,13 +56,8 @@ enum ModelVariant {
     }
 
     private static Transition<CoordinatorState> commitNow(CoordinatorState state) {
-        String last = state.members().get(0).name();
-        CoordinatorState confirmed = state.in(Phase.CONFIRMING)
-                .withEach(member -> member.withConfirmed(!member.name().equals(last)));
-        return CoordinatorRules.apply(
-                confirmed,
-                new CoordinatorEvent.Heard(
-                        last, new TransactionMessage.StillHeld(state.migrationId(), state.attempt())));
+        CoordinatorState confirmed = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(true));
+        return CoordinatorRules.apply(confirmed, new CoordinatorEvent.Proved(Originals.HELD, ""));
     }
 
     Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {

@@ -18,6 +18,8 @@ final class ModelWorld {
     long said1;
     int alive = 3;
     int held;
+    /** Bit of an original: it has run since its image was written. */
+    int moved;
     final int[] copy = new int[2];
     /** Bit 2*(attempt-1)+target: its image may be whole. */
     int whole;
@@ -43,6 +45,7 @@ final class ModelWorld {
         other.said1 = said1;
         other.alive = alive;
         other.held = held;
+        other.moved = moved;
         other.whole = whole;
         other.off = off;
         other.window = window;
@@ -98,6 +101,7 @@ final class ModelWorld {
         long bits = alive | held << 2 | copy[0] << 4 | copy[1] << 7 | whole << 10 | off << 14 | window << 17;
         bits |= fencing << 19 | windowsUsed << 21 | losses << 25;
         bits |= (long) flag(continued) << 27 | (long) flag(ran) << 28 | (long) flag(excused) << 29;
+        bits |= (long) moved << 30;
         key[4] = bits;
     }
 
@@ -115,6 +119,7 @@ final class ModelWorld {
         int bits = (int) key[4];
         world.alive = bits & 3;
         world.held = bits >> 2 & 3;
+        world.moved = (int) (key[4] >> 30) & 3;
         world.copy[0] = bits >> 4 & 7;
         world.copy[1] = bits >> 7 & 7;
         world.whole = bits >> 10 & 15;

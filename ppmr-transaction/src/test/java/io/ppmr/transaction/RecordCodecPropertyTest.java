@@ -3,7 +3,9 @@ package io.ppmr.transaction;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
+import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.Size;
@@ -39,12 +41,39 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
         comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
+        comesBack(new TransactionRecord.Stopped(id, attempt, ranks));
+    }
+
+    /** As the release before the record of stopped processes wrote them. */
+    @Example
+    void shouldReadAnOpenMigrationOfTheReleaseBefore() {
+        String id = "00000003 6d2d31 00000001 ";
+        String name = "00000003 613a37 ";
+        String ranks = "00000001 00000000 " + name + "00000001 00000001 62 00000000effffffc 00001267 0000000000000063 ";
+        List<PlannedRank> planned =
+                List.of(new PlannedRank(0, "a:7", List.of(new NamedProcess("b", 4026531836L, 4711, 99))));
+        List<TransactionRecord> old = List.of(
+                decoded(1, id + "00000001 " + name + ranks),
+                decoded(2, id + name + ranks + "0000000000000005 0000000000000006"),
+                decoded(6, id + "00000001 " + name + name + "00000001 73 " + ranks + "0000000000000008"));
+        assertEquals(
+                List.of(
+                        new TransactionRecord.Begun("m-1", 1, List.of("a:7"), planned),
+                        new TransactionRecord.Sealed("m-1", 1, "a:7", planned, 5, 6),
+                        new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", planned, 8)),
+                old);
+        assertEquals(List.of(), TransactionRecord.Stopped.of(old, 0, 0), "it knew of no stopped process");
+        assertEquals(List.of("m-1"), InMemoryJournal.openIn(old));
+    }
+
+    private static TransactionRecord decoded(int type, String hex) {
+        return RecordCodec.decode(type, HexFormat.of().parseHex(hex.replace(" ", "")));
     }
 
     @Property(tries = 500)
     void shouldGiveNothingOrSomethingWhenBytesAreNoRecord(@ForAll int type, @ForAll byte[] bytes) {
         // Nothing is thrown, whatever the bytes are; what the CRC lets pass is another matter.
-        for (int known = 0; known <= 17; known++) {
+        for (int known = 0; known <= 18; known++) {
             TransactionRecord record = RecordCodec.decode(known, bytes);
             if (record != null) {
                 assertEquals(known, RecordCodec.typeOf(record));

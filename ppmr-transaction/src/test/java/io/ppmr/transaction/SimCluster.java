@@ -94,7 +94,7 @@ final class SimCluster {
 
     private void fault() {
         int target = world.random.nextInt(targets.size());
-        switch (world.random.nextInt(12)) {
+        switch (world.random.nextInt(13)) {
             case 0, 1 -> source.crash();
             case 2, 3 -> targets.get(target).crash();
             case 4 -> sourceOff(false);
@@ -107,6 +107,11 @@ final class SimCluster {
                     world.copyDies(target);
                 } else if (!source.off && world.originals() != Originals.DEAD) {
                     world.originalDies(world.random.nextInt(world.ranks));
+                }
+            }
+            case 11 -> {
+                if (!source.off && !source.hasDecidedCommit()) {
+                    world.originalIsContinued(world.random.nextInt(world.ranks));
                 }
             }
             default -> source.post(coordinator -> coordinator.callOff("called off", world.clock.nowNs));

@@ -31,6 +31,7 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
         if (records.isEmpty()) {
             // It died before anything was said; whoever asked asks again, which is no matter of this run.
             Arrays.fill(world.held, false);
+            Arrays.fill(world.moved, false);
         } else {
             coordinator.recover(records, world.clock.nowNs);
         }
@@ -85,7 +86,10 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
             String participant = participants.get(rank);
             world.clock.after(world.between(0.1, 5), () -> {
                 if (life == mine && world.alive[which] && driver.state().attempt() == attempt) {
-                    world.held[which] |= driver.state().phase() == CoordinatorState.Phase.PREPARING;
+                    if (driver.state().phase() == CoordinatorState.Phase.PREPARING) {
+                        world.held[which] = true;
+                        world.moved[which] = false;
+                    }
                     post(coordinator -> coordinator.on(
                             new CoordinatorEvent.ImageComplete(participant, List.of()), world.clock.nowNs));
                 }
@@ -104,7 +108,17 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
     }
 
     @Override
+    public String whyNotHeld() {
+        return "an original has run";
+    }
+
+    boolean hasDecidedCommit() {
+        return journal.records(ID).stream().anyMatch(record -> record instanceof TransactionRecord.CommitDecided);
+    }
+
+    @Override
     public boolean endOriginals() {
+        world.requireStoodStill();
         if (world.chance(0.2)) {
             // One after the other, and the last takes its time.
             world.alive[0] = false;

@@ -24,6 +24,9 @@ final class SimWorld {
     final int targets;
     final boolean[] alive;
     final boolean[] held;
+    /** Originals that have run since their image was written. */
+    final boolean[] moved;
+
     final Copy[] copies;
     final boolean[] saidHeld;
     /** The attempt that a target has voted for last. */
@@ -46,6 +49,7 @@ final class SimWorld {
         this.targets = targets;
         this.alive = new boolean[ranks];
         this.held = new boolean[ranks];
+        this.moved = new boolean[ranks];
         this.copies = new Copy[targets];
         this.saidHeld = new boolean[targets];
         this.votedFor = new int[targets];
@@ -81,8 +85,8 @@ final class SimWorld {
                 return Originals.DEAD;
             }
         }
-        for (boolean one : held) {
-            if (!one) {
+        for (int rank = 0; rank < ranks; rank++) {
+            if (!held[rank] || moved[rank]) {
                 return Originals.ALIVE;
             }
         }
@@ -125,6 +129,22 @@ final class SimWorld {
         check();
     }
 
+    /** A held original is continued by its user, and stopped again or not. */
+    void originalIsContinued(int rank) {
+        if (alive[rank] && held[rank]) {
+            moved[rank] = true;
+            held[rank] = chance(0.5);
+            note("original " + rank + " is continued" + (held[rank] ? " and stopped again" : ""));
+        }
+    }
+
+    /** The originals are about to be ended. */
+    void requireStoodStill() {
+        if (!ran && originals() == Originals.ALIVE) {
+            require(false, "committed although an original has run since its image was written");
+        }
+    }
+
     void copyDies(int target) {
         if (copies[target] == Copy.HELD) {
             note("a copy on " + name(target) + " dies");
@@ -137,6 +157,7 @@ final class SimWorld {
     void continueOriginals() {
         note("the originals go on");
         Arrays.fill(held, false);
+        Arrays.fill(moved, false);
         continued = true;
         require(!ran, "originals go on after a copy has run");
         check();

@@ -1,5 +1,6 @@
 package io.ppmr.cli.history;
 
+import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.TransactionJournal.Entry;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.PrintWriter;
@@ -7,6 +8,7 @@ import java.time.Instant;
 import java.time.ZoneId;
 import java.time.format.DateTimeFormatter;
 import java.util.Locale;
+import java.util.stream.Collectors;
 
 /** A migration's history as text. */
 final class Wording {
@@ -49,6 +51,15 @@ final class Wording {
         }
         if (record instanceof TransactionRecord.CopyEnded copy) {
             return copy.sentence();
+        }
+        if (record instanceof TransactionRecord.Stopped stopped) {
+            return "stopped by the job itself: "
+                    + stopped.ranks().stream()
+                            .map(rank -> "rank " + rank.rank() + " PIDs "
+                                    + rank.processes().stream()
+                                            .map(NamedProcess::pid)
+                                            .toList())
+                            .collect(Collectors.joining(", "));
         }
         return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
     }

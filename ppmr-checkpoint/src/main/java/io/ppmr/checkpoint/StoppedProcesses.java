@@ -1,0 +1,88 @@
+package io.ppmr.checkpoint;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Which processes of a rank the job itself had stopped before it was held, told so that another node finds them again
+ * among the copies. Immutable.
+ *
+ * @param pids the PID of every process of the rank as it sees itself, the root's first, a parent's before its
+ *     children's, children in the order in which they were started
+ * @param parents for each the place of its parent in that list; -1 for the root, and for one whose parent is not in it
+ * @param stopped the places of those that were stopped
+ */
+public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<Integer> stopped) {
+    /** So many processes fit a message. */
+    private static final int MOST = 4096;
+
+    public StoppedProcesses {
+        pids = List.copyOf(pids);
+        parents = List.copyOf(parents);
+        stopped = List.copyOf(stopped);
+    }
+
+    /** Those of a held rank. */
+    public static StoppedProcesses of(HeldRank rank) throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        List<ProcessIdentity> order = table.inOrderOfBirth(rank.processes());
+        if (order.size() > MOST) {
+            throw new CheckpointException("rank " + rank.rank() + " has " + order.size() + " processes, of which "
+                    + rank.stoppedByJob().size() + " were stopped before it was held: that can be told of at most "
+                    + MOST + " processes. Remedy: let those run (kill -CONT) and move the job then");
+        }
+        List<Integer> stopped = new ArrayList<>();
+        for (ProcessIdentity process : rank.stoppedByJob()) {
+            stopped.add(order.indexOf(process));
+        }
+        return new StoppedProcesses(pidsInside(table, order), parents(table, order), stopped);
+    }
+
+    /**
+     * Finds them among the copies: by their PIDs where the restart has given the copies those of the originals, else by
+     * their places in the tree.
+     *
+     * @param copy what was restored of the same rank, held
+     */
+    public Set<ProcessIdentity> among(HeldRank copy) throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        List<ProcessIdentity> order = table.inOrderOfBirth(copy.processes());
+        List<Integer> copied = pidsInside(table, order);
+        Set<ProcessIdentity> found = new LinkedHashSet<>();
+        boolean byPid = Set.copyOf(copied).equals(Set.copyOf(pids));
+        for (int place : stopped) {
+            boolean known = place >= 0 && place < pids.size() && copied.size() == pids.size();
+            if (!known || !(byPid || parents.equals(parents(table, order)))) {
+                throw new CheckpointException("rank " + copy.rank() + ": the job itself had stopped " + stopped.size()
+                        + " of its " + pids.size() + " processes, and it cannot be told which of the " + order.size()
+                        + " copies are to stay stopped, since they have neither the same PIDs nor the same parents."
+                        + " Remedy: let those processes run (kill -CONT) and move the job then");
+            }
+            found.add(order.get(byPid ? copied.indexOf(pids.get(place)) : place));
+        }
+        return found;
+    }
+
+    private static List<Integer> pidsInside(ProcessTable table, List<ProcessIdentity> order)
+            throws CheckpointException {
+        List<Integer> pids = new ArrayList<>();
+        for (ProcessIdentity process : order) {
+            pids.add(table.pidInside(process));
+        }
+        return pids;
+    }
+
+    private static List<Integer> parents(ProcessTable table, List<ProcessIdentity> order) {
+        Map<Integer, Integer> places = new HashMap<>();
+        for (int place = 0; place < order.size(); place++) {
+            places.put(order.get(place).pid(), place);
+        }
+        return order.stream()
+                .map(process -> places.getOrDefault(table.parent(process), -1))
+                .toList();
+    }
+}

@@ -1,0 +1,53 @@
+package io.ppmr.checkpoint;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * How much a thread has run so far. A thread that stays stopped leaves both numbers as they are, however often it is
+ * looked at; one that is continued changes the second one when it stops again, however short it ran.
+ *
+ * @param thread its number
+ * @param runNs its time on a processor, the first field of {@code schedstat}; 0 on a kernel that does not count it
+ * @param switches how often it has left a processor: both {@code ctxt_switches} of {@code status}, see proc(5)
+ */
+record ThreadTimes(int thread, long runNs, long switches) {
+    private static final String SWITCHES = "ctxt_switches:";
+
+    /** Reads those of a thread by its directory in {@code /proc}; empty if it is gone. */
+    static Optional<ThreadTimes> read(Path directory) {
+        try {
+            long switches = 0;
+            for (String line : Files.readAllLines(directory.resolve("status"), StandardCharsets.ISO_8859_1)) {
+                int key = line.indexOf(SWITCHES);
+                if (key >= 0) {
+                    switches += Long.parseLong(line.substring(key + SWITCHES.length()).trim());
+                }
+            }
+            int thread = Integer.parseInt(directory.getFileName().toString());
+            return Optional.of(new ThreadTimes(thread, runNs(directory), switches));
+        } catch (IOException gone) {
+            // ENOENT before the open or ESRCH after it: it has ended in between.
+            return Optional.empty();
+        }
+    }
+
+    private static long runNs(Path directory) {
+        try {
+            String text = Files.readString(directory.resolve("schedstat"), StandardCharsets.ISO_8859_1);
+            return Long.parseLong(text.substring(0, text.indexOf(' ')));
+        } catch (IOException | StringIndexOutOfBoundsException notCounted) {
+            // A kernel without it, or the thread has just ended; the switches tell all the same.
+            return 0;
+        }
+    }
+
+    /** What differs from an earlier look at the same thread, for people. */
+    String since(ThreadTimes before) {
+        return "thread " + thread + " had run " + before.runNs + " ns and left a processor " + before.switches
+                + " times when its command had ended, by now " + runNs + " ns and " + switches + " times";
+    }
+}
