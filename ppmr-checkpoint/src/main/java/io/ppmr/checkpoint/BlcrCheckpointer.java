@@ -87,6 +87,11 @@ final class BlcrCheckpointer implements Checkpointer {
 
     /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
     @Override
+    public RunAs runAs() {
+        return settings.runAs();
+    }
+
+    @Override
     public boolean checkpointsHeldRanks() {
         return false;
     }

@@ -19,6 +19,19 @@ public interface Checkpointer extends ImageHabits {
         return RestartNeeds.UNKNOWN;
     }
 
+    /** As whom its commands run. */
+    RunAs runAs();
+
+    /**
+     * Whose the directories are in which a rank's image is written and shown: whoever its commands write and read them
+     * as. Nobody else creates, renames, removes or cuts anything there.
+     *
+     * @param user the job's user
+     */
+    default JobUser imageOwner(JobUser user) {
+        return runAs().restartsAsRoot() ? JobUser.ofService() : user;
+    }
+
     /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();
 

@@ -6,6 +6,9 @@ import java.util.Map;
 /** What a configuration says about a checkpointer. Immutable; {@link #create} makes the adapter of it. */
 public sealed interface CheckpointerSettings {
 
+    /** As whom its commands run. */
+    RunAs runAs();
+
     /** The adapter, with the usual waits. */
     default Checkpointer create(NativePrograms programs) {
         return create(programs, CommandTiming.defaults());
@@ -24,6 +27,11 @@ public sealed interface CheckpointerSettings {
      */
     record Blcr(String checkpointProgram, String restartProgram, boolean needsKernelModule, NamespacePolicy namespaces)
             implements CheckpointerSettings {
+
+        @Override
+        public RunAs runAs() {
+            return RunAs.JOB_USER;
+        }
 
         /** BLCR as it is installed on a node. */
         public static Blcr installed() {
@@ -60,6 +68,11 @@ public sealed interface CheckpointerSettings {
             }
         }
 
+        @Override
+        public RunAs runAs() {
+            return RunAs.ROOT;
+        }
+
         /** CRIU started by the given words, with nothing further. */
         public static Criu of(List<String> program) {
             return new Criu(program, List.of(), List.of(), NamespacePolicy.AUTO);
@@ -89,7 +102,7 @@ public sealed interface CheckpointerSettings {
      * @param announcedNames names that the restart opens before they may exist; may contain {@code {rank}}
      * @param completionNames those of them whose open waits for the whole image
      * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
-     * @param asJobUser whether the commands run as the job's user
+     * @param runAs as whom the commands run
      * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
      */
@@ -101,7 +114,7 @@ public sealed interface CheckpointerSettings {
             List<String> announcedNames,
             List<String> completionNames,
             Map<String, String> temporarySuffixes,
-            boolean asJobUser,
+            RunAs runAs,
             boolean checkpointsHeldRanks,
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
@@ -134,7 +147,7 @@ public sealed interface CheckpointerSettings {
                     List.of("image.{rank}"),
                     List.of(),
                     Map.of(),
-                    true,
+                    RunAs.JOB_USER,
                     false,
                     NamespacePolicy.AUTO);
         }

@@ -71,6 +71,11 @@ final class CommandCheckpointer implements Checkpointer {
     }
 
     @Override
+    public RunAs runAs() {
+        return settings.runAs();
+    }
+
+    @Override
     public boolean checkpointsHeldRanks() {
         return settings.checkpointsHeldRanks();
     }
@@ -78,15 +83,16 @@ final class CommandCheckpointer implements Checkpointer {
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
-        Path toolDirectory = kit.toolDirectory(task.workDirectory(), user(task.user()));
+        Optional<JobUser> user = unlessRoot(settings.runAs().checkpointsAsRoot(), task.user());
+        Path toolDirectory = kit.toolDirectory(task.workDirectory(), user);
         Map<String, String> values = values(task.rank(), task.imageDirectory(), toolDirectory);
         values.put("pid", Integer.toString(kit.pidFor(task)));
-        List<String> command = new ArrayList<>(kit.launchFor(task, user(task.user())));
+        List<String> command = new ArrayList<>(kit.launchFor(task, user));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         String name = "checkpoint-" + task.rank();
         // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
         CheckpointSteps steps = new CheckpointSteps(task, kit, originals, toolDirectory.resolve(name + ".log"));
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user(task.user()), kit);
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user, kit);
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
     }
@@ -94,18 +100,18 @@ final class CommandCheckpointer implements Checkpointer {
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String name = "restart-" + task.rank();
-        Path pidFile = kit.freshFile(task.workDirectory(), user(task.user()), name + ".pid");
+        Optional<JobUser> user = unlessRoot(settings.runAs().restartsAsRoot(), task.user());
+        Path pidFile = kit.freshFile(task.workDirectory(), user, name + ".pid");
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
                 ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
                 : Optional.empty();
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, pidFile.getParent());
         values.put("pidfile", pidFile.toString());
-        List<String> command =
-                new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user(task.user())));
+        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user));
         if (namespace.isPresent()) {
             command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
-            command.addAll(kit.launch(user(task.user())));
+            command.addAll(kit.launch(user));
         }
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
@@ -114,11 +120,11 @@ final class CommandCheckpointer implements Checkpointer {
                 ? new ByPidFile(task, namespace, pidFile, log)
                 : new ByDescent(task, namespace.isPresent(), log);
         RestartSteps steps = new RestartSteps(task, kit, namespace, finder);
-        return Restarts.start(name, command, user(task.user()), task, kit, namespace, steps);
+        return Restarts.start(name, command, user, task, kit, namespace, steps);
     }
 
-    private Optional<JobUser> user(JobUser user) {
-        return settings.asJobUser() ? Optional.of(user) : Optional.empty();
+    private static Optional<JobUser> unlessRoot(boolean asRoot, JobUser user) {
+        return asRoot ? Optional.empty() : Optional.of(user);
     }
 
     private Map<String, String> values(int rank, Path directory, Path toolDirectory) {

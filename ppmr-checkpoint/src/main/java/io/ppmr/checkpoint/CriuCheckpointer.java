@@ -135,6 +135,11 @@ final class CriuCheckpointer implements Checkpointer {
     }
 
     @Override
+    public RunAs runAs() {
+        return settings.runAs();
+    }
+
+    @Override
     public boolean checkpointsHeldRanks() {
         return true;
     }

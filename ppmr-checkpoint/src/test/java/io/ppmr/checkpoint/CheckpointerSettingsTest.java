@@ -22,7 +22,7 @@ class CheckpointerSettingsTest {
                         List.of("ckpt_{rank}.dmtcp"),
                         List.of(),
                         Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"),
-                        true,
+                        RunAs.JOB_USER,
                         false,
                         NamespacePolicy.AUTO)
                 .create(PROGRAMS);

@@ -95,7 +95,7 @@ class CommandCheckpointerIT {
                 List.of("image.{rank}"),
                 List.of(),
                 Map.of(),
-                false,
+                RunAs.ROOT,
                 false,
                 NamespacePolicy.AUTO);
         requireMoved(settings.create(fixture.programs));
@@ -111,7 +111,7 @@ class CommandCheckpointerIT {
                 List.of("image.{rank}"),
                 List.of(),
                 Map.of(),
-                true,
+                RunAs.JOB_USER,
                 false,
                 NamespacePolicy.ALWAYS);
         requireMoved(settings.create(fixture.programs));
@@ -183,7 +183,7 @@ class CommandCheckpointerIT {
                 List.of(),
                 List.of(),
                 Map.of(),
-                false,
+                RunAs.ROOT,
                 false,
                 NamespacePolicy.AUTO);
         RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
@@ -202,7 +202,7 @@ class CommandCheckpointerIT {
                         List.of(),
                         List.of(),
                         Map.of(),
-                        asJobUser,
+                        asJobUser ? RunAs.JOB_USER : RunAs.ROOT,
                         false,
                         NamespacePolicy.AUTO)
                 .create(fixture.programs, QUICK);

@@ -109,6 +109,10 @@ class CriuCheckpointerIT {
         assertEquals(fixture.table.pidInside(job.root()), fixture.table.pidInside(copy));
         assertNotEquals(job.root().pidNamespace(), copy.pidNamespace());
         assertEquals(passesBefore, job.passes());
+        // The record as it travels: CRIU gives each thread what it had, and opens what it had open.
+        RankRights had = RankRights.parse(RankRights.read(original.processes()).lines());
+        assertEquals(had.threads().size(), RankRights.read(restored.processes()).threads().size());
+        new RightsCheck(fixture.programs, fixture.user, images).requireNoMore(restored, had);
         original.end(JobFixture.LIMIT);
         restored.release();
         fixture.requireResult(job);

@@ -92,6 +92,16 @@ public sealed interface ControlMessage {
         }
     }
 
+    /**
+     * S to T, before END_OF_IMAGE of the rank: what its originals may do and have open, line by line. A record that
+     * does not fit one frame is continued by further ones; {@code last} ends it.
+     */
+    record Originals(int rank, boolean last, List<String> lines) implements ControlMessage {
+        public Originals {
+            lines = List.copyOf(lines);
+        }
+    }
+
     /** T to S: a rank is restored and held. */
     record Restored(int rank, List<Integer> pids) implements ControlMessage {
         public Restored {

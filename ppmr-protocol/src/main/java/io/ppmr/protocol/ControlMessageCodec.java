@@ -148,6 +148,10 @@ public final class ControlMessageCodec {
             writeInts(out, m.pids());
             writeInts(out, m.parents());
             writeInts(out, m.stopped());
+        } else if (message instanceof ControlMessage.Originals m) {
+            out.writeByte((byte) 24).writeInt(m.rank()).writeByte((byte) (m.last() ? 1 : 0));
+            writeCount(out, m.lines().size());
+            writeTexts(out, m.lines().toArray(String[]::new));
         } else if (message instanceof ControlMessage.Ask m) {
             out.writeByte((byte) 21);
             writeText(out, m.migrationId());
@@ -226,6 +230,7 @@ public final class ControlMessageCodec {
             case 20 -> new ControlMessage.Standing(text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
             case 22 -> new ControlMessage.Peer(text(in), text(in));
             case 23 -> new ControlMessage.Stopped(in.readInt(), readInts(in), readInts(in), readInts(in));
+            case 24 -> new ControlMessage.Originals(in.readInt(), in.readByte() != 0, readTexts(in));
             case 21 -> new ControlMessage.Ask(text(in), in.readLong(), in.readLong());
             case 40 -> new ControlMessage.Offer(in.readByte() != 0, in.readInt(), text(in));
             case 41 ->

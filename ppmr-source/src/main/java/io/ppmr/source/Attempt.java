@@ -166,6 +166,7 @@ final class Attempt {
             originals.held(held);
             tellStopped(held);
             record.paused();
+            session(plan.placeOf(held.rank())).sayWhatItMay(held);
             record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
             MDC.remove(LogFields.RANK);

@@ -2,6 +2,10 @@ package io.ppmr.source;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.RankRights;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.Finding;
@@ -20,6 +24,8 @@ import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -35,6 +41,11 @@ final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
+
+    /** A page of a record: at most three bytes a character, so that it fits a frame. */
+    private static final int MAX_PAGE_CHARS = 16_384;
+
+    private static final int MAX_PAGE_LINES = 1_024;
 
     private final SourceSettings settings;
     private final BufferPool pool;
@@ -211,6 +222,7 @@ final class SourceSession {
     }
 
     private void show(Job job) throws IOException {
+        JobUser owner = job.checkpointer().imageOwner(job.user());
         try {
             files = new OutgoingFiles(
                     directory,
@@ -220,8 +232,8 @@ final class SourceSession {
                     outlet,
                     keeping.copyOf(attempt),
                     leg().ranks(),
-                    job.user().uid(),
-                    job.user().gid());
+                    owner.uid(),
+                    owner.gid());
         } catch (ErrnoException e) {
             throw new IOException("the directories of the images cannot be made: " + e.getMessage(), e);
         }
@@ -235,6 +247,30 @@ final class SourceSession {
             throw new IOException("target " + leg().target() + " has not been connected");
         }
         link.send(message);
+    }
+
+    /**
+     * Tells the target what a rank's originals may do and have open, for it to compare with what it restores. To be
+     * called before the rank's image is said to be whole: after that the target may vote.
+     */
+    void sayWhatItMay(HeldRank held) throws IOException, CheckpointException {
+        List<String> page = new ArrayList<>();
+        int pageChars = 0;
+        for (String line : RankRights.read(held.processes()).lines()) {
+            if (line.length() > MAX_PAGE_CHARS) {
+                throw new CheckpointException("rank " + held.rank() + ": a line of the record of what it may do has "
+                        + line.length() + " characters, " + MAX_PAGE_CHARS
+                        + " are carried. Remedy: its user is in too many groups to be moved");
+            }
+            if (pageChars + line.length() > MAX_PAGE_CHARS || page.size() == MAX_PAGE_LINES) {
+                send(new ControlMessage.Originals(held.rank(), false, page));
+                page.clear();
+                pageChars = 0;
+            }
+            page.add(line);
+            pageChars += line.length();
+        }
+        send(new ControlMessage.Originals(held.rank(), true, page));
     }
 
     /** Fails every write that waits, and every later one. */

@@ -9,6 +9,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.checkpoint.RunAs;
 import io.ppmr.source.Job;
 import io.ppmr.source.JobHooks;
 import java.io.IOException;
@@ -167,7 +168,7 @@ final class LedgerJob implements AutoCloseable {
                         List.of("image"),
                         List.of(),
                         Map.of(),
-                        true,
+                        RunAs.JOB_USER,
                         checkpointsHeldRanks,
                         NamespacePolicy.NEVER)
                 .create(new NativePrograms(NATIVE));

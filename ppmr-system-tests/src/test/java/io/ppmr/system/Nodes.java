@@ -51,6 +51,12 @@ final class Nodes implements AutoCloseable {
     }
 
     TargetService target(String name, Checkpointer... restores) throws IOException, InterruptedException {
+        return target(name, Map.of(), restores);
+    }
+
+    /** @param trustedUsers whose jobs a checkpointer that restarts as root restores there, by its name */
+    TargetService target(String name, Map<String, Set<Integer>> trustedUsers, Checkpointer... restores)
+            throws IOException, InterruptedException {
         NodeProbe probe = new NodeProbe(Path.of("/"), POOL.poolBytes(), POOL.chunkBytes(), List.of(restores));
         TargetService target = new TargetService(
                 new TargetSettings(
@@ -69,7 +75,8 @@ final class Nodes implements AutoCloseable {
                         false,
                         TransportWish.TCP,
                         Set.of(),
-                        Map.of()),
+                        Map.of(),
+                        trustedUsers),
                 TcpChunkPuller::new,
                 TransportChoice.tcp(),
                 probe);

@@ -11,6 +11,7 @@ import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ReadingMode;
+import io.ppmr.checkpoint.RunAs;
 import io.ppmr.source.Cancellation;
 import io.ppmr.source.Job;
 import io.ppmr.source.MigrationOrder;
@@ -142,7 +143,7 @@ final class ReplayJob implements AutoCloseable {
                         announced,
                         completion,
                         temporary,
-                        true,
+                        RunAs.JOB_USER,
                         true,
                         NamespacePolicy.NEVER)
                 .create(new NativePrograms(NATIVE));

@@ -137,6 +137,7 @@ final class ServicePair implements AutoCloseable {
                         false,
                         TransportWish.TCP,
                         Set.of(),
+                        Map.of(),
                         Map.of()),
                 options.pullers,
                 targetChoice,

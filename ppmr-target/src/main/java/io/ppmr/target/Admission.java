@@ -1,6 +1,7 @@
 package io.ppmr.target;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.protocol.ControlMessage.Begin;
 import java.util.ArrayList;
@@ -48,6 +49,14 @@ final class Admission {
         if (begin.uid() == 0 && !settings.allowRootJobs()) {
             reasons.add("its processes belong to root, and this node restores none of root's (allow_root_jobs)");
         }
+        JobUser user = new JobUser(begin.uid(), begin.gid());
+        checkpointer(begin)
+                .filter(tool -> !settings.trusts(user, tool))
+                .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
+                        + " restarts as root and opens the paths that the image names as root, and this node does not"
+                        + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
+                        + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
+                        + " checkpointer that runs as the job's user"));
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             reasons.add("its name is not made of letters, digits, '-' and '_'");
         }

@@ -2,6 +2,7 @@ package io.ppmr.target;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.logging.LogFields;
@@ -373,6 +374,7 @@ final class Conversations {
             TargetMigration migration)
             throws IOException {
         berth.heads().reset();
+        JobUser owner = checkpointer.imageOwner(new JobUser(begin.uid(), begin.gid()));
         try {
             return new Transfer(
                     settings.transfer(),
@@ -385,8 +387,8 @@ final class Conversations {
                             view.tree(),
                             settings.pool(),
                             berth.heads(),
-                            begin.uid(),
-                            begin.gid(),
+                            owner.uid(),
+                            owner.gid(),
                             begin.ranks()),
                     joined.maker(),
                     reason -> migration.hear(new Heard.Failed(reason)),

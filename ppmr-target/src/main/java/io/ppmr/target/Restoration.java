@@ -9,7 +9,9 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.logging.LogFields;
@@ -22,6 +24,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -40,14 +44,22 @@ final class Restoration {
     private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
 
+    /** The records of a migration's originals are held in memory until they are compared. */
+    private static final int MAX_RECORD_CHARS = 32 << 20;
+
     private final Begin begin;
     private final Checkpointer checkpointer;
     private final Transfer transfer;
     private final TargetSettings settings;
     private final CopiedRanks copies;
+    private final NativePrograms programs;
     private final Path imageRoot;
     private final Path workRoot;
     private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+    private final List<HeldRank> restored = new ArrayList<>();
+    private final Map<Integer, List<String>> records = new HashMap<>();
+    private final Map<Integer, RankRights> originals = new HashMap<>();
+    private int recordChars;
 
     /** @param directory the attempt's own, in the mount and in the work directory */
     Restoration(
@@ -56,12 +68,14 @@ final class Restoration {
             Transfer transfer,
             TargetSettings settings,
             String directory,
-            CopiedRanks copies) {
+            CopiedRanks copies,
+            NativePrograms programs) {
         this.begin = begin;
         this.checkpointer = checkpointer;
         this.transfer = transfer;
         this.settings = settings;
         this.copies = copies;
+        this.programs = programs;
         this.imageRoot = settings.mountPoint().resolve(directory);
         this.workRoot = settings.workDirectory().resolve(directory);
     }
@@ -106,6 +120,7 @@ final class Restoration {
             if (rank != null) {
                 restarts.remove(restart.getKey());
                 copies.add(rank);
+                restored.add(rank);
                 // It may have a session of its own, so the restart's processes do not lead to it.
                 noteRestored(rank);
                 says.accept(new ControlMessage.Restored(
@@ -114,6 +129,46 @@ final class Restoration {
             }
         }
         return restarts.isEmpty() && transfer.complete();
+    }
+
+    /** The source says what a rank's originals may do and have open, or a part of it. */
+    void hear(ControlMessage.Originals said) throws CheckpointException {
+        recordChars += said.lines().stream().mapToInt(String::length).sum();
+        if (!begin.ranks().contains(said.rank()) || originals.containsKey(said.rank())) {
+            throw new CheckpointException("the source says what the originals of rank " + said.rank()
+                    + " may do, which is not in its plan here or was said before: the source is broken");
+        }
+        if (recordChars > MAX_RECORD_CHARS) {
+            throw new CheckpointException("the source's record of what its originals may do and have open has more than "
+                    + MAX_RECORD_CHARS + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
+        }
+        records.computeIfAbsent(said.rank(), rank -> new ArrayList<>()).addAll(said.lines());
+        if (said.last()) {
+            originals.put(said.rank(), RankRights.parse(records.remove(said.rank())));
+        }
+    }
+
+    /**
+     * Compares every copy with its original; throws, and names what it is, if one is more. To be called when every rank
+     * is restored and everything that the source said before the end of its images has been heard.
+     */
+    void requireNoMore() throws CheckpointException {
+        Path own;
+        try {
+            own = workRoot.toRealPath();
+        } catch (IOException e) {
+            throw new CheckpointException("the work directory " + workRoot + " cannot be read: " + e.getMessage(), e);
+        }
+        RightsCheck check = new RightsCheck(programs, new JobUser(begin.uid(), begin.gid()), own);
+        for (HeldRank rank : restored) {
+            RankRights original = originals.get(rank.rank());
+            if (original == null) {
+                throw new CheckpointException("the source has not said what the originals of rank " + rank.rank()
+                        + " may do, so their copies cannot be compared. Remedy: install the same release on both"
+                        + " nodes");
+            }
+            check.requireNoMore(rank, original);
+        }
     }
 
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */

@@ -107,7 +107,7 @@ final class TargetMigration implements ParticipantPorts {
     Restoration restoration(
             ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
         copies = new CopiedRanks(id);
-        return new Restoration(begin, checkpointer, transfer, settings, directory, copies);
+        return new Restoration(begin, checkpointer, transfer, settings, directory, copies, programs);
     }
 
     String id() {
@@ -237,6 +237,8 @@ final class TargetMigration implements ParticipantPorts {
                             stopped.rank(),
                             new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
                 }
+            } else if (said.message() instanceof ControlMessage.Originals originals) {
+                hearOriginals(originals);
             } else {
                 WireMessages.fromWire(said.link().attempt(), said.message())
                         .ifPresent(message -> participant.heard(message, System.nanoTime()));
@@ -259,24 +261,41 @@ final class TargetMigration implements ParticipantPorts {
         }
     }
 
+    private void hearOriginals(ControlMessage.Originals said) {
+        try {
+            if (restoration != null) {
+                restoration.hear(said);
+            }
+        } catch (CheckpointException e) {
+            fail(String.valueOf(e.getMessage()));
+        }
+    }
+
     private void restore() throws InterruptedException {
         try {
-            // What the source has said before the end of the image is heard before the vote.
             if (restoration.work(this::say) && inbox.isEmpty()) {
-                copies.findStopped();
-                String notHeld = copies.whyNotHeld();
-                if (!notHeld.isEmpty()) {
-                    fail(notHeld);
-                    return;
-                }
-                reconnection.keep(journal);
-                noteStopped();
-                restoring = false;
-                participant.copiesHeld(source, copies.planned(self), System.nanoTime());
+                vote();
             }
         } catch (IOException | CheckpointException | RuntimeException e) {
             fail(String.valueOf(e.getMessage()));
         }
+    }
+
+    /**
+     * Votes. All is restored and whole, and everything that the source said before the end of its images has been heard.
+     */
+    private void vote() throws IOException, CheckpointException {
+        copies.findStopped();
+        String notHeld = copies.whyNotHeld();
+        if (!notHeld.isEmpty()) {
+            fail(notHeld);
+            return;
+        }
+        restoration.requireNoMore();
+        reconnection.keep(journal);
+        noteStopped();
+        restoring = false;
+        participant.copiesHeld(source, copies.planned(self), System.nanoTime());
     }
 
     /** The vote follows, with whose sync this is on the disk. */

@@ -3,6 +3,7 @@ package io.ppmr.target;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
@@ -34,6 +35,8 @@ import java.util.Set;
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
  *     job's name or {@link ReconnectHook#ANY}
+ * @param trustedUsers the users whose jobs a checkpointer that restarts as root restores here, by its name; root opens
+ *     for them whatever paths an image names
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -51,12 +54,24 @@ public record TargetSettings(
         boolean allowRootJobs,
         TransportWish transport,
         Set<String> ignoredChecks,
-        Map<String, ReconnectHook> reconnects) {
+        Map<String, ReconnectHook> reconnects,
+        Map<String, Set<Integer>> trustedUsers) {
 
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
         ignoredChecks = Set.copyOf(ignoredChecks);
         reconnects = Map.copyOf(reconnects);
+        trustedUsers = Map.copyOf(trustedUsers);
+    }
+
+    /**
+     * Whether this node restores a user's job by this checkpointer: a tool that restarts as the job's user opens what
+     * that user can open, one that restarts as root what root can, so the operator must have named the user.
+     */
+    boolean trusts(JobUser user, Checkpointer checkpointer) {
+        return !checkpointer.runAs().restartsAsRoot()
+                || user.uid() == JobUser.ofService().uid()
+                || trustedUsers.getOrDefault(checkpointer.name(), Set.of()).contains(user.uid());
     }
 
     /** The hook of a job. */

@@ -42,7 +42,8 @@ class RoomHereTest {
                 false,
                 null,
                 Set.of(),
-                Map.of());
+                Map.of(),
+                        Map.of());
     }
 
     private static NodeFacts node(long stagingBytes) {

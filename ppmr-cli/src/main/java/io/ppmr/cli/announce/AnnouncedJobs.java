@@ -22,6 +22,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.Logger;
@@ -51,20 +52,23 @@ public final class AnnouncedJobs {
 
     private final Optional<Path> directory;
     private final Map<String, Checkpointer> checkpointers;
+    private final Set<String> marked;
     private final ProcessTable processes = new ProcessTable();
 
     /**
      * @param directory where they are announced; empty if this source takes none
-     * @param checkpointers those that an announcement may name
+     * @param checkpointers those of this source's configuration
+     * @param marked the names of those that an announcement may name
      */
-    public AnnouncedJobs(Optional<Path> directory, Map<String, Checkpointer> checkpointers) {
+    public AnnouncedJobs(Optional<Path> directory, Map<String, Checkpointer> checkpointers, Set<String> marked) {
         this.directory = directory;
         this.checkpointers = Map.copyOf(checkpointers);
+        this.marked = Set.copyOf(marked);
     }
 
     /** A source that takes none. */
     public static AnnouncedJobs none() {
-        return new AnnouncedJobs(Optional.empty(), Map.of());
+        return new AnnouncedJobs(Optional.empty(), Map.of(), Set.of());
     }
 
     /** Whether jobs can be announced at all. */
@@ -165,6 +169,13 @@ public final class AnnouncedJobs {
             }
             if (!checkpointers.containsKey(checkpointer)) {
                 throw wrong(folder, "there is no [checkpointers." + checkpointer + "] in this source's configuration");
+            }
+            if (!marked.contains(checkpointer)) {
+                throw wrong(
+                        folder,
+                        "checkpointer " + checkpointer + " is not marked for announced jobs. Remedy: announce one that"
+                                + " runs as the job's user, or the operator sets for_announced_jobs = true in"
+                                + " [checkpointers." + checkpointer + "] of this source's configuration");
             }
             List<InetSocketAddress> spares = ranks.get(0).spares();
             List<ConfiguredJob.RankSource> sources = ranks.stream()

@@ -21,6 +21,19 @@ public final class CheckpointerKeys {
             "auto",
             "whether a rank is restored in a PID namespace of its own; auto: where the tool restores the old PIDs");
 
+    public static final ConfigKey<List<Object>> TRUSTED_USERS = ConfigKey.withDefault(
+            "trusted_users",
+            ValueTypes.NAMES_OR_NUMBERS,
+            List.of(),
+            "at a target, for a tool that restarts as root (criu; command with as_job_user = false): the users whose"
+                    + " jobs it restores here, by name or number; root opens for them whatever paths an image names."
+                    + " A job of any other user is refused");
+    public static final ConfigKey<Boolean> FOR_ANNOUNCED_JOBS = ConfigKey.optional(
+            "for_announced_jobs",
+            ValueTypes.FLAG,
+            "at a source: whether jobs that users announce may name it; without it true for a tool whose commands run"
+                    + " as the job's user, false for one that runs as root");
+
     public static final ConfigKey<String> CHECKPOINT_PROGRAM = ConfigKey.withDefault(
             "checkpoint_program", ValueTypes.TEXT, "cr_checkpoint", "blcr: its checkpoint command, name or path");
     public static final ConfigKey<String> RESTART_PROGRAM = ConfigKey.withDefault(
@@ -66,7 +79,16 @@ public final class CheckpointerKeys {
             List.of(),
             "command: how temporary names end and what the final ones end in, such as \".dmtcp.temp=.dmtcp\"");
     public static final ConfigKey<Boolean> AS_JOB_USER = ConfigKey.withDefault(
-            "as_job_user", ValueTypes.FLAG, true, "command: whether the commands run as the job's user");
+            "as_job_user",
+            ValueTypes.FLAG,
+            true,
+            "command: whether the commands run as the job's user, who then owns the image");
+    public static final ConfigKey<Boolean> IMAGE_AS_JOB_USER = ConfigKey.withDefault(
+            "image_as_job_user",
+            ValueTypes.FLAG,
+            false,
+            "command: with as_job_user = false, whether the job's user writes the image all the same (runuser, DMTCP);"
+                    + " then the restart runs as that user. Otherwise root owns the image and restarts it");
     public static final ConfigKey<Boolean> CHECKPOINTS_HELD = ConfigKey.withDefault(
             "checkpoints_held",
             ValueTypes.FLAG,
@@ -84,6 +106,7 @@ public final class CheckpointerKeys {
             COMPLETION,
             TEMPORARY_SUFFIXES,
             AS_JOB_USER,
+            IMAGE_AS_JOB_USER,
             CHECKPOINTS_HELD);
 
     public static final ConfigSection SECTION = new ConfigSection(
@@ -93,6 +116,8 @@ public final class CheckpointerKeys {
             List.of(
                     TYPE,
                     NAMESPACES,
+                    TRUSTED_USERS,
+                    FOR_ANNOUNCED_JOBS,
                     CHECKPOINT_PROGRAM,
                     RESTART_PROGRAM,
                     KERNEL_MODULE,
@@ -107,6 +132,7 @@ public final class CheckpointerKeys {
                     COMPLETION,
                     TEMPORARY_SUFFIXES,
                     AS_JOB_USER,
+                    IMAGE_AS_JOB_USER,
                     CHECKPOINTS_HELD));
 
     private CheckpointerKeys() {}

@@ -4,11 +4,14 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.RunAs;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 
 /** Reads {@code [checkpointers.NAME]}. */
 final class Checkpointers {
@@ -16,16 +19,50 @@ final class Checkpointers {
 
     private Checkpointers() {}
 
-    /** What the file says of each, by name; those with mistakes are left out. */
-    static Map<String, CheckpointerSettings> read(ConfigFile file) {
-        Map<String, CheckpointerSettings> all = new LinkedHashMap<>();
+    /**
+     * What the file says of them.
+     *
+     * @param settings of each, by name; those with mistakes are left out
+     * @param trustedUsers whom a target trusts with each, by number
+     * @param forAnnouncedJobs the names of those that an announced job may name at a source
+     */
+    record Read(
+            Map<String, CheckpointerSettings> settings,
+            Map<String, Set<Integer>> trustedUsers,
+            Set<String> forAnnouncedJobs) {}
+
+    static Read read(ConfigFile file) {
+        Read all = new Read(new LinkedHashMap<>(), new LinkedHashMap<>(), new TreeSet<>());
         file.sections(CheckpointerKeys.SECTION).forEach((name, section) -> {
             CheckpointerSettings settings = settings(section);
+            Set<Integer> trusted = trustedUsers(file, section);
+            Boolean announced = section.get(CheckpointerKeys.FOR_ANNOUNCED_JOBS);
             if (settings != null) {
-                all.put(name, settings);
+                all.settings.put(name, settings);
+                all.trustedUsers.put(name, trusted);
+                if (announced == null ? !settings.runAs().checkpointsAsRoot() : announced) {
+                    all.forAnnouncedJobs.add(name);
+                }
             }
         });
         return all;
+    }
+
+    /** Users whom this node does not know are a mistake: a name that is misspelt trusts nobody. */
+    private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.Section section) {
+        Set<Integer> uids = new TreeSet<>();
+        List<Object> users = section.get(CheckpointerKeys.TRUSTED_USERS);
+        if (users == null || !file.here()) {
+            return uids;
+        }
+        for (Object user : users) {
+            try {
+                uids.add(JobUsers.user(user));
+            } catch (BadValueException e) {
+                section.bad(CheckpointerKeys.TRUSTED_USERS, e.getMessage());
+            }
+        }
+        return uids;
     }
 
     static Map<String, Checkpointer> create(Map<String, CheckpointerSettings> settings) {
@@ -102,13 +139,20 @@ final class Checkpointers {
                     section.get(CheckpointerKeys.ANNOUNCED),
                     section.get(CheckpointerKeys.COMPLETION),
                     suffixes,
-                    section.get(CheckpointerKeys.AS_JOB_USER),
+                    runAs(section),
                     section.get(CheckpointerKeys.CHECKPOINTS_HELD),
                     namespaces);
         } catch (IllegalArgumentException e) {
             section.bad(CheckpointerKeys.TYPE, e.getMessage());
             return null;
         }
+    }
+
+    private static RunAs runAs(ConfigFile.Section section) {
+        if (section.get(CheckpointerKeys.AS_JOB_USER)) {
+            return RunAs.JOB_USER;
+        }
+        return section.get(CheckpointerKeys.IMAGE_AS_JOB_USER) ? RunAs.ROOT_THEN_JOB_USER : RunAs.ROOT;
     }
 
     private static Map<String, String> suffixes(ConfigFile.Section section) {

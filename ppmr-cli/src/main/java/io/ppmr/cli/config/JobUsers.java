@@ -32,6 +32,11 @@ final class JobUsers {
                         : id(entry("group", group), "group", group, FIELD_ID));
     }
 
+    /** A user's number. */
+    static int user(Object user) throws BadValueException {
+        return user instanceof Long number ? number.intValue() : id(entry("passwd", user), "user", user, FIELD_ID);
+    }
+
     /** A group's number. */
     static int group(Object group) throws BadValueException {
         return group instanceof Long number ? number.intValue() : id(entry("group", group), "group", group, FIELD_ID);

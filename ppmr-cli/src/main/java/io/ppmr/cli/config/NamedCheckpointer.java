@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.checkpoint.RestartNeeds;
 import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.RunAs;
 import java.util.List;
 import java.util.Optional;
 
@@ -47,6 +48,11 @@ record NamedCheckpointer(String name, Checkpointer tool) implements Checkpointer
     @Override
     public RestartNeeds restartNeeds() {
         return tool.restartNeeds();
+    }
+
+    @Override
+    public RunAs runAs() {
+        return tool.runAs();
     }
 
     @Override

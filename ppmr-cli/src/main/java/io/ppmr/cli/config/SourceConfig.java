@@ -114,8 +114,8 @@ public record SourceConfig(
             Integer attempts = migration.get(SourceKeys.ATTEMPTS);
             Optional<Fence> fence = CommonValues.fence(file);
 
-            Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
-            Map<String, PlannedJob> planned = jobs(tools);
+            Checkpointers.Read tools = Checkpointers.read(file);
+            Map<String, PlannedJob> planned = jobs(tools.settings());
             String trigger = triggerJob(top, planned);
             Optional<HealthSettings> health = ConfiguredTriggers.health(file);
             // Without one the job that users announce is moved.
@@ -131,7 +131,7 @@ public record SourceConfig(
             if (!file.here()) {
                 return null;
             }
-            Map<String, Checkpointer> checkpointers = Checkpointers.create(tools);
+            Map<String, Checkpointer> checkpointers = Checkpointers.create(tools.settings());
             Map<String, ConfiguredJob> jobs = configured(planned, checkpointers);
             SourceSettings settings = new SourceSettings(
                     mount,
@@ -145,7 +145,10 @@ public record SourceConfig(
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));
-            AnnouncedJobs announced = new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers);
+            AnnouncedJobs announced = new AnnouncedJobs(
+                    Optional.ofNullable(announcements),
+                    checkpointers,
+                    tools.forAnnouncedJobs());
             return new SourceConfig(
                     settings,
                     control,

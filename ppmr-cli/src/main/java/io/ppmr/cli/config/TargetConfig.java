@@ -1,7 +1,6 @@
 package io.ppmr.cli.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.doctor.PairCheck;
@@ -75,7 +74,7 @@ public record TargetConfig(
         Long limit = staging.get(TargetKeys.STAGING_LIMIT);
         Long heads = file.section(TargetKeys.HEADS).get(TargetKeys.HEADS_LIMIT);
 
-        Map<String, CheckpointerSettings> tools = Checkpointers.read(file);
+        Checkpointers.Read tools = Checkpointers.read(file);
         if (!file.has(CheckpointerKeys.SECTION.name())) {
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
@@ -105,7 +104,7 @@ public record TargetConfig(
                 pool,
                 new TransferSettings(directory, limit, heads, stall),
                 key,
-                List.copyOf(Checkpointers.create(tools).values()),
+                List.copyOf(Checkpointers.create(tools.settings()).values()),
                 restart,
                 silence,
                 migrations,
@@ -114,7 +113,8 @@ public record TargetConfig(
                 allowRoot,
                 transport,
                 ignored,
-                reconnects);
+                reconnects,
+                tools.trustedUsers());
         return new TargetConfig(settings, control, metrics, rehearsals);
     }
 

@@ -131,6 +131,21 @@ final class ValueTypes {
         return value;
     });
 
+    /** Users or groups. */
+    static final ValueType<List<Object>> NAMES_OR_NUMBERS =
+            of("a list of names in quotes or numbers, such as [\"alice\", 1234]", (value, reading) -> {
+                List<?> list =
+                        value instanceof TomlArray written ? written.toList() : value instanceof List<?> l ? l : null;
+                if (list == null) {
+                    throw bad(value, "a list of names in quotes or numbers, such as [\"alice\", 1234]");
+                }
+                List<Object> all = new ArrayList<>();
+                for (Object one : list) {
+                    all.add(NAME_OR_NUMBER.parse(one, reading));
+                }
+                return List.copyOf(all);
+            });
+
     /** A list of tables, which their section reads. */
     static final ValueType<TomlArray> TABLES =
             of("a list of tables, such as [{rank = 0, pid = 4711}]", (value, reading) -> {

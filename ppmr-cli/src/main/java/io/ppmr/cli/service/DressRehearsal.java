@@ -182,6 +182,7 @@ public final class DressRehearsal {
                 true,
                 TransportWish.TCP,
                 Set.of(),
+                Map.of(),
                 Map.of());
     }
 

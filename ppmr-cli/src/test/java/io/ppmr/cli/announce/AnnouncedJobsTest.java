@@ -26,6 +26,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.Optional;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
@@ -49,7 +50,7 @@ class AnnouncedJobsTest {
 
     @BeforeEach
     void setUp() throws Exception {
-        jobs = new AnnouncedJobs(Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer));
+        jobs = new AnnouncedJobs(Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("criu"));
         records = jobs.prepare();
         folder = Files.createDirectory(directory.resolve("announced/jobs/slurm-7.0"));
     }

@@ -23,7 +23,7 @@ import java.util.TreeMap;
 
 /**
  * The files that the checkpointers of one migration write: each rank into a directory of its own,
- * {@code /MIGRATION/rank-N}, which only the job's user can enter. Every change of names is made here and told to the
+ * {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the checkpointer writes it as. Every change of names is made here and told to the
  * target in the same order, under one lock; looking a name up does not take it.
  */
 public final class OutgoingFiles {
@@ -52,7 +52,13 @@ public final class OutgoingFiles {
         this(directory, tree, pool, claims, outlet, ImageCopy.NONE, ranks, uid, gid);
     }
 
-    /** @param copy takes what is written a second time */
+    /**
+     * Files of which a copy may be wanted.
+     *
+     * @param copy takes what is written a second time
+     * @param uid the owner of the ranks' directories: whoever writes the image, and nobody else
+     * @param gid the owner's group
+     */
     public OutgoingFiles(
             String directory,
             NodeTree<OutgoingFile> tree,

@@ -95,6 +95,7 @@ class RdmaMigrationInGuest {
                         false,
                         TransportWish.AUTO,
                         Set.of(),
+                        Map.of(),
                         Map.of()),
                 rdma());
         target.start();

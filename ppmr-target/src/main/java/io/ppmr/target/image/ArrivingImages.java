@@ -23,8 +23,9 @@ import org.agrona.collections.Int2ObjectHashMap;
  * The files of one migration at the target: their names, which follow those at the source, and who waits for one that
  * has not come.
  *
- * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only the job's user can enter. Names that
- * the restart opens before they exist are announced: they can be looked up at once and an open of them waits.
+ * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the
+ * restart runs as. Names that the restart opens before they exist are announced: they can be looked up at once and an
+ * open of them waits.
  *
  * <p>The session's agent applies what the source did; FUSE's threads look up and open.
  */
@@ -45,7 +46,12 @@ public final class ArrivingImages {
     private final CopyOnWriteArrayList<ArrivingFile> all = new CopyOnWriteArrayList<>();
     private volatile String failure;
 
-    /** What it takes to serve one migration's images. */
+    /**
+     * What it takes to serve one migration's images.
+     *
+     * @param uid the owner of the ranks' directories: whoever reads the images, and nobody else
+     * @param gid the owner's group
+     */
     public record Setting(
             String directory,
             ImageHabits habits,

@@ -1,0 +1,216 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.RankRights.OpenFile;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/**
+ * Holds restored processes against what the source read of their originals, before they are voted for and so before
+ * they are set going: nobody gains by a migration what was not his. Blocks the caller for as long as it reads
+ * {@code /proc} and, only where a file was not open in the original, for a command as the job's user. Immutable.
+ */
+public final class RightsCheck {
+    private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
+    private static final int FILES_A_CALL = 200;
+
+    /** Descriptors that any process makes by a system call that asks for no right. */
+    private static final Set<String> FREE_FOR_ALL = Set.of(
+            "pipe",
+            "socket",
+            "anon_inode:[eventfd]",
+            "anon_inode:[eventpoll]",
+            "anon_inode:[signalfd]",
+            "anon_inode:[timerfd]",
+            "anon_inode:inotify");
+
+    /** As the job's user: prints the place of each file, counted from 0, that this user cannot open so. */
+    private static final String TRY_TO_OPEN = "i=0; while [ $# -gt 0 ]; do case $1 in"
+            + " *r*) test -r \"$2\" || echo $i;; esac; case $1 in *w*) test -w \"$2\" || echo $i;; esac;"
+            + " case $1 in --) test -e \"$2\" || echo $i; test ! -d \"$2\" || test -x \"$2\" || echo $i;; esac;"
+            + " shift 2; i=$((i+1)); done";
+
+    private final ToolKit kit;
+    private final JobUser user;
+    private final Path own;
+
+    /**
+     * @param user the job's user
+     * @param own the directory of the attempt at this node, without links: a restart's own output and files, which restored processes
+     *     inherit from it, lie there
+     */
+    public RightsCheck(NativePrograms programs, JobUser user, Path own) {
+        this.kit = ToolKit.of(programs, CommandTiming.defaults());
+        this.user = user;
+        this.own = own;
+    }
+
+    /**
+     * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
+     * nice values that the restart's own start gave it are first lowered to the originals'.
+     *
+     * @param original what the source read of the rank's originals
+     */
+    public void requireNoMore(HeldRank restored, RankRights original) throws CheckpointException {
+        if (original.threads().isEmpty()) {
+            throw excess(restored, "nothing is known of what its original was allowed");
+        }
+        RankRights copy = RankRights.read(restored.processes());
+        if (lower(restored, copy, original)) {
+            copy = RankRights.read(restored.processes());
+        }
+        Optional<String> more = excess(copy.threads(), original.threads());
+        if (more.isPresent()) {
+            throw excess(restored, more.get());
+        }
+        for (String root : copy.roots()) {
+            if (!original.roots().contains(root)) {
+                throw excess(restored, "its root directory is " + root + ", its original's was " + original.roots());
+            }
+        }
+        for (String other : copy.others()) {
+            if (!original.others().contains(other) && !FREE_FOR_ALL.contains(other)) {
+                throw excess(restored, "it has a descriptor of kind " + other + ", its original had none");
+            }
+        }
+        requireFiles(restored, copy, original);
+    }
+
+    private static CheckpointException excess(HeldRank rank, String what) {
+        return new CheckpointException("the copy of rank " + rank.rank() + " is more than its original was: " + what
+                + ". Remedy: look at what the restart command does and at the files that the job has open, which may be"
+                + " others on this node");
+    }
+
+    /** The first thread that is more than its original, or than every thread of the rank where its number is new. */
+    private static Optional<String> excess(List<ThreadRights> copies, List<ThreadRights> originals) {
+        Map<Integer, ThreadRights> byId =
+                originals.stream().collect(Collectors.toMap(ThreadRights::id, thread -> thread, (a, b) -> a));
+        // A tool that keeps numbers keeps them all; with others, one that fits by chance says nothing.
+        boolean kept = copies.stream().allMatch(copy -> byId.containsKey(copy.id()));
+        for (ThreadRights copy : copies) {
+            List<ThreadRights> candidates = kept ? List.of(byId.get(copy.id())) : originals;
+            Optional<String> least = Optional.empty();
+            boolean covered = false;
+            for (ThreadRights candidate : candidates) {
+                Optional<String> more = candidate.excessOf(copy);
+                covered |= more.isEmpty();
+                least = least.isPresent() ? least : more;
+            }
+            if (!covered) {
+                return Optional.of("thread " + copy.id() + ": " + least.orElseThrow());
+            }
+        }
+        return Optional.empty();
+    }
+
+    // ---- files -------------------------------------------------------------------------------------------------
+
+    private void requireFiles(HeldRank restored, RankRights copy, RankRights original) throws CheckpointException {
+        List<OpenFile> doubtful = new ArrayList<>();
+        for (OpenFile file : copy.files()) {
+            boolean known = original.files().stream().anyMatch(one -> one.covers(file))
+                    || (file.path().equals(RankRights.UNNAMED_MEMORY) && original.hasSharedMemory());
+            boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
+            if (!known && !users && !Path.of(file.path()).startsWith(own)) {
+                doubtful.add(file);
+            }
+        }
+        for (int from = 0; from < doubtful.size(); from += FILES_A_CALL) {
+            List<OpenFile> some = doubtful.subList(from, Math.min(from + FILES_A_CALL, doubtful.size()));
+            Optional<OpenFile> closed = firstClosed(restored, some);
+            if (closed.isPresent()) {
+                throw excess(
+                        restored,
+                        "it has " + closed.get() + "; its original had not, and user " + user.uid()
+                                + " cannot open it so");
+            }
+        }
+    }
+
+    /** The kernel decides, as the job's user and where the rank sees its files: the first that does not open. */
+    private Optional<OpenFile> firstClosed(HeldRank restored, List<OpenFile> files) throws CheckpointException {
+        List<String> command = new ArrayList<>();
+        ProcessIdentity root = restored.processes().get(0);
+        if (kit.runsAsRoot()) {
+            command.addAll(List.of("nsenter", "--target", Integer.toString(root.pid()), "--mount", "--"));
+        }
+        command.addAll(kit.launch(Optional.of(user)));
+        command.addAll(List.of("/bin/sh", "-c", TRY_TO_OPEN, "sh"));
+        for (OpenFile file : files) {
+            command.add((file.reads() ? "r" : "-") + (file.writes() ? "w" : "-"));
+            command.add(file.path());
+        }
+        HelperCall.Result result = kit.starter().run(command, HELPER_LIMIT);
+        if (result.exitCode() != 0) {
+            throw new CheckpointException("whether user " + user.uid() + " can open " + files + " cannot be said: "
+                    + result.describe() + ". Remedy: nsenter and /bin/sh must be there");
+        }
+        return result.output().isEmpty()
+                ? Optional.empty()
+                : Optional.of(files.get(Integer.parseInt(result.output().lines().findFirst().orElseThrow())));
+    }
+
+    // ---- limits and nice values --------------------------------------------------------------------------------
+
+    /**
+     * A tool that does not restore limits leaves those with which its command was started: they are lowered to what the
+     * originals had, by the job's user, who may lower its own.
+     *
+     * @return whether anything was done
+     */
+    private boolean lower(HeldRank restored, RankRights copy, RankRights original) throws CheckpointException {
+        List<String> limits = new ArrayList<>();
+        Set<String> names = new LinkedHashSet<>(RankRights.LIMITS.values());
+        for (String name : names) {
+            long most = most(original, name, ThreadRights.HARD);
+            if (Long.compareUnsigned(most(copy, name, ThreadRights.HARD), most) > 0) {
+                limits.add("--" + name + "=" + ThreadRights.shown(most(original, name, ThreadRights.SOFT)) + ":"
+                        + ThreadRights.shown(most));
+            }
+        }
+        int nice = original.threads().stream().mapToInt(ThreadRights::nice).min().orElse(0);
+        boolean renice = copy.threads().stream().anyMatch(thread -> thread.nice() < nice);
+        for (ProcessIdentity process : restored.processes()) {
+            if (!limits.isEmpty()) {
+                List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
+                command.addAll(List.of("prlimit", "--pid", Integer.toString(process.pid())));
+                command.addAll(limits);
+                run(command);
+            }
+            if (renice) {
+                List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
+                command.addAll(List.of("renice", "-n", Integer.toString(nice), "-p"));
+                command.addAll(RankRights.threadIds(process));
+                run(command);
+            }
+        }
+        return renice || !limits.isEmpty();
+    }
+
+    private void run(List<String> command) throws CheckpointException {
+        HelperCall.Result result = kit.starter().run(command, HELPER_LIMIT);
+        if (result.exitCode() != 0) {
+            throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
+                    + String.join(" ", command) + ": " + result.describe());
+        }
+    }
+
+    private static long most(RankRights rights, String limit, int which) {
+        long most = 0;
+        for (ThreadRights thread : rights.threads()) {
+            long[] value = new TreeMap<>(thread.limits()).get(limit);
+            if (value != null && Long.compareUnsigned(value[which], most) > 0) {
+                most = value[which];
+            }
+        }
+        return most;
+    }
+}

@@ -1,0 +1,199 @@
+package io.ppmr.checkpoint;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+/**
+ * What one thread may do, see credentials(7), capabilities(7), namespaces(7), sched(7). Immutable.
+ *
+ * @param id its number as it sees it itself
+ * @param uids real, effective, saved and filesystem user
+ * @param gids the same of groups
+ * @param groups its supplementary groups
+ * @param capabilities its sets in the order of {@link #CAPABILITY_SETS}
+ * @param lastCapability the last capability that its kernel knows
+ * @param seccomp 0 none, 1 strict, 2 by filters
+ * @param seccompFilters how many filters; 0 on a kernel that does not say
+ * @param noNewPrivileges whether it can gain nothing by execve
+ * @param nodesNamespaces the kinds of namespaces that it shares with the node
+ * @param nice its nice value
+ * @param realtimePriority its real-time priority
+ * @param policy its scheduling policy, as sched(7) numbers them
+ * @param limits soft and hard limit by the name that prlimit(1) gives it; unsigned
+ */
+record ThreadRights(
+        int id,
+        Set<Integer> uids,
+        Set<Integer> gids,
+        Set<Integer> groups,
+        List<Long> capabilities,
+        int lastCapability,
+        int seccomp,
+        int seccompFilters,
+        boolean noNewPrivileges,
+        Set<String> nodesNamespaces,
+        int nice,
+        int realtimePriority,
+        int policy,
+        Map<String, long[]> limits) {
+    static final long UNLIMITED = -1;
+    static final int SOFT = 0;
+    static final int HARD = 1;
+
+    /** The five sets, as {@code /proc/PID/status} calls them. */
+    static final List<String> CAPABILITY_SETS = List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb");
+
+    private static final int CAPABILITY_BITS = 64;
+    private static final int SECCOMP_STRICT = 1;
+    private static final int SECCOMP_FILTER = 2;
+    private static final Set<Integer> REAL_TIME = Set.of(1, 2, 6);
+    private static final String NONE = "-";
+
+    /** In what a copy's thread is more than this one, an original's; empty if in nothing. */
+    Optional<String> excessOf(ThreadRights copy) {
+        Set<Integer> allGroups = new TreeSet<>(groups);
+        allGroups.addAll(gids);
+        if (!uids.containsAll(copy.uids)) {
+            return Optional.of("it has the user ids " + copy.uids + ", its original had " + uids);
+        }
+        if (!allGroups.containsAll(copy.gids) || !allGroups.containsAll(copy.groups)) {
+            Set<Integer> more = new TreeSet<>(copy.groups);
+            more.addAll(copy.gids);
+            more.removeAll(allGroups);
+            return Optional.of("it is in the groups " + more + ", its original was not");
+        }
+        for (int set = 0; set < CAPABILITY_SETS.size(); set++) {
+            long more = copy.capabilities.get(set) & ~reach(capabilities.get(set));
+            if (more != 0) {
+                return Optional.of("its capabilities " + CAPABILITY_SETS.get(set) + " have " + Long.toHexString(more)
+                        + " (capabilities(7), in hexadecimal), which its original had not");
+            }
+        }
+        boolean freer = seccomp == SECCOMP_STRICT && copy.seccomp != SECCOMP_STRICT
+                || seccomp == SECCOMP_FILTER && copy.seccomp == 0
+                || seccomp == SECCOMP_FILTER
+                        && copy.seccomp == SECCOMP_FILTER
+                        && copy.seccompFilters < seccompFilters
+                        && copy.seccompFilters > 0;
+        if (freer) {
+            return Optional.of("its system calls are filtered less than its original's (Seccomp " + copy.seccomp + ", "
+                    + copy.seccompFilters + " filters; its original had " + seccomp + ", " + seccompFilters + ")");
+        }
+        if (noNewPrivileges && !copy.noNewPrivileges) {
+            return Optional.of("it can gain privileges by execve (NoNewPrivs 0), its original could not");
+        }
+        if (!nodesNamespaces.containsAll(copy.nodesNamespaces)) {
+            Set<String> more = new TreeSet<>(copy.nodesNamespaces);
+            more.removeAll(nodesNamespaces);
+            return Optional.of("it lives in the node's own namespaces " + more + ", its original had others");
+        }
+        return excessOfShare(copy);
+    }
+
+    private Optional<String> excessOfShare(ThreadRights copy) {
+        if (copy.nice < nice
+                || copy.realtimePriority > realtimePriority
+                || (REAL_TIME.contains(copy.policy) && copy.policy != policy)) {
+            return Optional.of("it is scheduled before its original (nice " + copy.nice + ", real-time priority "
+                    + copy.realtimePriority + ", policy " + copy.policy + "; its original had " + nice + ", "
+                    + realtimePriority + ", " + policy + ")");
+        }
+        for (Map.Entry<String, long[]> limit : copy.limits.entrySet()) {
+            long[] original = limits.get(limit.getKey());
+            // The soft limit may be raised up to the hard one by anybody, so the hard one is what counts.
+            if (original != null && Long.compareUnsigned(limit.getValue()[HARD], original[HARD]) > 0) {
+                return Optional.of("its hard limit " + limit.getKey() + " is " + shown(limit.getValue()[HARD])
+                        + ", its original's was " + shown(original[HARD]));
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** A set with all that its kernel knows has also what a newer kernel adds. */
+    private long reach(long set) {
+        long all = lastCapability + 1 >= CAPABILITY_BITS ? -1L : (1L << (lastCapability + 1)) - 1;
+        return (set & all) == all ? -1L : set;
+    }
+
+    static String shown(long limit) {
+        return limit == UNLIMITED ? "unlimited" : Long.toUnsignedString(limit);
+    }
+
+    // ---- as text -----------------------------------------------------------------------------------------------
+
+    String words() {
+        List<String> words = new ArrayList<>();
+        words.add(Integer.toString(id));
+        for (Set<Integer> set : List.of(uids, gids, groups)) {
+            words.add(joined(set.stream().map(Integer::toUnsignedString).toList()));
+        }
+        words.add(joined(capabilities.stream().map(Long::toHexString).toList()));
+        words.add(Integer.toString(lastCapability));
+        words.add(Integer.toString(seccomp));
+        words.add(Integer.toString(seccompFilters));
+        words.add(noNewPrivileges ? "1" : "0");
+        words.add(joined(nodesNamespaces));
+        words.add(Integer.toString(nice));
+        words.add(Integer.toString(realtimePriority));
+        words.add(Integer.toString(policy));
+        words.add(joined(limits.entrySet().stream()
+                .map(limit -> limit.getKey() + "=" + Long.toUnsignedString(limit.getValue()[SOFT]) + ":"
+                        + Long.toUnsignedString(limit.getValue()[HARD]))
+                .toList()));
+        return String.join(" ", words);
+    }
+
+    /** What {@link #words} has written; throws IllegalArgumentException or IndexOutOfBoundsException if it has not. */
+    static ThreadRights parse(String text) {
+        String[] words = text.split(" ", -1);
+        Map<String, long[]> limits = new TreeMap<>();
+        for (String limit : split(words[13])) {
+            int equals = limit.indexOf('=');
+            int colon = limit.indexOf(':');
+            limits.put(limit.substring(0, equals), new long[] {
+                Long.parseUnsignedLong(limit.substring(equals + 1, colon)),
+                Long.parseUnsignedLong(limit.substring(colon + 1))
+            });
+        }
+        List<Long> capabilities = split(words[4]).stream()
+                .map(set -> Long.parseUnsignedLong(set, 16))
+                .toList();
+        if (capabilities.size() != CAPABILITY_SETS.size()) {
+            throw new IllegalArgumentException("it has " + capabilities.size() + " sets of capabilities");
+        }
+        return new ThreadRights(
+                Integer.parseInt(words[0]),
+                ids(words[1]),
+                ids(words[2]),
+                ids(words[3]),
+                capabilities,
+                Integer.parseInt(words[5]),
+                Integer.parseInt(words[6]),
+                Integer.parseInt(words[7]),
+                words[8].equals("1"),
+                new TreeSet<>(split(words[9])),
+                Integer.parseInt(words[10]),
+                Integer.parseInt(words[11]),
+                Integer.parseInt(words[12]),
+                limits);
+    }
+
+    private static String joined(java.util.Collection<String> words) {
+        return words.isEmpty() ? NONE : String.join(",", words);
+    }
+
+    private static List<String> split(String word) {
+        return word.equals(NONE) ? List.of() : Arrays.asList(word.split(",", -1));
+    }
+
+    private static Set<Integer> ids(String word) {
+        return split(word).stream().map(Integer::parseUnsignedInt).collect(Collectors.toCollection(TreeSet::new));
+    }
+}
