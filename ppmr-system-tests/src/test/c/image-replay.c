@@ -37,7 +37,10 @@
  *   pause MS | die            SIGKILL to itself
  *   stop                      SIGSTOP to PID, until it is stopped
  *   spawn [quietly]           a stopped process of its own session, whose PID goes to FILE, or nowhere
- *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before
+ *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before; between
+ *                             two steps does what "ask" asks for, itself: one call that fails then, and it aborts
+ *   ask LEDGER SCRIPT         the process PID, which computes, runs this script in this directory, to its end: it writes its
+ *                             image from within, as DMTCP does
  *   save LEDGER               writes how far that has come at the file position, 64 bytes, and into LEDGER.saved
  *   load LEDGER               reads that; what "spawn" makes then goes on from there, and its PID goes to LEDGER.copies
  */
@@ -73,19 +76,27 @@ static int line_number;
 static uint64_t step;
 static uint64_t sum = 1;
 static char loaded[1024];
+static bool within;
 
 #define STATE_BYTES 64
+
+static _Noreturn void end_badly(void)
+{
+    if (within)
+        abort();
+    exit(1);
+}
 
 static void die_saying(const char *what)
 {
     fprintf(stderr, "image-replay: line %d '%s': %s: %s\n", line_number, line_text, what, strerror(errno));
-    exit(1);
+    end_badly();
 }
 
 static void wrong(const char *what, long long got, long long due)
 {
     fprintf(stderr, "image-replay: line %d '%s': %s is %lld where %lld was due\n", line_number, line_text, what, got, due);
-    exit(1);
+    end_badly();
 }
 
 static uint64_t word_at(uint64_t index)
@@ -121,7 +132,7 @@ static void check(const unsigned char *got, uint64_t offset, size_t length)
                 at++;
             fprintf(stderr, "image-replay: line %d '%s': the byte at %llu is %d where %d was due\n", line_number, line_text,
                     (unsigned long long)(offset + done + at), got[done + at], due[at]);
-            exit(1);
+            end_badly();
         }
         done += part;
     }
@@ -337,8 +348,71 @@ static int stop_process(void)
     return -1;
 }
 
-static int compute(const char *ledger)
+static void run_script(FILE *script);
+
+/* Does what "ask" has asked for, if it has. */
+static void answer(const char *ledger)
 {
+    char asked[1100];
+    char answered[1100];
+    char words[2200];
+    snprintf(asked, sizeof asked, "%s.ask", ledger);
+    FILE *in = fopen(asked, "re");
+    if (in == NULL)
+        return;
+    within = true;
+    char *space = fgets(words, sizeof words, in) == NULL ? NULL : strchr(words, ' ');
+    fclose(in);
+    if (space == NULL)
+        die_saying("what was asked for");
+    *space = 0;
+    space[1 + strcspn(space + 1, "\n")] = 0;
+    FILE *script = fopen(space + 1, "re");
+    if (script == NULL || chdir(words) != 0)
+        die_saying("what was asked for");
+    const char *outer_text = line_text;
+    int outer_number = line_number;
+    run_script(script);
+    fclose(script);
+    line_text = outer_text;
+    line_number = outer_number;
+    file_count = 0;
+    snprintf(answered, sizeof answered, "%s.answered", ledger);
+    int made = open(answered, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (chdir("/") != 0 || unlink(asked) != 0 || made < 0)
+        die_saying("the answer");
+    close(made);
+    within = false;
+}
+
+static int ask(const char *ledger, const char *script)
+{
+    char asked[1100];
+    char part[1200];
+    char answered[1100];
+    char words[2200];
+    char here[1024];
+    snprintf(asked, sizeof asked, "%s.ask", ledger);
+    snprintf(part, sizeof part, "%s.part", asked);
+    snprintf(answered, sizeof answered, "%s.answered", ledger);
+    if (getcwd(here, sizeof here) == NULL)
+        return -1;
+    int length = snprintf(words, sizeof words, "%s %s\n", here, script);
+    int out = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (out < 0 || write(out, words, (size_t)length) != length || close(out) != 0 || rename(part, asked) != 0)
+        return -1;
+    while (access(answered, F_OK) != 0) {
+        if (kill((pid_t)pid, 0) != 0)
+            return -1;
+        pause_ms(2);
+    }
+    return unlink(answered);
+}
+
+static int compute(const char *where)
+{
+    char ledger[1024];
+    snprintf(ledger, sizeof ledger, "%s", where);
     int out = open(ledger, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (out < 0)
         return -1;
@@ -352,6 +426,7 @@ static int compute(const char *ledger)
                               (int)getpid());
         if (write(out, text, (size_t)length) != length)
             return -1;
+        answer(ledger);
     }
     return 0;
 }
@@ -444,8 +519,6 @@ static uint64_t number(char **words, int count, int at, uint64_t otherwise)
     }
 }
 
-static void run_script(FILE *script);
-
 static int run_also(const char *name)
 {
     FILE *script = fopen(name, "re");
@@ -453,6 +526,7 @@ static int run_also(const char *name)
         return -1;
     pid_t child = fork();
     if (child == 0) {
+        within = false;
         run_script(script);
         _exit(0);
     }
@@ -562,17 +636,18 @@ static int call(char **w, int n)
     if (IS("stop")) return stop_process();
     if (IS("spawn")) return spawn_stopped(n > 1);
     if (IS("compute")) return compute(w[1]);
+    if (IS("ask")) return ask(w[1], w[2]);
     if (IS("save")) return save_state(w[1]);
     if (IS("load")) return load_state(w[1]);
     fprintf(stderr, "image-replay: line %d: no such call: %s\n", line_number, op);
-    exit(1);
+    end_badly();
 }
 
 static void run_script(FILE *script)
 {
     line_number = 0;
-    static char line[4096];
-    static char shown[4096];
+    char line[4096];
+    char shown[4096];
     while (fgets(line, sizeof line, script) != NULL) {
         line_number++;
         line[strcspn(line, "#\n")] = 0;

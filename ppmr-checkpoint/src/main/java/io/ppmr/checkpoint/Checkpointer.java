@@ -36,6 +36,13 @@ public interface Checkpointer extends ImageHabits {
     boolean checkpointsHeldRanks();
 
     /**
+     * Whether the processes write their images themselves, and may be ended by a write that fails. If so, the writes of
+     * an attempt that has failed are taken and thrown away until its commands have ended; if not, they fail, which ends
+     * the command at once.
+     */
+    boolean writesFromWithin();
+
+    /**
      * Starts writing a rank's image into its directory and returns at once. When the command has reported success,
      * every process of the rank is stopped.
      */

@@ -104,6 +104,8 @@ public sealed interface CheckpointerSettings {
      * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
      * @param runAs as whom the commands run
      * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
+     * @param writesFromWithin whether the processes write their images themselves, as with DMTCP, so that a write that
+     *     fails could end them; false for a tool that runs beside the process
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
      */
     record Command(
@@ -116,6 +118,7 @@ public sealed interface CheckpointerSettings {
             Map<String, String> temporarySuffixes,
             RunAs runAs,
             boolean checkpointsHeldRanks,
+            boolean writesFromWithin,
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
 
@@ -137,7 +140,10 @@ public sealed interface CheckpointerSettings {
             }
         }
 
-        /** One file a rank, {@code image.RANK}, written and read front to back, as the job's user. */
+        /**
+         * One file a rank, {@code image.RANK}, written and read front to back, as the job's user; by the processes
+         * themselves as far as is known.
+         */
         public static Command streamed(List<String> checkpoint, List<String> restart) {
             return new Command(
                     checkpoint,
@@ -149,6 +155,7 @@ public sealed interface CheckpointerSettings {
                     Map.of(),
                     RunAs.JOB_USER,
                     false,
+                    true,
                     NamespacePolicy.AUTO);
         }
 

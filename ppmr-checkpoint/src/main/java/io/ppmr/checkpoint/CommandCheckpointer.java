@@ -81,6 +81,11 @@ final class CommandCheckpointer implements Checkpointer {
     }
 
     @Override
+    public boolean writesFromWithin() {
+        return settings.writesFromWithin();
+    }
+
+    @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);
         Optional<JobUser> user = unlessRoot(settings.runAs().checkpointsAsRoot(), task.user());

@@ -144,6 +144,12 @@ final class CriuCheckpointer implements Checkpointer {
         return true;
     }
 
+    /** No: criu runs beside the process and writes every file itself; a write that fails ends the dump, never that. */
+    @Override
+    public boolean writesFromWithin() {
+        return false;
+    }
+
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         List<ProcessIdentity> originals = kit.requireTree(task);

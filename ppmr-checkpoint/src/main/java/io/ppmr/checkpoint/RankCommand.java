@@ -20,7 +20,9 @@ public interface RankCommand {
 
     /**
      * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
-     * given time to end by itself: a checkpointer killed in the middle could leave its process broken.
+     * given time to end by itself: a checkpointer killed in the middle could leave its process broken. One that writes
+     * from within its process is not to be cancelled while there is time to let it end ({@link
+     * Checkpointer#writesFromWithin}).
      */
     void cancel();
 

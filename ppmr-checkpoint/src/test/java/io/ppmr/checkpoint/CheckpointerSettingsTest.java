@@ -24,6 +24,7 @@ class CheckpointerSettingsTest {
                         Map.of(".temp", "", ".dmtcp.temp", ".dmtcp"),
                         RunAs.JOB_USER,
                         false,
+                        true,
                         NamespacePolicy.AUTO)
                 .create(PROGRAMS);
     }

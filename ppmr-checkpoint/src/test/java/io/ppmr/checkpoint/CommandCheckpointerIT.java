@@ -97,6 +97,7 @@ class CommandCheckpointerIT {
                 Map.of(),
                 RunAs.ROOT,
                 false,
+                false,
                 NamespacePolicy.AUTO);
         requireMoved(settings.create(fixture.programs));
     }
@@ -112,6 +113,7 @@ class CommandCheckpointerIT {
                 List.of(),
                 Map.of(),
                 RunAs.JOB_USER,
+                false,
                 false,
                 NamespacePolicy.ALWAYS);
         requireMoved(settings.create(fixture.programs));
@@ -185,6 +187,7 @@ class CommandCheckpointerIT {
                 Map.of(),
                 RunAs.ROOT,
                 false,
+                false,
                 NamespacePolicy.AUTO);
         RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
@@ -203,6 +206,7 @@ class CommandCheckpointerIT {
                         List.of(),
                         Map.of(),
                         asJobUser ? RunAs.JOB_USER : RunAs.ROOT,
+                        false,
                         false,
                         NamespacePolicy.AUTO)
                 .create(fixture.programs, QUICK);

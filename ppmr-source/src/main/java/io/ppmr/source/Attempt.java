@@ -22,6 +22,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
@@ -39,6 +40,10 @@ final class Attempt {
     private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final long RELEASE_WAIT_S = 20;
+    /** How long a target that fails a write has to say why, before the write's own error is taken for the reason. */
+    private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
+
+    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
 
     /**
      * Something heard from a participant, or that it is lost.
@@ -63,6 +68,15 @@ final class Attempt {
     private final Keeping keeping;
     private int endedRanks;
     private boolean written;
+    private long spentSinceNs;
+    private boolean spentSaid;
+    private long givenUpSinceNs;
+    private long nextSayNs;
+    private volatile String waitsFor;
+    private boolean interrupted;
+
+    /** The session to one target has failed in a write: what follows cannot become whole any more. */
+    record Spent(int place, String reason) {}
 
     /**
      * @param sessions one for each leg of the plan, not yet begun
@@ -164,8 +178,13 @@ final class Attempt {
             MDC.put(LogFields.RANK, Integer.toString(held.rank()));
             checkpoints.remove(checkpoint.getKey());
             originals.held(held);
-            tellStopped(held);
             record.paused();
+            if (isSpent()) {
+                LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
+                MDC.remove(LogFields.RANK);
+                continue;
+            }
+            tellStopped(held);
             session(plan.placeOf(held.rank())).sayWhatItMay(held);
             record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
@@ -178,7 +197,7 @@ final class Attempt {
                 end(held.rank());
             }
         }
-        if (checkpoints.isEmpty() && !written) {
+        if (checkpoints.isEmpty() && !written && !isSpent()) {
             written = true;
             record.step(Step.RESTART);
         }
@@ -195,6 +214,32 @@ final class Attempt {
         }
     }
 
+    /** Whether a write has failed, in any session: then nothing is sealed or kept, whatever exit status there is. */
+    private boolean isSpent() {
+        return sessions.stream().anyMatch(session -> session.failure() != null);
+    }
+
+    /** A write has failed, and nobody has said why by now; told once. */
+    Optional<Spent> spent() {
+        if (spentSaid || !isSpent()) {
+            return Optional.empty();
+        }
+        long nowNs = System.nanoTime();
+        if (spentSinceNs == 0) {
+            spentSinceNs = nowNs;
+        }
+        if (nowNs - spentSinceNs < REASON_WAIT_NS) {
+            return Optional.empty();
+        }
+        spentSaid = true;
+        for (int place = 0; place < sessions.size(); place++) {
+            if (sessions.get(place).failure() != null) {
+                return Optional.of(new Spent(place, sessions.get(place).failure()));
+            }
+        }
+        return Optional.empty();
+    }
+
     /** The last rank of a participant is said to be whole: from now on it may vote. */
     void seal(int place) throws IOException, InterruptedException {
         Integer rank = lastRanks.remove(place);
@@ -206,7 +251,7 @@ final class Attempt {
     private void end(int rank) throws IOException, InterruptedException {
         session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
         endedRanks++;
-        if (endedRanks == job.ranks().size() && keeping.isWanted(number)) {
+        if (endedRanks == job.ranks().size() && keeping.isWanted(number) && !isSpent()) {
             keep();
         }
     }
@@ -240,36 +285,101 @@ final class Attempt {
 
     /**
      * Gives the attempt up: every write fails, every checkpoint is ended, and the ranks that one has left stopped are
-     * with the originals.
+     * with the originals. Where processes write their images themselves an error could end them: then every write is
+     * taken and thrown away, and the checkpoints end by themselves, within the discard deadline. To be called again
+     * until it is done.
+     *
+     * @return whether every checkpoint has ended
      */
-    void giveUp(String reason) {
-        boolean interrupted = Thread.interrupted();
-        sessions.forEach(session -> session.fail(reason));
+    boolean giveUp(String reason) {
+        interrupted = Thread.interrupted();
+        try {
+            if (givenUpSinceNs == 0) {
+                givenUpSinceNs = System.nanoTime();
+                nextSayNs = givenUpSinceNs;
+                sessions.forEach(session -> session.fail(reason));
+            }
+            if (job.checkpointer().writesFromWithin() && endByThemselves()) {
+                return checkpoints.isEmpty();
+            }
+            endCheckpoints();
+            return true;
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** For whom {@link #giveUp} waits, for people; empty while it does not. Any thread. */
+    Optional<String> waitsFor() {
+        return Optional.ofNullable(waitsFor);
+    }
+
+    /** Looks which checkpoints have ended; false if some have not and the time for it is over. */
+    private boolean endByThemselves() {
+        for (int rank : List.copyOf(checkpoints.keySet())) {
+            ended(rank, Duration.ZERO);
+        }
+        long nowNs = System.nanoTime();
+        long leftNs = givenUpSinceNs + settings.discardDeadline().toNanos() - nowNs;
+        if (checkpoints.isEmpty()) {
+            waitsFor = null;
+            return true;
+        }
+        if (leftNs <= 0) {
+            waitsFor = null;
+            sessions.forEach(SourceSession::refuse);
+            LOG.error(
+                    "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): they are ended,"
+                            + " and what they write fails with EIO from now on, which may end the processes themselves",
+                    checkpoints.keySet(),
+                    settings.discardDeadline().toSeconds());
+            return false;
+        }
+        waitsFor = "it waits until the checkpoints of ranks " + checkpoints.keySet()
+                + " have ended; they write from inside their processes, so what they write is taken and thrown away."
+                + " Then it rolls back. Those that still run in "
+                + TimeUnit.NANOSECONDS.toSeconds(leftNs) + " s (discard_deadline) are ended";
+        if (nowNs - nextSayNs >= 0) {
+            nextSayNs = nowNs + SAY_NS;
+            LOG.info("{}", waitsFor);
+        }
+        return true;
+    }
+
+    private void endCheckpoints() {
         checkpoints.values().forEach(RankCommand::cancel);
         long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
-        for (Map.Entry<Integer, RankCommand> checkpoint : checkpoints.entrySet()) {
-            MDC.put(LogFields.RANK, Integer.toString(checkpoint.getKey()));
-            try {
-                Duration left = Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime()));
-                HeldRank late = checkpoint.getValue().await(left);
-                if (late != null) {
-                    originals.held(late);
-                } else {
-                    LOG.error(
-                            "the checkpoint of rank {} has not ended within {}; look after its process",
-                            checkpoint.getKey(),
-                            END_DEADLINE);
-                }
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.info("rank {}: {}", checkpoint.getKey(), e.getMessage());
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
+        for (int rank : List.copyOf(checkpoints.keySet())) {
+            ended(rank, Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime())));
+        }
+        for (int rank : checkpoints.keySet()) {
+            MDC.put(LogFields.RANK, Integer.toString(rank));
+            LOG.error(
+                    "the checkpoint of rank {} has not ended within {}; look after its process", rank, END_DEADLINE);
         }
         MDC.remove(LogFields.RANK);
         checkpoints.clear();
-        if (interrupted) {
-            Thread.currentThread().interrupt();
+    }
+
+    /** Takes a checkpoint of an attempt that was given up off the list if it has ended, or ends by then. */
+    private void ended(int rank, Duration atMost) {
+        MDC.put(LogFields.RANK, Integer.toString(rank));
+        try {
+            HeldRank late = checkpoints.get(rank).await(atMost);
+            if (late != null) {
+                originals.held(late);
+                checkpoints.remove(rank);
+            }
+        } catch (CheckpointException | RuntimeException e) {
+            LOG.info("rank {}: {}", rank, e.getMessage());
+            checkpoints.remove(rank);
+        } catch (InterruptedException e) {
+            // Kept for the caller: what was started is seen ended first.
+            interrupted = true;
+        } finally {
+            MDC.remove(LogFields.RANK);
         }
     }
 

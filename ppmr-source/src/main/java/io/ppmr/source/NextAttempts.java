@@ -36,6 +36,11 @@ final class NextAttempts {
         refusedOnly &= not.refused();
     }
 
+    /** Whether a rank that is held can be checkpointed again. */
+    boolean checkpointsHeldRanks() {
+        return checkpointsHeldRanks;
+    }
+
     /** An attempt has come so far that something is done to the originals. */
     void begun() {
         begun++;

@@ -132,7 +132,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         return next == null || next.attempt() != number ? null : next;
     }
 
-    /** Takes notice of checkpoints that have ended. */
+    /** Takes notice of checkpoints that have ended, and of writes that have failed. */
     void work(IntConsumer beforeLast) throws IOException, CheckpointException, InterruptedException {
         List<Integer> complete = new ArrayList<>();
         attempt.work(complete::add);
@@ -140,6 +140,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             noteStopped();
             complete.forEach(beforeLast::accept);
         }
+        attempt.spent().ifPresent(spent -> failures.add(new Failure(spent.reason(), participant(spent.place()))));
     }
 
     /** Which processes the job itself has stopped is on the disk, so that a restarted service leaves them so. */
@@ -149,6 +150,12 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             journal.appendSynced(new TransactionRecord.Stopped(id, number, now));
             stopped = now;
         }
+    }
+
+    /** For what a rollback waits here, before anybody is told of it; empty while it does not. Any thread. */
+    Optional<String> waitsFor() {
+        Attempt current = attempt;
+        return current == null ? Optional.empty() : current.waitsFor();
     }
 
     String participant(int place) {
@@ -241,6 +248,11 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     @Override
     public void startAttempt(int attemptNumber, List<String> participants) {
         closeAttempt();
+        if (originals.anyHeld() && !nextAttempts.checkpointsHeldRanks()) {
+            // Held by a checkpoint that ended well in an attempt that had failed; nobody has a copy any more.
+            originals.release();
+            record.resumed();
+        }
         number = attemptNumber;
         plan = nextAttempts.taken(participants).orElse(plan);
         record.newAttempt();
@@ -295,11 +307,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     }
 
     @Override
-    public void stopAttempt(int attemptNumber, String reason) {
+    public boolean stopAttempt(int attemptNumber, String reason) {
         moving = false;
-        if (attempt != null && attempt.number() == attemptNumber) {
-            attempt.giveUp(reason);
-        }
+        return attempt == null || attempt.number() != attemptNumber || attempt.giveUp(reason);
     }
 
     @Override

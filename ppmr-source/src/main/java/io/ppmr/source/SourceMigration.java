@@ -107,6 +107,11 @@ final class SourceMigration {
         }
     }
 
+    /** Whether a rollback waits until checkpoints that write from within their processes have ended. Any thread. */
+    boolean waitsForCheckpoints() {
+        return duties.waitsFor().isPresent();
+    }
+
     /** Whether its thread may end within this time. */
     boolean awaitEnd(Duration atMost) throws InterruptedException {
         try {
@@ -202,7 +207,7 @@ final class SourceMigration {
         }
         looked = phase;
         lookedNs = System.nanoTime();
-        String waitsFor = coordinator.waitsFor();
+        String waitsFor = duties.waitsFor().orElseGet(coordinator::waitsFor);
         open = waitsFor == null && !takenUp
                 ? null
                 : new OpenMigration(
@@ -312,7 +317,7 @@ final class SourceMigration {
                 || phase == CoordinatorState.Phase.ROLLING_BACK
                 || phase == CoordinatorState.Phase.CONFIRMING
                 || phase == CoordinatorState.Phase.BROKEN;
-        if (!open) {
+        if (!open || duties.waitsFor().isPresent()) {
             openSinceNs = 0;
         } else if (openSinceNs == 0) {
             openSinceNs = System.nanoTime();

@@ -385,7 +385,10 @@ public final class SourceService implements AutoCloseable {
         SourceMigration last = running.get();
         if (last != null && last.cancel("the source's service ends")) {
             try {
-                last.awaitEnd(CLOSE_LIMIT);
+                // What these write is thrown away meanwhile; without the mount their processes would end.
+                while (!last.awaitEnd(CLOSE_LIMIT) && last.waitsForCheckpoints()) {
+                    LOG.info("migration {}: the service ends when its checkpoints have ended", last.id());
+                }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }

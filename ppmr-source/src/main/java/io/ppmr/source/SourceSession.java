@@ -10,6 +10,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.Finding;
 import io.ppmr.source.MigrationPlan.Leg;
+import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.keep.Keeping;
@@ -231,6 +232,7 @@ final class SourceSession {
                     claims,
                     outlet,
                     keeping.copyOf(attempt),
+                    new ImageFate(job.checkpointer().writesFromWithin()),
                     leg().ranks(),
                     owner.uid(),
                     owner.gid());
@@ -273,13 +275,25 @@ final class SourceSession {
         send(new ControlMessage.Originals(held.rank(), true, page));
     }
 
-    /** Fails every write that waits, and every later one. */
+    /** Why the images are not wanted any more; null while they are, and before there are any. */
+    String failure() {
+        return files == null ? null : files.failure();
+    }
+
+    /** Ends every write that waits: it fails and so does every later one, or they are taken and thrown away. */
     void fail(String reason) {
         if (outlet != null) {
             outlet.fail(reason);
         }
         if (files != null) {
             files.fail(reason);
+        }
+    }
+
+    /** After {@link #fail}: every write fails, also where they were thrown away until now. */
+    void refuse() {
+        if (files != null) {
+            files.refuse();
         }
     }
 

@@ -16,6 +16,8 @@ import java.time.Duration;
  * @param dataConnections how many connections carry bytes
  * @param connectDeadline for each connection and its handshake
  * @param checkpointDeadline how long a checkpoint may take in all
+ * @param discardDeadline how long after a failure a checkpointer that writes from within its process may go on, while
+ *     what it writes is thrown away
  * @param decisionDeadline how long a lost target is sought after all were prepared
  * @param silenceLimit how long the connected target may say nothing
  * @param transaction what bounds migrations as transactions
@@ -29,6 +31,7 @@ public record SourceSettings(
         int dataConnections,
         Duration connectDeadline,
         Duration checkpointDeadline,
+        Duration discardDeadline,
         Duration decisionDeadline,
         Duration silenceLimit,
         TransactionSettings transaction) {}

@@ -290,6 +290,7 @@ class JobUserIT {
                         Map.of(),
                         runAs,
                         false,
+                        false,
                         NamespacePolicy.NEVER)
                 .create(new NativePrograms(NATIVE));
     }

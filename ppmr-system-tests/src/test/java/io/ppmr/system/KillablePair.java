@@ -25,6 +25,7 @@ final class KillablePair implements AutoCloseable {
     private final int port;
     private final String fence;
     private final String jobLines;
+    private final boolean writesFromWithin;
     private final Map<String, ServiceProcess> services = new TreeMap<>();
 
     /** @param fence the target's table of that name, or nothing */
@@ -32,11 +33,21 @@ final class KillablePair implements AutoCloseable {
         this(directory, fence, "");
     }
 
+    /** @param writesFromWithin whether the job's processes write their images themselves */
+    KillablePair(Path directory, boolean writesFromWithin) throws Exception {
+        this(directory, "", "", writesFromWithin);
+    }
+
     /**
      * @param fence the target's table of that name, or nothing
      * @param jobLines further lines of the job's table at the source
      */
     KillablePair(Path directory, String fence, String jobLines) throws Exception {
+        this(directory, fence, jobLines, false);
+    }
+
+    private KillablePair(Path directory, String fence, String jobLines, boolean writesFromWithin) throws Exception {
+        this.writesFromWithin = writesFromWithin;
         this.jobLines = jobLines;
         this.directory = directory;
         this.fence = fence;
@@ -79,7 +90,7 @@ final class KillablePair implements AutoCloseable {
                 [target]
                 address = "127.0.0.1:%d"
                 """.formatted(port) + LedgerJob.toml(jobs, RANKS, jobLines);
-        services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs)));
+        services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesFromWithin)));
     }
 
     ServiceProcess service(String role) {

@@ -42,6 +42,7 @@ final class LedgerJob implements AutoCloseable {
 
     private final Path directory;
     private final Map<Integer, LedgerProcess> originals = new TreeMap<>();
+    private boolean writesFromWithin;
 
     /** A line of a ledger. */
     private record Step(long number, long sum, long pid) {}
@@ -95,6 +96,19 @@ final class LedgerJob implements AutoCloseable {
         lines.addAll(List.of(calls));
         lines.add("close");
         script("checkpoint-" + rank, lines);
+    }
+
+    /**
+     * A rank writes its image itself, under a temporary name, as DMTCP does, and aborts on the first call that fails;
+     * what it does between saving its state and the end of the image. It is stopped when that is done.
+     */
+    void writesFromWithin(int rank, String... calls) throws IOException {
+        writesFromWithin = true;
+        List<String> lines = new ArrayList<>(List.of("open image.temp wcx", "save " + ledger(rank)));
+        lines.addAll(List.of(calls));
+        lines.addAll(List.of("close", "rename image.temp image"));
+        script("within-" + rank, lines);
+        script("checkpoint-" + rank, List.of("ask " + ledger(rank) + " " + directory + "/within-" + rank, "stop"));
     }
 
     /** What a rank's restart does between reading the state and making the copy. */
@@ -167,15 +181,21 @@ final class LedgerJob implements AutoCloseable {
                         "image",
                         List.of("image"),
                         List.of(),
-                        Map.of(),
+                        Map.of(".temp", ""),
                         RunAs.JOB_USER,
                         checkpointsHeldRanks,
+                        writesFromWithin,
                         NamespacePolicy.NEVER)
                 .create(new NativePrograms(NATIVE));
     }
 
     /** Its checkpointer, as a configuration says it. */
     static String checkpointerToml(Path directory) {
+        return checkpointerToml(directory, false);
+    }
+
+    /** @param writesFromWithin whether {@link #writesFromWithin} is to be used */
+    static String checkpointerToml(Path directory, boolean writesFromWithin) {
         return """
                 [checkpointers.ledger]
                 type = "command"
@@ -183,8 +203,10 @@ final class LedgerJob implements AutoCloseable {
                 restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
                 file = "image"
                 announced = ["image"]
+                temporary_suffixes = [".temp="]
                 checkpoints_held = true
-                """.formatted(REPLAY, directory);
+                writes_from_within = %3$s
+                """.formatted(REPLAY, directory, writesFromWithin);
     }
 
     /** It, as a source's configuration says it, with further lines of its table. */

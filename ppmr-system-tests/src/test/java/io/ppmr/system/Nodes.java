@@ -97,6 +97,7 @@ final class Nodes implements AutoCloseable {
                 2,
                 Duration.ofSeconds(5),
                 Duration.ofMinutes(5),
+                Duration.ofMinutes(5),
                 Duration.ofSeconds(60),
                 Duration.ofSeconds(20),
                 new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty())));

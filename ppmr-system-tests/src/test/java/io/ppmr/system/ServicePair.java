@@ -48,40 +48,53 @@ final class ServicePair implements AutoCloseable {
             long stagingBytes,
             Duration stallLimit,
             PullerFactory pullers,
-            List<Checkpointer> restores) {
+            List<Checkpointer> restores,
+            Duration discardDeadline) {
 
         static Options with(Checkpointer checkpointer) {
             PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
-            return new Options(pool, pool, KEY, 0, Duration.ofSeconds(20), TcpChunkPuller::new, List.of(checkpointer));
+            return new Options(
+                    pool,
+                    pool,
+                    KEY,
+                    0,
+                    Duration.ofSeconds(20),
+                    TcpChunkPuller::new,
+                    List.of(checkpointer),
+                    Duration.ofMinutes(5));
         }
 
         Options pool(int chunks, int chunkBytes) {
             PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
-            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores);
+            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
         }
 
         Options sourcePool(PoolGeometry other) {
-            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores);
+            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
         }
 
         Options sourceKey(PreSharedKey key) {
-            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores);
+            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores, discardDeadline);
         }
 
         Options staging(long bytes) {
-            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores);
+            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores, discardDeadline);
         }
 
         Options stall(Duration limit) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores, discardDeadline);
         }
 
         Options pullers(PullerFactory factory) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline);
+        }
+
+        Options discard(Duration deadline) {
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, deadline);
         }
 
         Options restores(List<Checkpointer> checkpointers) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline);
         }
     }
 
@@ -154,6 +167,7 @@ final class ServicePair implements AutoCloseable {
                         2,
                         Duration.ofSeconds(5),
                         Duration.ofMinutes(5),
+                        options.discardDeadline,
                         Duration.ofSeconds(20),
                         Duration.ofSeconds(10),
                         new TransactionSettings(

@@ -133,7 +133,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         } else if (effect instanceof Effect.StartAttempt start) {
             ports.startAttempt(start.attempt(), start.participants());
         } else if (effect instanceof Effect.StopAttempt stop) {
-            ports.stopAttempt(stop.attempt(), stop.reason());
+            return ports.stopAttempt(stop.attempt(), stop.reason());
         } else if (effect instanceof Effect.Seal seal) {
             ports.seal(seal.participant());
         } else if (effect instanceof Effect.Judge judge) {

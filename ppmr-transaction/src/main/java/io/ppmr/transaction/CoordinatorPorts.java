@@ -22,8 +22,11 @@ public interface CoordinatorPorts {
     /** Starts the checkpoints of an attempt; the originals are held already if it is not the first. */
     void startAttempt(int attempt, List<String> participants);
 
-    /** Ends checkpoints and streams of an attempt that failed. Originals stay held if they are. */
-    void stopAttempt(int attempt, String reason);
+    /**
+     * Ends checkpoints and streams of an attempt that failed; whether the checkpoints have ended. Originals stay held
+     * if they are.
+     */
+    boolean stopAttempt(int attempt, String reason);
 
     /** Lets the message go out that completes the participant's image. */
     void seal(String participant);

@@ -98,8 +98,13 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
     }
 
     @Override
-    public void stopAttempt(int attempt, String reason) {
+    public boolean stopAttempt(int attempt, String reason) {
+        if (world.chance(0.2)) {
+            // A checkpointer that writes from within its process takes its time.
+            return false;
+        }
         world.note("attempt " + attempt + " stops: " + reason);
+        return true;
     }
 
     @Override

@@ -9,6 +9,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.DenyReason;
 import io.ppmr.protocol.HeadFrame;
 import io.ppmr.source.image.ImageCopy;
+import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ImageListener;
@@ -43,7 +44,14 @@ class AllocationTest {
         BufferPool pool = new BufferPool(geometry);
         FairClaims claims = new FairClaims(pool);
         OutgoingFile file = new OutgoingFile(
-                1, "/m/rank-0/f", 0, pool, claims, new AggregationNode.Discard(claims, true), ImageCopy.FileCopy.NONE);
+                1,
+                "/m/rank-0/f",
+                0,
+                pool,
+                claims,
+                new AggregationNode.Discard(claims, true),
+                ImageCopy.FileCopy.NONE,
+                new ImageFate(false));
         file.opened();
         assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
     }

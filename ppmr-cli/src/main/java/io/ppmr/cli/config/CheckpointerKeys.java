@@ -94,6 +94,13 @@ public final class CheckpointerKeys {
             ValueTypes.FLAG,
             false,
             "command: whether the checkpoint command can write processes that are stopped already");
+    public static final ConfigKey<Boolean> WRITES_FROM_WITHIN = ConfigKey.withDefault(
+            "writes_from_within",
+            ValueTypes.FLAG,
+            true,
+            "command: whether the processes write their images themselves, as with DMTCP; then what they write after a"
+                    + " failure is taken and thrown away, since an error could end them. false for a tool that runs"
+                    + " beside the process: it gets EIO");
 
     static final List<ConfigKey<?>> OF_BLCR = List.of(CHECKPOINT_PROGRAM, RESTART_PROGRAM, KERNEL_MODULE);
     static final List<ConfigKey<?>> OF_CRIU = List.of(PROGRAM, DUMP_ARGUMENTS, RESTORE_ARGUMENTS);
@@ -107,7 +114,8 @@ public final class CheckpointerKeys {
             TEMPORARY_SUFFIXES,
             AS_JOB_USER,
             IMAGE_AS_JOB_USER,
-            CHECKPOINTS_HELD);
+            CHECKPOINTS_HELD,
+            WRITES_FROM_WITHIN);
 
     public static final ConfigSection SECTION = new ConfigSection(
             "checkpointers",
@@ -133,7 +141,8 @@ public final class CheckpointerKeys {
                     TEMPORARY_SUFFIXES,
                     AS_JOB_USER,
                     IMAGE_AS_JOB_USER,
-                    CHECKPOINTS_HELD));
+                    CHECKPOINTS_HELD,
+                    WRITES_FROM_WITHIN));
 
     private CheckpointerKeys() {}
 }

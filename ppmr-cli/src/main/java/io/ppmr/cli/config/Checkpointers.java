@@ -141,6 +141,7 @@ final class Checkpointers {
                     suffixes,
                     runAs(section),
                     section.get(CheckpointerKeys.CHECKPOINTS_HELD),
+                    section.get(CheckpointerKeys.WRITES_FROM_WITHIN),
                     namespaces);
         } catch (IllegalArgumentException e) {
             section.bad(CheckpointerKeys.TYPE, e.getMessage());

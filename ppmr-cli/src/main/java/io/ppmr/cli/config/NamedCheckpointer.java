@@ -61,6 +61,11 @@ record NamedCheckpointer(String name, Checkpointer tool) implements Checkpointer
     }
 
     @Override
+    public boolean writesFromWithin() {
+        return tool.writesFromWithin();
+    }
+
+    @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         return tool.checkpoint(task);
     }

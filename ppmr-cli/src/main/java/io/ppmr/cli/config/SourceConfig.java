@@ -108,6 +108,7 @@ public record SourceConfig(
             Duration connect = target.get(SourceKeys.CONNECT_DEADLINE);
             ConfigFile.Section migration = file.section(SourceKeys.MIGRATION);
             Duration checkpoint = migration.get(SourceKeys.CHECKPOINT_DEADLINE);
+            Duration discard = migration.get(SourceKeys.DISCARD_DEADLINE);
             Duration decision = migration.get(SourceKeys.DECISION_DEADLINE);
             Path journal = top.get(SourceKeys.JOURNAL);
             Duration pause = migration.get(SourceKeys.PAUSE_BUDGET);
@@ -142,6 +143,7 @@ public record SourceConfig(
                     connections,
                     connect,
                     checkpoint,
+                    discard,
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));

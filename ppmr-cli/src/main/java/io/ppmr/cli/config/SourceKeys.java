@@ -74,6 +74,12 @@ public final class SourceKeys {
 
     public static final ConfigKey<Duration> CHECKPOINT_DEADLINE = ConfigKey.withDefault(
             "checkpoint_deadline", ValueTypes.TIME, "1h", "how long a checkpoint may take in all");
+    public static final ConfigKey<Duration> DISCARD_DEADLINE = ConfigKey.withDefault(
+            "discard_deadline",
+            ValueTypes.TIME,
+            "10m",
+            "how long after a failure checkpointers that write from inside their processes may go on, while what they"
+                    + " write is thrown away; past it they are ended, and their writes fail");
     public static final ConfigKey<Duration> DECISION_DEADLINE = ConfigKey.withDefault(
             "decision_deadline",
             ValueTypes.TIME,
@@ -90,7 +96,7 @@ public final class SourceKeys {
             "migration",
             false,
             "Bounds of a migration.",
-            List.of(CHECKPOINT_DEADLINE, DECISION_DEADLINE, PAUSE_BUDGET, ATTEMPTS));
+            List.of(CHECKPOINT_DEADLINE, DISCARD_DEADLINE, DECISION_DEADLINE, PAUSE_BUDGET, ATTEMPTS));
 
     private static final int MAX_IN_A_ROW = 1000;
 

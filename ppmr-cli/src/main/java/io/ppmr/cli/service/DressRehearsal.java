@@ -199,6 +199,7 @@ public final class DressRehearsal {
                 LIMIT,
                 LIMIT,
                 LIMIT,
+                LIMIT,
                 new TransactionSettings(folder.resolve("source-journal"), LIMIT, 1, Optional.empty()));
     }
 

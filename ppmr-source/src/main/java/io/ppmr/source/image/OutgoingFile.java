@@ -24,6 +24,9 @@ import org.slf4j.LoggerFactory;
  * <p>A chunk covers one aligned window of the file and is claimed only for a slot that the target granted for that
  * window, so every full chunk can leave. The first 4 KiB leave at once and need no slot. Written by FUSE's threads; the
  * session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
+ *
+ * <p>After a failure it depends on the {@link ImageFate} whether calls fail, or succeed and are thrown away. The latter
+ * takes no chunk, no slot and no frame: the pool may be full and the link dead.
  */
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
@@ -37,6 +40,7 @@ public final class OutgoingFile {
     private final FairClaims claims;
     private final Outlet outlet;
     private final ImageCopy.FileCopy copy;
+    private final ImageFate fate;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final ByteRangeSet written = new ByteRangeSet();
@@ -45,7 +49,6 @@ public final class OutgoingFile {
 
     private volatile String name;
     private volatile long size;
-    private volatile String failure;
 
     private int chunk = BufferPool.NONE;
     private int slot;
@@ -57,9 +60,19 @@ public final class OutgoingFile {
     private long lastWriteEnd;
     private int openHandles;
 
-    /** @param copy takes what is written a second time */
+    /**
+     * @param copy takes what is written a second time
+     * @param fate of all files of the session
+     */
     public OutgoingFile(
-            int id, String name, int rank, BufferPool pool, FairClaims claims, Outlet outlet, ImageCopy.FileCopy copy) {
+            int id,
+            String name,
+            int rank,
+            BufferPool pool,
+            FairClaims claims,
+            Outlet outlet,
+            ImageCopy.FileCopy copy,
+            ImageFate fate) {
         this.id = id;
         this.name = name;
         this.rank = rank;
@@ -68,6 +81,7 @@ public final class OutgoingFile {
         this.claims = claims;
         this.outlet = outlet;
         this.copy = copy;
+        this.fate = fate;
         this.supply = new SlotSupply(this, lock, changed, outlet);
     }
 
@@ -101,7 +115,7 @@ public final class OutgoingFile {
 
     /** Why it has failed, or null; never waits. */
     String failure() {
-        return failure;
+        return fate.failure();
     }
 
     /** Never waits: a lookup of a file whose writer waits must go through. */
@@ -120,19 +134,27 @@ public final class OutgoingFile {
         lock.lock();
         try {
             int taken = 0;
-            while (taken < lengthBytes) {
-                int step = failure != null
-                        ? Errno.EIO.negated()
-                        : takeNext(address + taken, lengthBytes - taken, offset + taken);
-                if (step < 0) {
+            while (taken < lengthBytes && fate.failure() == null) {
+                int step = takeNext(address + taken, lengthBytes - taken, offset + taken);
+                if (step < 0 && !fate.mayDiscard()) {
                     return step;
                 }
-                taken += step;
+                if (step < 0) {
+                    spend(
+                            step == Errno.ENOSPC.negated()
+                                    ? "the target has no room for a write at " + (offset + taken)
+                                    : "a write at " + (offset + taken) + " was broken off");
+                }
+                taken += Math.max(0, step);
             }
-            return taken;
+            return taken == lengthBytes ? taken : throwAway(lengthBytes, offset);
         } catch (IOException e) {
-            about().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
-            return Errno.EIO.negated();
+            if (!fate.mayDiscard()) {
+                about().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
+                return Errno.EIO.negated();
+            }
+            spend("a write fails: " + e.getMessage());
+            return throwAway(lengthBytes, offset);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return Errno.EINTR.negated();
@@ -143,37 +165,40 @@ public final class OutgoingFile {
 
     /** Cuts or extends the file. */
     public void truncate(long newSize) throws IOException {
-        lock.lock();
-        try {
-            requireGoing();
-            if (newSize == size) {
-                return;
-            }
-            seal();
-            written.truncate(newSize);
-            size = newSize;
-            copy.truncate(newSize);
-            outlet.value(FrameType.TRUNCATE, id, newSize);
-        } finally {
-            lock.unlock();
-        }
+        change(
+                () -> {
+                    if (newSize != size) {
+                        seal();
+                        written.truncate(newSize);
+                        size = newSize;
+                        copy.truncate(newSize);
+                        outlet.value(FrameType.TRUNCATE, id, newSize);
+                    }
+                },
+                () -> size = newSize);
     }
 
     /** Sends what is gathered; a descriptor was closed. */
     public void flush() throws IOException {
-        lock.lock();
-        try {
-            requireGoing();
-            seal();
-        } finally {
-            lock.unlock();
-        }
+        change(this::seal, () -> {
+            // Nothing is gathered any more.
+        });
     }
 
     /** Returns when everything written so far is with the target. */
     public void sync() throws IOException, InterruptedException {
         flush();
-        outlet.sync(this);
+        if (fate.discards()) {
+            return;
+        }
+        try {
+            outlet.sync(this);
+        } catch (IOException e) {
+            if (!fate.mayDiscard()) {
+                throw e;
+            }
+            spend(e.getMessage());
+        }
     }
 
     /** A handle was opened. */
@@ -192,12 +217,26 @@ public final class OutgoingFile {
         try {
             openHandles--;
             if (openHandles == 0) {
-                seal();
-                supply.giveBackAll();
                 changed.signalAll();
+                sendRest();
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    private void sendRest() throws IOException {
+        if (fate.discards()) {
+            return;
+        }
+        try {
+            seal();
+            supply.giveBackAll();
+        } catch (IOException e) {
+            if (!fate.mayDiscard()) {
+                throw e;
+            }
+            spend("its last bytes cannot be sent: " + e.getMessage());
         }
     }
 
@@ -211,14 +250,14 @@ public final class OutgoingFile {
     public boolean end(long deadlineNs) throws IOException, InterruptedException {
         lock.lock();
         try {
-            while (openHandles > 0 && failure == null) {
+            while (openHandles > 0 && fate.failure() == null) {
                 long leftNs = deadlineNs - System.nanoTime();
                 if (leftNs <= 0) {
                     return false;
                 }
                 changed.awaitNanos(leftNs);
             }
-            requireGoing();
+            requireWanted();
             seal();
             supply.giveBackAll();
             outlet.value(FrameType.END_OF_FILE, id, size);
@@ -228,10 +267,8 @@ public final class OutgoingFile {
         }
     }
 
-    /** Ends every wait and every later write with EIO, and gives back what is gathered. */
-    public void fail(String reason) {
-        // Before the lock: a writer that holds it while it waits looks at this.
-        failure = reason;
+    /** The session has failed, as the fate that it shares says: ends every wait, and gives back what is gathered. */
+    void wakeFailed() {
         lock.lock();
         try {
             supply.wake();
@@ -270,6 +307,9 @@ public final class OutgoingFile {
             return;
         }
         try {
+            if (fate.failure() != null) {
+                return;
+            }
             if (chunk != BufferPool.NONE && nowNs - chunkSinceNs > chunkAgeNs) {
                 seal();
             }
@@ -333,7 +373,7 @@ public final class OutgoingFile {
         if (claimed < 0) {
             return Errno.EIO.negated();
         }
-        if (failure != null || chunk != BufferPool.NONE || !supply.has(wanted)) {
+        if (fate.failure() != null || chunk != BufferPool.NONE || !supply.has(wanted)) {
             // The lock was given up while the chunk was waited for.
             claims.giveUp(claimed);
             return 0;
@@ -360,7 +400,7 @@ public final class OutgoingFile {
         lock.unlock();
         long startNs = System.nanoTime();
         try {
-            while (claimed == FairClaims.TIMED_OUT && failure == null) {
+            while (claimed == FairClaims.TIMED_OUT && fate.failure() == null) {
                 outlet.starving();
                 claimed = claims.claim(System.nanoTime() + WAIT_SLICE_NS);
             }
@@ -371,10 +411,59 @@ public final class OutgoingFile {
         }
     }
 
-    private void requireGoing() throws IOException {
-        if (failure != null) {
-            throw new IOException("file " + name + ": " + failure);
+    private interface Change {
+        void make() throws IOException;
+    }
+
+    /**
+     * Makes a change that is told to the target.
+     *
+     * @param unsent what is left of it when the image is not wanted any more
+     */
+    private void change(Change change, Runnable unsent) throws IOException {
+        lock.lock();
+        try {
+            if (!fate.discards()) {
+                requireWanted();
+                change.make();
+                return;
+            }
+            unsent.run();
+        } catch (IOException e) {
+            if (!fate.mayDiscard()) {
+                throw e;
+            }
+            spend(e.getMessage());
+            unsent.run();
+        } finally {
+            lock.unlock();
         }
+    }
+
+    private void requireWanted() throws IOException {
+        if (fate.failure() != null) {
+            throw new IOException("file " + name + ": " + fate.failure());
+        }
+    }
+
+    /** A call has failed, so the image can never be whole; where writes are thrown away the writer is not told. */
+    private void spend(String reason) {
+        if (fate.fail("file " + name + ": " + reason) && fate.mayDiscard()) {
+            about().logging(() -> LOG.warn(
+                    "file {}: {}; the attempt has failed, and what is still written in it is thrown away: its"
+                            + " checkpointer writes from inside the process, which an error could end",
+                    name,
+                    reason));
+        }
+    }
+
+    /** The answer to a write after the failure: the file has the size that it would have. */
+    private int throwAway(int lengthBytes, long offset) {
+        if (!fate.discards()) {
+            return Errno.EIO.negated();
+        }
+        size = Math.max(size, offset + lengthBytes);
+        return lengthBytes;
     }
 
     private void seal() throws IOException {
@@ -391,7 +480,7 @@ public final class OutgoingFile {
             outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
-            failure = String.valueOf(e.getMessage());
+            spend(String.valueOf(e.getMessage()));
             throw e;
         }
     }

@@ -8,6 +8,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
+import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Changed;
 import io.ppmr.protocol.ControlMessage.Created;
 import io.ppmr.protocol.ControlMessage.Removed;
@@ -20,13 +21,21 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The files that the checkpointers of one migration write: each rank into a directory of its own,
  * {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the checkpointer writes it as. Every change of names is made here and told to the
  * target in the same order, under one lock; looking a name up does not take it.
+ *
+ * <p>After the first failure nothing more is told to the target, and nothing is sent: the {@link ImageFate} says what
+ * becomes of the calls that still come.
  */
 public final class OutgoingFiles {
+    private static final Logger LOG = LoggerFactory.getLogger(OutgoingFiles.class);
+
     private final String root;
     private final NodeTree<OutgoingFile> tree;
     private final BufferPool pool;
@@ -35,10 +44,10 @@ public final class OutgoingFiles {
     private final ImageCopy copy;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
+    private final ImageFate fate;
     private volatile OutgoingFile[] files = new OutgoingFile[0];
-    private volatile String failure;
 
-    /** Files of which no copy is wanted. */
+    /** Files of which no copy is wanted, and whose writers get EIO after a failure. */
     public OutgoingFiles(
             String directory,
             NodeTree<OutgoingFile> tree,
@@ -49,13 +58,14 @@ public final class OutgoingFiles {
             int uid,
             int gid)
             throws ErrnoException {
-        this(directory, tree, pool, claims, outlet, ImageCopy.NONE, ranks, uid, gid);
+        this(directory, tree, pool, claims, outlet, ImageCopy.NONE, new ImageFate(false), ranks, uid, gid);
     }
 
     /**
      * Files of which a copy may be wanted.
      *
      * @param copy takes what is written a second time
+     * @param fate what becomes of calls after a failure; no other files have it
      * @param uid the owner of the ranks' directories: whoever writes the image, and nobody else
      * @param gid the owner's group
      */
@@ -66,6 +76,7 @@ public final class OutgoingFiles {
             FairClaims claims,
             Outlet outlet,
             ImageCopy copy,
+            ImageFate fate,
             List<Integer> ranks,
             int uid,
             int gid)
@@ -76,6 +87,7 @@ public final class OutgoingFiles {
         this.claims = claims;
         this.outlet = outlet;
         this.copy = copy;
+        this.fate = fate;
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : ranks) {
             String name = "rank-" + rank;
@@ -99,76 +111,68 @@ public final class OutgoingFiles {
 
     public OutgoingFile create(String path, int mode, int uid, int gid) throws ErrnoException {
         int rank = rankOf(path);
-        return inOrder(() -> {
-            OutgoingFile file = new OutgoingFile(files.length + 1, path, rank, pool, claims, outlet, copy.newFile());
-            tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
-            outlet.message(new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
-            OutgoingFile[] more = Arrays.copyOf(files, files.length + 1);
-            more[files.length] = file;
-            files = more;
-            if (failure != null) {
-                file.fail(failure);
-            }
-            return file;
-        });
+        return inOrder(
+                () -> {
+                    int id = files.length + 1;
+                    ImageCopy.FileCopy second = fate.failure() == null ? copy.newFile() : ImageCopy.FileCopy.NONE;
+                    OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate);
+                    tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
+                    OutgoingFile[] more = Arrays.copyOf(files, id);
+                    more[id - 1] = file;
+                    files = more;
+                    return file;
+                },
+                file -> new Created(
+                        file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
     }
 
     public void makeDirectory(String path, int mode, int uid, int gid) throws ErrnoException {
         rankOf(path);
-        inOrder(() -> {
-            tree.addDirectory(path, mode & ~FileType.MASK, uid, gid);
-            outlet.message(new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
-            return null;
-        });
+        inOrder(
+                () -> tree.addDirectory(path, mode & ~FileType.MASK, uid, gid),
+                made -> new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
     }
 
     public void symlink(String target, String path, int uid, int gid) throws ErrnoException {
         rankOf(path);
-        inOrder(() -> {
-            tree.addSymlink(path, target, uid, gid);
-            outlet.message(new Created(0, NodeKind.SYMLINK, relative(path), 0777, uid, gid, target));
-            return null;
-        });
+        inOrder(
+                () -> tree.addSymlink(path, target, uid, gid),
+                made -> new Created(0, NodeKind.SYMLINK, relative(path), 0777, uid, gid, target));
     }
 
     public void rename(String from, String to) throws ErrnoException {
         if (rankOf(from) != rankOf(to)) {
             throw new ErrnoException(Errno.EXDEV, from + " cannot move to the directory of another rank");
         }
-        inOrder(() -> {
-            Node<OutgoingFile> node = tree.rename(from, to).node();
-            if (node.isFile()) {
-                node.file().rename(to);
-            }
-            outlet.message(new Renamed(relative(from), relative(to)));
-            return null;
-        });
+        inOrder(
+                () -> {
+                    Node<OutgoingFile> node = tree.rename(from, to).node();
+                    if (node.isFile()) {
+                        node.file().rename(to);
+                    }
+                    return node;
+                },
+                node -> new Renamed(relative(from), relative(to)));
     }
 
     public void remove(String path, boolean directory) throws ErrnoException {
         tree.find(path);
         rankOf(path);
-        inOrder(() -> {
-            if (directory) {
-                tree.removeDirectory(path);
-            } else {
-                tree.removeFile(path);
-            }
-            outlet.message(new Removed(relative(path)));
-            return null;
-        });
+        inOrder(
+                () -> directory ? tree.removeDirectory(path) : tree.removeFile(path),
+                node -> new Removed(relative(path)));
     }
 
     /** Tells the target what a name's mode, owner and time are now, after {@code change} has been made. */
     public void change(String path, Runnable change) throws ErrnoException {
         rankOf(path);
-        inOrder(() -> {
-            change.run();
-            Node<OutgoingFile> node = tree.find(path);
-            outlet.message(new Changed(
-                    relative(path), node.mode() & ~FileType.MASK, node.uid(), node.gid(), node.modifiedEpochNs()));
-            return null;
-        });
+        inOrder(
+                () -> {
+                    change.run();
+                    return tree.find(path);
+                },
+                node -> new Changed(
+                        relative(path), node.mode() & ~FileType.MASK, node.uid(), node.gid(), node.modifiedEpochNs()));
     }
 
     // ---- the migration ----------------------------------------------------------------------------------------
@@ -185,8 +189,8 @@ public final class OutgoingFiles {
                         + "reported success: a process that it started may hold it");
             }
         }
-        if (failure != null) {
-            throw new IOException("the image of rank " + rank + " is not whole: " + failure);
+        if (fate.failure() != null) {
+            throw new IOException("the image of rank " + rank + " is not whole: " + fate.failure());
         }
         outlet.value(FrameType.END_OF_IMAGE, 0, rank);
     }
@@ -220,13 +224,24 @@ public final class OutgoingFiles {
         }
     }
 
-    /** Ends every wait and every later call with EIO. */
+    /** Why the images are not wanted any more, or null while they are; a call may have found out by itself. */
+    public String failure() {
+        return fate.failure();
+    }
+
+    /** Ends every wait; calls fail from then on, or what they write is thrown away, as the fate says. */
     public void fail(String reason) {
-        failure = reason;
+        // Before the locks: a writer that holds one while it waits looks at this.
+        fate.fail(reason);
         claims.fail();
         for (OutgoingFile file : files) {
-            file.fail(reason);
+            file.wakeFailed();
         }
+    }
+
+    /** After {@link #fail}: what is still written is not taken any more, but answered with EIO. */
+    public void refuse() {
+        fate.refuse();
     }
 
     /** Takes every name away and every chunk back; the transport must not read them any more. */
@@ -241,20 +256,35 @@ public final class OutgoingFiles {
         claims.reset();
     }
 
-    private interface Step<T> {
-        T take() throws ErrnoException, IOException;
+    private interface Change<T> {
+        T make() throws ErrnoException;
     }
 
-    private <T> T inOrder(Step<T> step) throws ErrnoException {
+    /** Changes names, and tells the target as long as the images are wanted. */
+    private <T> T inOrder(Change<T> change, Function<T, ControlMessage> told) throws ErrnoException {
         synchronized (namesLock) {
-            if (failure != null) {
-                throw new ErrnoException(Errno.EIO, "the migration has failed: " + failure);
+            if (fate.failure() != null && !fate.discards()) {
+                throw new ErrnoException(Errno.EIO, "the migration has failed: " + fate.failure());
             }
-            try {
-                return step.take();
-            } catch (IOException e) {
-                throw new ErrnoException(Errno.EIO, "the target cannot be told: " + e.getMessage(), e);
+            T changed = change.make();
+            if (fate.failure() == null) {
+                try {
+                    outlet.message(told.apply(changed));
+                } catch (IOException e) {
+                    untold(e);
+                }
             }
+            return changed;
+        }
+    }
+
+    private void untold(IOException cause) throws ErrnoException {
+        String reason = "the target cannot be told of a name: " + cause.getMessage();
+        if (!fate.mayDiscard()) {
+            throw new ErrnoException(Errno.EIO, reason, cause);
+        }
+        if (fate.fail(reason)) {
+            LOG.warn("{}: {}; the attempt has failed, and what is still written in it is thrown away", root, reason);
         }
     }
 

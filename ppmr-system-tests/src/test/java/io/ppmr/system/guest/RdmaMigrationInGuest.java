@@ -110,6 +110,7 @@ class RdmaMigrationInGuest {
                         CONNECT,
                         LONG,
                         LONG,
+                        LONG,
                         SILENCE,
                         new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
                 rdma(),

@@ -1,0 +1,129 @@
+package io.ppmr.source.image;
+
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.FrameType;
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+
+/** A target that does as a test says: it grants every slot, denies every one, does not answer, or is cut off. */
+final class TestOutlet implements Outlet {
+    /** What it does. */
+    enum Mood {
+        GRANTS,
+        DENIES,
+        /** Slots are granted and no chunk ever comes back; no fsync is answered. */
+        TAKES_NOTHING,
+        /** Nothing is answered. */
+        SILENT,
+        CUT
+    }
+
+    private final FairClaims claims;
+    private final CountDownLatch failed = new CountDownLatch(1);
+    private volatile Mood mood = Mood.GRANTS;
+    private volatile int untilCut = Integer.MAX_VALUE;
+    private volatile int frames;
+
+    TestOutlet(FairClaims claims) {
+        this.claims = claims;
+    }
+
+    TestOutlet mood(Mood next) {
+        mood = next;
+        return this;
+    }
+
+    /** The network is cut after so many more frames. */
+    void cutAfter(int more) {
+        untilCut = frames + more;
+    }
+
+    /** How many frames have come. */
+    int frames() {
+        return frames;
+    }
+
+    /** As the session does it when the migration fails. */
+    void fail() {
+        failed.countDown();
+    }
+
+    private synchronized void frame() throws IOException {
+        if (mood == Mood.CUT || frames >= untilCut) {
+            throw new IOException("the network is cut");
+        }
+        frames++;
+    }
+
+    @Override
+    public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
+        frame();
+        for (int i = 0; i < count && mood != Mood.SILENT; i++) {
+            if (mood == Mood.DENIES) {
+                file.denied(window + i);
+            } else {
+                file.granted(window + i, 0);
+            }
+        }
+    }
+
+    @Override
+    public void giveBack(OutgoingFile file, long window, int slot) throws IOException {
+        frame();
+    }
+
+    @Override
+    public void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
+        frame();
+    }
+
+    @Override
+    public void advertise(
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            throws IOException {
+        frame();
+        if (mood != Mood.TAKES_NOTHING) {
+            claims.release(chunk);
+        }
+    }
+
+    @Override
+    public void value(FrameType type, int file, long value) throws IOException {
+        frame();
+    }
+
+    @Override
+    public void message(ControlMessage message) throws IOException {
+        frame();
+    }
+
+    @Override
+    public void sync(OutgoingFile file) throws IOException, InterruptedException {
+        frame();
+        if (mood == Mood.TAKES_NOTHING) {
+            failed.await();
+            throw new IOException("fsync: the migration has failed");
+        }
+    }
+
+    @Override
+    public void starving() {
+        // Nobody flushes here.
+    }
+
+    @Override
+    public void waitedForChunk(long tookNs) {
+        // Not counted here.
+    }
+
+    @Override
+    public void waitedForSlot(OutgoingFile file, long tookNs) {
+        // Not counted here.
+    }
+
+    @Override
+    public void filled(long tookNs) {
+        // Not counted here.
+    }
+}

@@ -1,0 +1,328 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.cli.control.ControlClient;
+import io.ppmr.source.Cancellation;
+import io.ppmr.source.JobHooks;
+import io.ppmr.source.MigrationOrder;
+import io.ppmr.source.MigrationReport;
+import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.source.SourceService;
+import io.ppmr.source.keep.Keeping;
+import io.ppmr.target.TargetService;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * Processes that write their images themselves and abort on the first call that fails, as DMTCP does: whatever fails,
+ * and whenever, they go on with the right result.
+ */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class WithinIT {
+    private static final Duration LONG_PAUSE = Duration.ofMinutes(5);
+    private static final int WAIT_S = 120;
+
+    /** More than both pools hold; what the file is in the end. */
+    private static final List<String> IMAGE = List.of(
+            "write 3000",
+            "write 1m",
+            "fsync",
+            "fsize 1051640",
+            "write 12m",
+            "truncate 14000000",
+            "chmod 0640 image.temp",
+            "fsize 14000000",
+            "open more wc",
+            "write 70000",
+            "close",
+            "unlink more",
+            "use 0");
+
+    /** What a restart reads of it behind the state. */
+    private static final int UNREAD = 14_000_000 - 64;
+
+    /** Before which of those calls a migration fails. */
+    private static final List<Integer> STEPS = List.of(0, 1, 2, 4, 5, 8, IMAGE.size());
+
+    @TempDir
+    private Path directory;
+
+    /** How a migration comes to fail. */
+    private enum Break {
+        CANCEL,
+        RESTART,
+        LINK
+    }
+
+    private record Began(
+            String id, Cancellation cancellation, AtomicLong sentBytes, CompletableFuture<MigrationReport> report) {}
+
+    private static Began begin(SourceService source, LedgerJob job, Keeping.Wish keep) {
+        return begin(source, job, job.checkpointer(), keep);
+    }
+
+    private static Began begin(SourceService source, LedgerJob job, Checkpointer checkpointer, Keeping.Wish keep) {
+        AtomicLong sentBytes = new AtomicLong();
+        String id = UUID.randomUUID().toString();
+        Cancellation cancellation = new Cancellation();
+        return new Began(
+                id,
+                cancellation,
+                sentBytes,
+                CompletableFuture.supplyAsync(() -> {
+                    try {
+                        return source.migrate(
+                                id,
+                                new MigrationOrder(
+                                        job.job(checkpointer, Map.of(), JobHooks.NONE), List.of(), "a test", keep),
+                                cancellation,
+                                progress -> sentBytes.set(progress.sentBytes()));
+                    } catch (InterruptedException e) {
+                        Thread.currentThread().interrupt();
+                        throw new IllegalStateException(e);
+                    }
+                }));
+    }
+
+    private static MigrationReport rollsBack(Began migration, LedgerJob job) throws Exception {
+        MigrationReport report = migration.report.get(WAIT_S, TimeUnit.SECONDS);
+        assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+        job.runsHere();
+        return report;
+    }
+
+    private static boolean isSealed(List<TransactionRecord> journal, String id) {
+        return journal.stream()
+                .anyMatch(record -> record instanceof TransactionRecord.Sealed
+                        && record.migrationId().equals(id));
+    }
+
+    private LedgerJob job() throws Exception {
+        LedgerJob.clear(directory.resolve("job"));
+        return new LedgerJob(directory.resolve("job"), 1);
+    }
+
+    /** The checkpointer of every job of a test: they share a directory, and come one after the other. */
+    private Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) throws Exception {
+        try (LedgerJob job = job()) {
+            job.writesFromWithin(0);
+            return job.checkpointer(restart, checkpointsHeldRanks);
+        }
+    }
+
+    /** The calls of an image, with a stop for the test before one of them, and a mark at the end. */
+    private static String[] stoppedBefore(int step, LedgerJob job) {
+        List<String> calls = new ArrayList<>(IMAGE);
+        calls.addAll(step, List.of("touch " + job.mark("reached"), "await " + job.mark("go")));
+        calls.add("touch " + job.mark("written"));
+        return calls.toArray(String[]::new);
+    }
+
+    /** Whether the status says that the service waits for checkpoints whose writes it throws away. */
+    private static boolean isGivenUp(SourceService source) {
+        return source.open().stream()
+                .map(OpenMigration::waitsFor)
+                .anyMatch(waitsFor -> waitsFor != null
+                        && waitsFor.contains("thrown away")
+                        && waitsFor.contains("discard_deadline"));
+    }
+
+    // ---- every failure, at every step ------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @EnumSource(Break.class)
+    void shouldGoOnWhenTheMigrationFailsAtAnyStepOfItsImage(Break cause) throws Exception {
+        try (Nodes nodes = new Nodes(directory)) {
+            TargetService target = nodes.target("target", checkpointer("restart", true));
+            try (Relay relay = new Relay(target.address().getPort())) {
+                SourceService source = nodes.source(
+                        "source", LONG_PAUSE, new InetSocketAddress(target.address().getAddress(), relay.port()));
+                for (int step : STEPS) {
+                    failsAt(step, cause, nodes, source, relay);
+                    Conditions.until("the target has ended it, too", () -> target.migrations().isEmpty());
+                }
+                try (LedgerJob job = job()) {
+                    job.writesFromWithin(0, IMAGE.toArray(String[]::new));
+                    job.restarts(0, "skim " + UNREAD, "eof");
+                    MigrationReport report =
+                            begin(source, job, Keeping.Wish.NONE).report.get(WAIT_S, TimeUnit.SECONDS);
+                    assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+                    job.runsThere();
+                }
+            }
+        }
+    }
+
+    private void failsAt(int step, Break cause, Nodes nodes, SourceService source, Relay relay) throws Exception {
+        try (LedgerJob job = job()) {
+            job.writesFromWithin(0, stoppedBefore(step, job));
+            // One process of the restart reads, another one may fail meanwhile.
+            Path reads = job.mark("reads");
+            Files.write(reads, List.of("skim " + UNREAD, "eof"));
+            job.restarts(0, "also " + reads, "await " + job.mark("fail"), "open missing r");
+            Began migration = begin(source, job, Keeping.Wish.NONE);
+            job.awaitMark("reached");
+            switch (cause) {
+                case CANCEL -> assertTrue(migration.cancellation.cancel("a test has called it off"));
+                case RESTART -> job.set("fail");
+                case LINK -> relay.lose();
+            }
+            Conditions.until("it waits for the checkpointer, step " + step, () -> isGivenUp(source));
+            job.set("go");
+            rollsBack(migration, job);
+            assertTrue(Files.exists(job.mark("written")), "every call has succeeded, step " + step);
+            assertFalse(isSealed(nodes.journal("source"), migration.id), "nothing is sealed, step " + step);
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenItIsCalledOffWhileAWriteStandsStill() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job()) {
+            job.writesFromWithin(0, IMAGE.toArray(String[]::new));
+            job.restarts(0, "await " + job.mark("never"));
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            Began migration = begin(source, job, Keeping.Wish.NONE);
+            Conditions.until("the pools are full", () -> migration.sentBytes.get() > 2 << 20);
+            migration.cancellation.cancel("a test has called it off");
+            rollsBack(migration, job);
+            assertFalse(isSealed(nodes.journal("source"), migration.id));
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenTheImageDoesNotFitAndKeepNoCopyOfIt() throws Exception {
+        Path copies = Files.createDirectory(directory.resolve("copies"));
+        Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job()) {
+            // Behind a gap, with no staging: the pool of 4 MiB has no room for it.
+            job.writesFromWithin(
+                    0,
+                    "descend 1m 12m 128k",
+                    "fsync",
+                    "fsize 13m",
+                    "truncate 5m",
+                    "fsize 5m",
+                    "touch " + job.mark("written"));
+            job.restarts(0, "await " + job.mark("never"));
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            Began migration = begin(source, job, Keeping.Wish.in(copies));
+            MigrationReport report = rollsBack(migration, job);
+            assertTrue(report.reason().contains("does not fit the pool"), report.reason());
+            assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
+            assertFalse(isSealed(nodes.journal("source"), migration.id), "an exit status of 0 seals nothing");
+            assertFalse(report.copy().kept(), "an exit status of 0 completes no copy");
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenTheTargetIsKilledWhileItWrites() throws Exception {
+        Path folder = Files.createDirectory(directory.resolve("pair"));
+        try (KillablePair pair = new KillablePair(folder, true);
+                LedgerJob job = pair.job()) {
+            job.writesFromWithin(0, "write 1m");
+            job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
+            job.restarts(0, "skim 1m");
+            job.restarts(1, "skim " + UNREAD);
+            String id = pair.migrate();
+            job.awaitMark("reached");
+            pair.service(KillablePair.TARGET).kill();
+            Conditions.until("its status says for whom it waits", () -> {
+                try (ControlClient client = new ControlClient(pair.socket(KillablePair.SOURCE))) {
+                    return client.status().open().stream()
+                            .anyMatch(open -> String.valueOf(open.waitsFor()).contains("discard_deadline"));
+                }
+            });
+            job.set("go");
+            job.runsHere();
+            pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Done.class);
+            assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenTheServiceEndsWhileItWrites() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job()) {
+            job.writesFromWithin(0, stoppedBefore(2, job));
+            job.restarts(0, "skim " + UNREAD);
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            Began migration = begin(source, job, Keeping.Wish.NONE);
+            job.awaitMark("reached");
+            CompletableFuture<Void> end = CompletableFuture.runAsync(() -> {
+                try {
+                    source.close();
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
+            });
+            Conditions.until("it waits for the checkpointer", () -> isGivenUp(source));
+            job.set("go");
+            end.get(WAIT_S, TimeUnit.SECONDS);
+            rollsBack(migration, job);
+            assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
+        }
+    }
+
+    // ---- what follows ----------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldTakeTheNextSpareWhenItCannotBeWrittenWhileItIsHeld() throws Exception {
+        try (Nodes nodes = new Nodes(directory)) {
+            TargetService bad = nodes.target("bad", checkpointer("failing", false));
+            TargetService good = nodes.target("good", checkpointer("restart", false));
+            SourceService source = nodes.source("source", LONG_PAUSE, bad.address(), good.address());
+            try (LedgerJob job = job()) {
+                job.writesFromWithin(0, stoppedBefore(2, job));
+                job.restartsBy("failing", 0, "await " + job.mark("reached"), "open missing r");
+                job.restarts(0, "skim " + UNREAD, "eof");
+                Began migration = begin(source, job, job.checkpointer("restart", false), Keeping.Wish.NONE);
+                job.awaitMark("reached");
+                Conditions.until("it waits for the checkpointer", () -> isGivenUp(source));
+                job.set("go");
+                MigrationReport report = migration.report.get(WAIT_S, TimeUnit.SECONDS);
+                assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+                job.runsThere();
+            }
+        }
+    }
+
+    @Test
+    void shouldEndACheckpointerThatDoesNotEndWhenTheTimeForItIsOver() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).countsAsWithin()) {
+            String never = "await " + job.outside("never");
+            job.rank(List.of("open image wcx", "write 1m", never), List.of("open image r", "read 1m", "open missing r"));
+            try (ServicePair pair = new ServicePair(
+                    directory, ServicePair.Options.with(job.checkpointer()).discard(Duration.ofSeconds(1)))) {
+                job.rollsBack(pair, "'open missing r'");
+            }
+        }
+    }
+}
