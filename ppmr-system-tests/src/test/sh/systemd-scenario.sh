@@ -87,6 +87,7 @@ work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
 rehearsals = 0
 $tools
+$([ -n "${PPMR_CRIU:-}" ] && echo "trusted_users = [$criu_user]")
 TOML
 cat >/etc/ppmr/source.toml <<TOML
 mount = "/run/ppmr/source"

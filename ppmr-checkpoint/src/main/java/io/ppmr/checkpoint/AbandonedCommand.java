@@ -75,7 +75,8 @@ public final class AbandonedCommand {
             boolean all = true;
             for (ProcessIdentity process : rank.processes()) {
                 if (!rank.stoppedByJob().contains(process)
-                        && kit.table().isAlive(process) && !kit.table().isRunning(process)) {
+                        && kit.table().isAlive(process)
+                        && !kit.table().isRunning(process)) {
                     all = false;
                     kit.signals().send(Signal.CONT, process);
                 }

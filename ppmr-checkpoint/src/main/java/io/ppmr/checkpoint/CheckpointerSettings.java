@@ -87,8 +87,9 @@ public sealed interface CheckpointerSettings {
     /**
      * Any two commands, as words, run without a shell. Placeholders in the words: {@code {pid}} the root's PID
      * (checkpoint only), {@code {rank}}, {@code {file}} the image file's path, {@code {dir}} the rank's image
-     * directory, {@code {work}} the work directory, {@code {pidfile}} (restart only) a file into which the command
-     * writes the PID of the restored root, as the command sees it, and a line end.
+     * directory, {@code {work}} a folder for the command's own files, in which it starts, {@code {pidfile}} (restart
+     * only) a file in there into which the command writes the PID of the restored root, as the command sees it, and a
+     * line end.
      *
      * <p>A checkpoint command has succeeded when it ends with status 0. A restart command with {@code {pidfile}} has
      * succeeded when that file is complete and the command has ended with status 0 or still runs; the rank is the

@@ -162,7 +162,8 @@ final class CommandCheckpointer implements Checkpointer {
         @Override
         public boolean succeeded(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
-            boolean named = PidFiles.read(pidFile, task.user(), exitCode.isEmpty()).isPresent();
+            boolean named =
+                    PidFiles.read(pidFile, task.user(), exitCode.isEmpty()).isPresent();
             if (exitCode.isPresent() && (exitCode.get() != 0 || !named)) {
                 throw RestartSteps.failure(task, tool, log);
             }

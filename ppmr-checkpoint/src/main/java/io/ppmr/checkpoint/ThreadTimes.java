@@ -24,7 +24,8 @@ record ThreadTimes(int thread, long runNs, long switches) {
             for (String line : Files.readAllLines(directory.resolve("status"), StandardCharsets.ISO_8859_1)) {
                 int key = line.indexOf(SWITCHES);
                 if (key >= 0) {
-                    switches += Long.parseLong(line.substring(key + SWITCHES.length()).trim());
+                    switches += Long.parseLong(
+                            line.substring(key + SWITCHES.length()).trim());
                 }
             }
             int thread = Integer.parseInt(directory.getFileName().toString());

@@ -58,8 +58,7 @@ final class ToolProcess {
      * @param user as whom it runs: its working directory is that user's scratch folder in there, without one the
      *     service's own folder
      */
-    static ToolProcess start(
-            String name, List<String> command, Path workDirectory, Optional<JobUser> user, ToolKit kit)
+    static ToolProcess start(String name, List<String> command, Path workDirectory, Optional<JobUser> user, ToolKit kit)
             throws CheckpointException {
         Path directory = kit.toolDirectory(workDirectory, user);
         Path output;

@@ -202,7 +202,7 @@ public final class UserPath implements AutoCloseable {
         return switch (errno) {
             case 0 -> descriptor;
             case ENOENT, ENOTDIR -> throw new NoSuchFileException(called.toString());
-            case EACCES -> throw new AccessDeniedException(called.toString());
+            case EACCES -> throw new AccessDeniedException(called.toString(), null, "permission denied");
             case EAGAIN ->
                 throw new IOException(called + " is held by a lease, and is not waited for. Remedy: end the process"
                         + " that has it");

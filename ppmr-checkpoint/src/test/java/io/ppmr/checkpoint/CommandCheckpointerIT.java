@@ -222,10 +222,14 @@ class CommandCheckpointerIT {
     void shouldFailByNameWhenTheUsersPidFileIsAFifoAHoleOrALink() throws Exception {
         Path secret = Files.writeString(fixture.base.resolve("secret"), "4711\n");
         Map<String, String> attacks = Map.of(
-                "mkfifo \"$1\"", "no regular file",
-                "truncate -s 1G \"$1\"", "longer than",
-                "ln -s " + secret + " \"$1\"", "symbolic link",
-                "echo root:secret > \"$1\"", "does not hold a PID alone");
+                "mkfifo \"$1\"",
+                "no regular file",
+                "truncate -s 1G \"$1\"",
+                "longer than",
+                "ln -s " + secret + " \"$1\"",
+                "symbolic link",
+                "echo root:secret > \"$1\"",
+                "does not hold a PID alone");
         for (Map.Entry<String, String> attack : attacks.entrySet()) {
             String said = failure(namingPids(true, attack.getKey() + "; sleep 1000"), fixture.work("r"));
             assertTrue(said.contains("restart-5.pid") && said.contains(attack.getValue()), said);

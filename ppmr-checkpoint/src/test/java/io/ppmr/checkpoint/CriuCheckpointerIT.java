@@ -78,8 +78,8 @@ class CriuCheckpointerIT {
         assertEquals("root's", Files.readString(canary));
         WorkDirectories.remove(work);
         Path restore = WorkDirectories.create(work, 3);
-        HeldRank copy = JobFixture.finish(
-                criu.restart(new RestartTask(3, fixture.user, images, restore, JobFixture.LIMIT)));
+        HeldRank copy =
+                JobFixture.finish(criu.restart(new RestartTask(3, fixture.user, images, restore, JobFixture.LIMIT)));
         assertEquals("root's", Files.readString(canary));
         original.end(JobFixture.LIMIT);
         copy.release();

@@ -80,7 +80,8 @@ class HeldRanksIT {
         ProcessIdentity child = ranks.get(1).processes().get(1);
         signals.send(Signal.CONT, child);
         assertTrue(Patience.until(LIMIT, () -> table.isRunning(child)));
-        String message = assertThrows(CheckpointException.class, () -> ranks.get(1).requireHeld())
+        String message = assertThrows(
+                        CheckpointException.class, () -> ranks.get(1).requireHeld())
                 .getMessage();
         assertTrue(message.contains("rank 1 is not held") && message.contains("PID " + child.pid()), message);
         ranks.get(0).requireHeld();
@@ -92,7 +93,8 @@ class HeldRanksIT {
         signals.send(Signal.CONT, child);
         signals.send(Signal.STOP, child);
         assertTrue(Patience.until(LIMIT, () -> table.isHeld(child) && table.isOffProcessor(child)));
-        String message = assertThrows(CheckpointException.class, () -> ranks.get(1).requireHeld())
+        String message = assertThrows(
+                        CheckpointException.class, () -> ranks.get(1).requireHeld())
                 .getMessage();
         assertTrue(message.contains("rank 1: PID " + child.pid() + " has run while it was held"), message);
         assertFalse(ranks.get(1).isHeld());
@@ -113,7 +115,8 @@ class HeldRanksIT {
         assertTrue(table.isHeld(child));
         signals.send(Signal.KILL, child);
         assertTrue(Patience.until(LIMIT, () -> !table.isAlive(child)));
-        assertEquals(Set.of(1), HeldRanks.release(ranks).keySet(), "one that is gone is named, though it stays stopped");
+        assertEquals(
+                Set.of(1), HeldRanks.release(ranks).keySet(), "one that is gone is named, though it stays stopped");
     }
 
     @Test
@@ -128,8 +131,8 @@ class HeldRanksIT {
 
     @Test
     void shouldFindTheCopiesOfStoppedProcessesByTheirPidsOrTheirPlaces() throws Exception {
-        HeldRank original = ranks.get(0)
-                .leavingStopped(Set.of(ranks.get(0).processes().get(2)));
+        HeldRank original =
+                ranks.get(0).leavingStopped(Set.of(ranks.get(0).processes().get(2)));
         StoppedProcesses told = StoppedProcesses.of(original);
         assertEquals(List.of(-1, 0, 0), told.parents());
         assertEquals(original.stoppedByJob(), told.among(original), "by their PIDs");
@@ -142,8 +145,8 @@ class HeldRanksIT {
         List<ProcessIdentity> tree = ranks.get(0).processes();
         StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
         HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of(), programs);
-        String message = assertThrows(CheckpointException.class, () -> told.among(fewer))
-                .getMessage();
+        String message =
+                assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);
         // What a peer says is compared, never followed.
         for (int place : List.of(-1, 3, Integer.MAX_VALUE)) {

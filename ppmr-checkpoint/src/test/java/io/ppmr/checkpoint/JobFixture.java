@@ -93,8 +93,8 @@ final class JobFixture implements AutoCloseable {
     }
 
     private List<String> launchedAsUser(String... command) {
-        List<String> words = new ArrayList<>(List.of(
-                programs.launch().toString(), "--uid", "" + USER.uid(), "--gid", "" + USER.gid(), "--"));
+        List<String> words = new ArrayList<>(
+                List.of(programs.launch().toString(), "--uid", "" + USER.uid(), "--gid", "" + USER.gid(), "--"));
         words.addAll(List.of(command));
         return words;
     }

@@ -80,7 +80,8 @@ class WorkDirectoriesIT {
         assertEquals(scratch, WorkDirectories.scratch(work, JobFixture.USER));
         assertEquals(ROOT, uid(own));
         fixture.asUser("touch", scratch.resolve("mine").toString());
-        for (Path refused : List.of(work.resolve("new"), own.resolve("new"), fixture.work("a").resolve("new"))) {
+        for (Path refused : List.of(
+                work.resolve("new"), own.resolve("new"), fixture.work("a").resolve("new"))) {
             assertThrows(AssertionError.class, () -> fixture.asUser("touch", refused.toString()));
             assertFalse(Files.exists(refused), refused.toString());
         }

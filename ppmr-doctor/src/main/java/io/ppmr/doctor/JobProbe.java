@@ -120,30 +120,28 @@ public final class JobProbe {
     private static void addFiles(Path proc, Map<String, MappedFile> files) throws IOException {
         // Line by line: a process can have 65,530 mappings of files with names of 4 KiB.
         try (BufferedReader maps = Files.newBufferedReader(proc.resolve("maps"), StandardCharsets.ISO_8859_1)) {
-            for (String line = maps.readLine();
-                    line != null && files.size() < MAX_FILES;
-                    line = maps.readLine()) {
+            for (String line = maps.readLine(); line != null && files.size() < MAX_FILES; line = maps.readLine()) {
                 addFile(proc, line, files);
             }
         }
     }
 
     private static void addFile(Path proc, String line, Map<String, MappedFile> files) throws IOException {
-            String[] fields = line.split(" +", MAPS_FIELDS);
-            String path = fields.length == MAPS_FIELDS ? fields[PATH_FIELD] : "";
-            boolean named = path.startsWith("/")
-                    && !path.startsWith("/dev/")
-                    && !path.startsWith("/memfd:")
-                    && !path.startsWith("/SYSV")
-                    && !path.endsWith(" (deleted)");
-            int text = files.keySet().stream().mapToInt(String::length).sum();
-            if (named && !files.containsKey(path) && files.size() < MAX_FILES && text < MAX_FILE_TEXT) {
-                Path inside = proc.resolve("root").resolve(path.substring(1));
-                if (Files.isRegularFile(inside)) {
-                    String name = new String(path.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
-                    files.put(path, new MappedFile(name, Files.size(inside)));
-                }
+        String[] fields = line.split(" +", MAPS_FIELDS);
+        String path = fields.length == MAPS_FIELDS ? fields[PATH_FIELD] : "";
+        boolean named = path.startsWith("/")
+                && !path.startsWith("/dev/")
+                && !path.startsWith("/memfd:")
+                && !path.startsWith("/SYSV")
+                && !path.endsWith(" (deleted)");
+        int text = files.keySet().stream().mapToInt(String::length).sum();
+        if (named && !files.containsKey(path) && files.size() < MAX_FILES && text < MAX_FILE_TEXT) {
+            Path inside = proc.resolve("root").resolve(path.substring(1));
+            if (Files.isRegularFile(inside)) {
+                String name = new String(path.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
+                files.put(path, new MappedFile(name, Files.size(inside)));
             }
+        }
     }
 
     private static List<String> read(Path file) throws IOException {

@@ -85,6 +85,9 @@ class ControlMessageCodecTest {
                         new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
                         "17 03000000 02000000 07000000 08000000 02000000 ffffffff 00000000 01000000 01000000"),
                 Arguments.of(
+                        new ControlMessage.Originals(3, true, List.of("root /", "x")),
+                        "18 03000000 01 02000000 06 726f6f74202f 01 78"),
+                Arguments.of(
                         new ControlMessage.Prepared(new TransferReport(1, 2, 3, 4, 5, List.of(new ReadSample(6, 7)))),
                         "09 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000"
                                 + " 01000000 0600000000000000 0700000000000000"),

@@ -56,6 +56,9 @@ class MessagePropertyTest {
                 Combinators.combine(text, number, number, number, wide).as(ControlMessage.Changed::new),
                 Combinators.combine(number, numbers).as(ControlMessage.Restored::new),
                 Combinators.combine(number, numbers, numbers, numbers).as(ControlMessage.Stopped::new),
+                Combinators.combine(
+                                number, Arbitraries.of(true, false), text.list().ofMaxSize(8))
+                        .as(ControlMessage.Originals::new),
                 reports.map(ControlMessage.Prepared::new),
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),

@@ -207,8 +207,10 @@ final class Attempt {
     private void tellStopped(HeldRank held) throws IOException, CheckpointException {
         if (!held.stoppedByJob().isEmpty()) {
             StoppedProcesses told = StoppedProcesses.of(held);
-            LOG.info("rank {}: the job itself had stopped {} of its processes: they stay so",
-                    held.rank(), told.stopped().size());
+            LOG.info(
+                    "rank {}: the job itself had stopped {} of its processes: they stay so",
+                    held.rank(),
+                    told.stopped().size());
             session(plan.placeOf(held.rank()))
                     .send(new ControlMessage.Stopped(held.rank(), told.pids(), told.parents(), told.stopped()));
         }

@@ -115,9 +115,7 @@ final class OriginalRanks {
 
     /** The processes of a rank that the job itself has stopped; less by those that were continued before the hold. */
     Set<ProcessIdentity> stoppedByJob(int rank) {
-        return held.containsKey(rank)
-                ? held.get(rank).stoppedByJob()
-                : stoppedByJob.getOrDefault(rank, Set.of());
+        return held.containsKey(rank) ? held.get(rank).stoppedByJob() : stoppedByJob.getOrDefault(rank, Set.of());
     }
 
     /** The ranks of which the job itself has stopped some processes, with those alone; for the journal. */

@@ -337,11 +337,7 @@ public final class SourceService implements AutoCloseable {
         MigrationRecord record =
                 new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
         OriginalRanks originals = OriginalRanks.recorded(
-                id,
-                processes,
-                recorded.originals(),
-                rank -> TransactionRecord.Stopped.of(records, 0, rank),
-                programs);
+                id, processes, recorded.originals(), rank -> TransactionRecord.Stopped.of(records, 0, rank), programs);
         SourceDuties duties = new SourceDuties(
                 id,
                 jobs.apply(recorded.job(), recorded.ranks()),

@@ -90,10 +90,11 @@ final class RealServices implements AutoCloseable {
     }
 
     /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
-    int migrate(Path json) throws IOException, InterruptedException {
-        List<String> words = java().with(List.of(
-                "migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
-        Process process = new ProcessBuilder(words)
+    int migrate(Path json, String... job) throws IOException, InterruptedException {
+        List<String> arguments = new ArrayList<>(
+                List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
+        arguments.addAll(List.of(job));
+        Process process = new ProcessBuilder(java().with(arguments))
                 .redirectErrorStream(true)
                 .redirectOutput(directory.resolve("migrate.log").toFile())
                 .start();

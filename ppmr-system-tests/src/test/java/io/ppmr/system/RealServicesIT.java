@@ -91,6 +91,33 @@ class RealServicesIT {
     }
 
     @Test
+    void shouldFailOneJobAloneWhenItsPidFileIsAFifo() throws Exception {
+        Path fifo = directory.resolve("pid");
+        assertEquals(0, new ProcessBuilder("mkfifo", fifo.toString()).start().waitFor());
+        Files.setAttribute(fifo, "unix:uid", ReplayJob.USER.uid());
+        String stuck = """
+                [jobs.stuck]
+                user = %d
+                group = %d
+                checkpointer = "replay"
+                ranks = [{rank = 0, pid_file = "%s"}]
+                """.formatted(ReplayJob.USER.uid(), ReplayJob.USER.gid(), fifo);
+        try (ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write 300000", "close"),
+                                List.of("open image r", "read 300000"));
+                RealServices services = new RealServices(directory).sections(stuck, "")) {
+            services.startTarget(job);
+            services.startSource(job);
+            assertTrue(services.migrate(directory.resolve("none.json"), "stuck") != 0, () -> text(services));
+            String said = services.log("migrate");
+            assertTrue(said.contains("job stuck, rank 0") && said.contains(fifo + " is no regular file"), said);
+            assertTrue(services.command("cancel", "source", List.of("00000000")).contains("no migration is under way"));
+            assertEquals(0, services.migrate(directory.resolve("report.json"), "replay"), () -> text(services));
+        }
+    }
+
+    @Test
     void shouldUseNextToNoProcessorWhenIdle() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));
                 RealServices services = new RealServices(directory)) {

@@ -3,8 +3,8 @@ package io.ppmr.system;
 import static io.ppmr.system.KillablePair.SOURCE;
 import static io.ppmr.system.KillablePair.TARGET;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;

@@ -163,8 +163,8 @@ final class Conversations {
         }
         List<PlannedRank> voted = vote == null ? List.of() : vote.copies();
         int attempt = vote == null ? 0 : vote.attempt();
-        CopiedRanks copies = CopiedRanks.recorded(
-                id, voted, rank -> TransactionRecord.Stopped.of(records, attempt, rank), programs);
+        CopiedRanks copies =
+                CopiedRanks.recorded(id, voted, rank -> TransactionRecord.Stopped.of(records, attempt, rank), programs);
         return new TargetMigration(id, settings, programs, copies, records, journal);
     }
 

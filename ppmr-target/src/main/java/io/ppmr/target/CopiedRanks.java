@@ -44,10 +44,7 @@ final class CopiedRanks {
         CopiedRanks copies = new CopiedRanks(migrationId);
         for (PlannedRank rank : recorded) {
             copies.add(HeldProcesses.recorded(
-                    rank.rank(),
-                    identities(rank.processes()),
-                    identities(stoppedByJob.apply(rank.rank())),
-                    programs));
+                    rank.rank(), identities(rank.processes()), identities(stoppedByJob.apply(rank.rank())), programs));
         }
         return copies;
     }

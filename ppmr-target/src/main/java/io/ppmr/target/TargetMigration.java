@@ -234,8 +234,7 @@ final class TargetMigration implements ParticipantPorts {
             } else if (said.message() instanceof ControlMessage.Stopped stopped) {
                 if (restoring && link.attempt() == attempt) {
                     copies.jobHadStopped(
-                            stopped.rank(),
-                            new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
+                            stopped.rank(), new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
                 }
             } else if (said.message() instanceof ControlMessage.Originals originals) {
                 hearOriginals(originals);

@@ -117,9 +117,7 @@ public final class CoordinatorRules {
             }
             CoordinatorState next = state.with(from, member -> member.withConfirmed(true));
             // All copies are held; the decision is made if the originals are, too, just now.
-            return next.all(Member::confirmed)
-                    ? Transition.of(next, new Effect.ProveOriginals())
-                    : Transition.of(next);
+            return next.all(Member::confirmed) ? Transition.of(next, new Effect.ProveOriginals()) : Transition.of(next);
         }
         if (message instanceof TransactionMessage.NotHeld not) {
             return isOpen(state) ? judge(state, from, not.reason()) : Transition.stay(state);

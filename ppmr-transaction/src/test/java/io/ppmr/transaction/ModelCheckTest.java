@@ -23,20 +23,17 @@ class ModelCheckTest {
 
     @ParameterizedTest
     @CsvSource({
-        "crashes,                      2,0,0,0,0,0,0,0,0,0,0, true",
-        "crash and failure,            1,0,0,0,0,1,0,0,0,0,0, true",
-        "crash and source,             1,1,0,0,0,0,0,1,0,1,0, true",
-        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0,0, true",
-        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0,0, true",
-        "target while links are cut,   0,0,1,0,0,1,1,1,0,0,0, true",
-        "processes die,                0,0,0,1,1,0,0,0,1,0,0, true",
-        "source and processes,         0,1,0,1,1,0,0,1,1,0,0, true",
-        "source comes back,            0,1,0,0,0,1,0,1,0,1,0, true",
-        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0,0, true",
-        "originals are continued,      1,0,0,0,0,1,0,0,0,0,2, true",
-        "continued, source and links,  0,1,0,0,0,0,1,1,0,0,1, true",
-        "continued, processes die,     0,0,0,1,1,0,0,0,1,0,1, true",
-        "source without a fence,       1,1,0,0,0,0,0,0,1,0,0, false"
+        "crashes,                      2,0,0,0,0,0,0,0,0,0, true",
+        "crash and failure,            1,0,0,0,0,1,0,0,0,0, true",
+        "crash and source,             1,1,0,0,0,0,0,1,0,1, true",
+        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0, true",
+        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0, true",
+        "target while links are cut,   0,0,1,0,0,1,1,1,0,0, true",
+        "processes die,                0,0,0,1,1,0,0,0,1,0, true",
+        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
+        "source comes back,            0,1,0,0,0,1,0,1,0,1, true",
+        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0, true",
+        "source without a fence,       1,1,0,0,0,0,0,0,1,0, false"
     })
     void shouldKeepThePromiseWhateverFails(
             String name,
@@ -50,12 +47,35 @@ class ModelCheckTest {
             int windows,
             int resolves,
             int reboots,
-            int continued,
             boolean fence) {
         keeps(
                 new ModelBudget(
-                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, continued),
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, 0),
                 fence);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "continued twice and failure, 0,0,0,0,1,0,0,0,2",
+        "continued and crash,         1,0,0,0,0,0,0,0,1",
+        "continued while cut,         0,1,0,0,0,1,1,0,1",
+        "continued and deaths,        0,0,1,1,0,0,0,1,1"
+    })
+    void shouldNotCommitWhenAHeldOriginalIsContinued(
+            String name,
+            int crashes,
+            int source,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int continued) {
+        keeps(
+                new ModelBudget(
+                        name, crashes, source, 0, original, copy, failures, links, windows, resolves, 0, continued),
+                true);
     }
 
     private static void keeps(ModelBudget budget, boolean fence) {
@@ -96,7 +116,18 @@ class ModelCheckTest {
             int continued) {
         finds(
                 new ModelBudget(
-                        variant.name(), crashes, source, target, original, copy, failures, links, windows, 0, 0, continued),
+                        variant.name(),
+                        crashes,
+                        source,
+                        target,
+                        original,
+                        copy,
+                        failures,
+                        links,
+                        windows,
+                        0,
+                        0,
+                        continued),
                 variant,
                 null,
                 false);
@@ -120,8 +151,8 @@ class ModelCheckTest {
             throws ClassNotFoundException {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
-        ModelBudget budget =
-                new ModelBudget("forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0);
+        ModelBudget budget = new ModelBudget(
+                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0);
         finds(budget, ModelVariant.REAL, type, false);
     }
 

@@ -20,6 +20,7 @@ final class ModelWorld {
     int held;
     /** Bit of an original: it has run since its image was written. */
     int moved;
+
     final int[] copy = new int[2];
     /** Bit 2*(attempt-1)+target: its image may be whole. */
     int whole;

@@ -132,7 +132,8 @@ class RulingsTest {
                 .holding(List.of(rank(1, "b:1", 21)))
                 .withNext(List.of("a:1", "c:1"))
                 .rollingBack(false);
-        Transition<CoordinatorState> next = CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+        Transition<CoordinatorState> next =
+                CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
         Effect.Persist begun = (Effect.Persist) next.effects().get(0);
         assertEquals(
                 new TransactionRecord.Begun(

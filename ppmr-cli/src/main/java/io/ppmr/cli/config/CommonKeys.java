@@ -13,7 +13,8 @@ public final class CommonKeys {
             "work_directory",
             ValueTypes.PATH,
             "/var/lib/ppmr/work",
-            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk");
+            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk; no user"
+                    + " may be able to change a name in its path");
     public static final ConfigKey<Path> KEY_FILE = ConfigKey.required(
             "key_file",
             ValueTypes.PATH,

@@ -75,7 +75,7 @@ public record ConfiguredJob(
 
     private int read(RankSource rank) throws IOException {
         String what = "job " + name + ", rank " + rank.rank() + ": PID file " + rank.pidFile();
-        String text = inTime(what, () -> UserPath.read(rank.pidFile(), user, UserPath.MAX_TEXT_BYTES))
+        String text = inTime(rank, what, () -> UserPath.read(rank.pidFile(), user, UserPath.MAX_TEXT_BYTES))
                 .orElseThrow(() -> new IOException(what + " does not exist: has the job been started?"))
                 .strip();
         if (!text.matches("[1-9]\\d{0,9}") || Long.parseLong(text) > Integer.MAX_VALUE) {
@@ -85,7 +85,7 @@ public record ConfiguredJob(
     }
 
     /** The file may lie on a filesystem that does not answer: then a thread of its own waits for that, not the source. */
-    private static Optional<String> inTime(String what, Callable<Optional<String>> read) throws IOException {
+    private Optional<String> inTime(RankSource rank, String what, Callable<Optional<String>> read) throws IOException {
         FutureTask<Optional<String>> reading = new FutureTask<>(read);
         Thread thread = new Thread(reading, "ppmr-pid-file");
         thread.setDaemon(true);
@@ -98,7 +98,10 @@ public record ConfiguredJob(
                             + " s: its filesystem does not answer. Remedy: keep PID files on a local disk",
                     e);
         } catch (ExecutionException e) {
-            throw new IOException(what + ": " + e.getCause().getMessage(), e.getCause());
+            throw new IOException(
+                    "job " + name + ", rank " + rank.rank() + ": the PID file "
+                            + e.getCause().getMessage(),
+                    e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new InterruptedIOException(what + ": the service was told to end meanwhile");

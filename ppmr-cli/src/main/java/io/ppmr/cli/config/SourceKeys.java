@@ -174,7 +174,10 @@ public final class SourceKeys {
     public static final ConfigKey<Integer> PID = ConfigKey.optional(
             "pid", ValueTypes.number(2, Integer.MAX_VALUE), "the PID of its root process on this node");
     public static final ConfigKey<Path> PID_FILE = ConfigKey.optional(
-            "pid_file", ValueTypes.PATH, "a file with that PID, read when a migration starts; instead of pid");
+            "pid_file",
+            ValueTypes.PATH,
+            "a file with that PID alone, read when a migration starts; a regular file of the job's user or of root;"
+                    + " instead of pid");
     public static final ConfigSection RANK_ENTRY =
             new ConfigSection("ranks", true, "One entry of ranks.", List.of(RANK, PID, PID_FILE));
 

@@ -39,8 +39,7 @@ final class ControlPlaces {
      */
     synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
         Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);
-        if (refusal.isEmpty()
-                && (controls ? controlling + others >= FOR_OTHERS + KEPT_FREE : others >= FOR_OTHERS)) {
+        if (refusal.isEmpty() && (controls ? controlling + others >= FOR_OTHERS + KEPT_FREE : others >= FOR_OTHERS)) {
             refusal = Optional.of("this service has as many connections as it takes"
                     + (controls ? "" : " of users who may not control it") + ": try again later");
         }

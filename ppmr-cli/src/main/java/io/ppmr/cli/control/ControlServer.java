@@ -40,6 +40,7 @@ public final class ControlServer implements AutoCloseable {
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
     /** A connection leaves these as soon as it is accepted; who has which place is {@link ControlPlaces}'. */
     private static final AcceptLoop.Places ARRIVING = new AcceptLoop.Places(64, 64, REQUEST_LIMIT);
+
     private static final int CLOSE_LIMIT_MS = 2000;
 
     private final Path socket;
@@ -111,7 +112,7 @@ public final class ControlServer implements AutoCloseable {
                 : Optional.of("nobody has looked for connections at " + socket + " for " + limit);
     }
 
-    /** A new connection: it needs a thread before anything can be found out. On the loop's thread, which waits for one. */
+    /** A new connection, which needs a thread before anything can be found out. The loop's thread waits for one. */
     private final class Caller implements AcceptLoop.Guest {
         @Override
         public int proceed() {
@@ -122,7 +123,8 @@ public final class ControlServer implements AutoCloseable {
         public void admitted(SocketChannel channel) throws IOException {
             try {
                 if (!identifying.tryAcquire(IDENTIFIED_LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
-                    throw new IOException("this node's user database does not say in time who the callers before it are");
+                    throw new IOException(
+                            "this node's user database does not say in time who the callers before it are");
                 }
             } catch (InterruptedException e) {
                 throw (IOException) new InterruptedIOException("the service ends").initCause(e);

@@ -61,7 +61,8 @@ final class DemoConfig {
                         checkpointer,
                         address,
                         PORT,
-                        checkpointer(checkpointer, bin),
+                        checkpointer(checkpointer, bin)
+                                + (checkpointer.equals("criu") ? "trusted_users = [" + job.user().uid() + "]" : ""),
                         job.user().uid() == 0,
                         fits ? MEMORY : folder,
                         stagingMib);

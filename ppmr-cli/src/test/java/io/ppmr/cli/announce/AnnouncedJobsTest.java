@@ -20,6 +20,7 @@ import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.source.MigrationReport;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -107,6 +108,18 @@ class AnnouncedJobsTest {
     }
 
     @Test
+    void shouldRefuseACheckpointerThatIsNotMarked() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        AnnouncedJobs unmarked = new AnnouncedJobs(
+                Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("blcr"));
+        RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find("slurm-7.0"));
+        assertTrue(e.getMessage().contains("checkpointer criu is not marked for announced jobs"), e.getMessage());
+        assertTrue(
+                e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
+        assertEquals(List.of(), unmarked.names());
+    }
+
+    @Test
     void shouldFindNoneWhenThePidIsAnotherProcessByNow() throws Exception {
         announce(0, self.startTimeTicks() - 1, "criu");
         assertEquals(Optional.empty(), jobs.find("slurm-7.0"));
@@ -158,14 +171,43 @@ class AnnouncedJobsTest {
     void shouldNotFollowALinkWhenARankFileIsOne() throws Exception {
         Path elsewhere = Files.move(announce(0, self.startTimeTicks(), "criu"), directory.resolve("elsewhere"));
         Files.createSymbolicLink(folder.resolve("rank-0"), elsewhere);
-        assertRefused("cannot be read");
+        assertRefused("rank-0 is a symbolic link");
     }
 
     @Test
     void shouldNotWaitWhenARankFileIsAFifo() throws Exception {
         Process mkfifo = new ProcessBuilder("mkfifo", folder.resolve("rank-0").toString()).start();
         assertEquals(0, mkfifo.waitFor());
-        assertRefused("must hold pid");
+        assertRefused("rank-0 is no regular file");
+    }
+
+    @Test
+    void shouldNotWaitWhenAJobsFolderIsAFifo() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        Process mkfifo =
+                new ProcessBuilder("mkfifo", folder.resolveSibling("fifo").toString()).start();
+        assertEquals(0, mkfifo.waitFor());
+        // One user's name stops nobody else's job.
+        assertEquals(List.of("slurm-7.0"), jobs.names());
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("fifo"));
+        assertTrue(refused.getMessage().contains("fifo is no directory"), refused.getMessage());
+    }
+
+    @Test
+    void shouldNotFollowALinkWhenAJobsFolderIsOne() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        Files.createSymbolicLink(folder.resolveSibling("link"), folder);
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("link"));
+        assertTrue(refused.getMessage().contains("link is no directory"), refused.getMessage());
+    }
+
+    @Test
+    void shouldReadNoMoreThanTheLimitWhenARankFileIsLarge() throws Exception {
+        try (RandomAccessFile file =
+                new RandomAccessFile(folder.resolve("rank-0").toFile(), "rw")) {
+            file.setLength(1L << 30);
+        }
+        assertRefused("longer than");
     }
 
     @Test

@@ -26,8 +26,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** Ordinary users open connections to a control socket and say nothing, as the users that they are. */
 class ControlFloodTest {
     private static final ControlGroup OPERATORS = new ControlGroup("operators", 815);
-    private static final Map<String, ControlRequests.Request> REQUESTS = Map.of(
-            "status", new ControlRequests.Request(true, (request, with) -> with.say("status", with.user())));
+    private static final Map<String, ControlRequests.Request> REQUESTS =
+            Map.of("status", new ControlRequests.Request(true, (request, with) -> with.say("status", with.user())));
 
     /** Opens connections as fast as it can, closes the oldest beyond a hundred, and says when it has opened forty. */
     private static final String FLOOD = """
@@ -89,8 +89,7 @@ class ControlFloodTest {
         ControlAccess access = new ControlAccess(Optional.of(OPERATORS), true);
         // An operator who belongs to the group by a supplementary group alone, which has to be looked up.
         GroupLookup groups = user -> user.equals("4790") ? Set.of(100, 815) : Set.of(100);
-        try (ControlServer server =
-                new ControlServer(folder.resolve("s"), access, () -> REQUESTS, groups)) {
+        try (ControlServer server = new ControlServer(folder.resolve("s"), access, () -> REQUESTS, groups)) {
             flood(4711);
             assertEquals("{\"status\":\"4712\"}", ask(4712, 816), "one user keeps no other one out");
             for (int uid = 4713; uid < 4717; uid++) {

@@ -93,7 +93,9 @@ class MetricsEndpointTest {
     @Test
     void shouldShowAllMetersWhenTheyAreManyAndTheScraperIsSlow() throws Exception {
         for (int i = 0; i < 40_000; i++) {
-            Counter.builder("ppmr.many").tag("number", "a rather long label value " + i).register(registry);
+            Counter.builder("ppmr.many")
+                    .tag("number", "a rather long label value " + i)
+                    .register(registry);
         }
         try (MetricsEndpoint endpoint =
                         new MetricsEndpoint(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), registry);
@@ -104,7 +106,11 @@ class MetricsEndpointTest {
             assertEquals(200, other.getResponseCode(), "it waits for nobody");
             slow.socket().setSoTimeout(20_000);
             String text = new String(slow.socket().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            assertEquals(40_000, text.lines().filter(line -> line.startsWith("ppmr_many_total{")).count());
+            assertEquals(
+                    40_000,
+                    text.lines()
+                            .filter(line -> line.startsWith("ppmr_many_total{"))
+                            .count());
         }
     }
 }

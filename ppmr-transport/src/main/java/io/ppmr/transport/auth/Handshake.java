@@ -81,8 +81,9 @@ public final class Handshake {
             case NO_SUCH_SESSION -> "its session is over";
             case NO_PLACE -> "it serves as many sessions as it can: try again later or elsewhere";
             case WRONG_PROOF -> "this node does not hold the target's key: put the same key file on both nodes";
-            default -> "for reason " + verdict + ", which this release does not know: install the same release of ppmr"
-                    + " on both nodes";
+            default ->
+                "for reason " + verdict + ", which this release does not know: install the same release of ppmr"
+                        + " on both nodes";
         };
     }
 
@@ -110,8 +111,8 @@ public final class Handshake {
         }
         int mechanism = opening.get();
         if (mechanism != authenticator.mechanism()) {
-            throw new ProtocolException("peer " + peer + " uses authentication mechanism "
-                    + mechanism + ", this node " + authenticator.mechanism() + ": configure the same on both nodes");
+            throw new ProtocolException("peer " + peer + " uses authentication mechanism " + mechanism + ", this node "
+                    + authenticator.mechanism() + ": configure the same on both nodes");
         }
     }
 

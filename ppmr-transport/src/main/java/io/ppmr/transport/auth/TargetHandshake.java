@@ -10,9 +10,9 @@ import java.nio.channels.SocketChannel;
 import java.util.Optional;
 
 /**
- * The target's side of the {@link Handshake}: goes on with the bytes that have come, and never waits for a peer, so that
- * one thread serves all that are in their first seconds. Takes a few hundred bytes of memory, whatever the peer sends.
- * For one thread; how long a peer may take is its caller's to say.
+ * The target's side of the {@link Handshake}: goes on with the bytes that have come, and never waits for a peer, so
+ * that one thread serves all that are in their first seconds. Takes a few hundred bytes of memory, whatever the peer
+ * sends. For one thread; how long a peer may take is its caller's to say.
  */
 public final class TargetHandshake {
     private final SocketChannel channel;

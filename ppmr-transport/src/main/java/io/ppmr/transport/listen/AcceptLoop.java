@@ -108,8 +108,8 @@ public final class AcceptLoop implements AutoCloseable {
         this.server = server;
         this.door = door;
         this.host = host;
-        strangers =
-                new Strangers<>(places.all(), places.ofAnAddress(), places.limit().toNanos(), System::nanoTime);
+        strangers = new Strangers<>(
+                places.all(), places.ofAnAddress(), places.limit().toNanos(), System::nanoTime);
         try {
             selector = Selector.open();
         } catch (IOException e) {
@@ -202,8 +202,10 @@ public final class AcceptLoop implements AutoCloseable {
         }
         admit(admitted);
         for (Optional<SelectionKey> late = strangers.overdue(); late.isPresent(); late = strangers.overdue()) {
-            say("late", name + ": a connection from " + newcomer(late.get()).address()
-                    + " was closed: it has not shown in time who it is");
+            say(
+                    "late",
+                    name + ": a connection from " + newcomer(late.get()).address()
+                            + " was closed: it has not shown in time who it is");
             close(late.get());
         }
     }
@@ -237,8 +239,10 @@ public final class AcceptLoop implements AutoCloseable {
             key = channel.register(selector, 0, newcomer);
             Optional<SelectionKey> goes = strangers.enter(key, Strangers.addressOf(address));
             if (goes.isPresent()) {
-                say("full", name + ": a connection from " + newcomer(goes.get()).address()
-                        + " was closed: it has not shown who it is, and its place was needed");
+                say(
+                        "full",
+                        name + ": a connection from " + newcomer(goes.get()).address()
+                                + " was closed: it has not shown who it is, and its place was needed");
                 close(goes.get());
             }
         } catch (IOException | RuntimeException | Error e) {

@@ -96,7 +96,9 @@ final class Strangers<T> {
 
     /** How long until the oldest's time is over; {@link Long#MAX_VALUE} if nobody is here. */
     long untilOverdueNs() {
-        return places.isEmpty() ? Long.MAX_VALUE : places.values().iterator().next().endNs() - clockNs.getAsLong();
+        return places.isEmpty()
+                ? Long.MAX_VALUE
+                : places.values().iterator().next().endNs() - clockNs.getAsLong();
     }
 
     int size() {

@@ -24,7 +24,8 @@ final class ExhaustedListener {
     private ExhaustedListener() {}
 
     public static void main(String[] arguments) throws IOException {
-        PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), true, StandardCharsets.US_ASCII);
+        PrintStream out = new PrintStream(
+                new java.io.FileOutputStream(java.io.FileDescriptor.out), true, StandardCharsets.US_ASCII);
         ServerSocketChannel server = AcceptLoopTest.bound();
         int port = ((InetSocketAddress) server.getLocalAddress()).getPort();
         // What is loaded when it is needed would need descriptors.

@@ -1,0 +1,85 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class ThreadRightsTest {
+    private static final String ORIGINAL =
+            "7 1000 1000 1000,4 0,0,0,1ff,0 8 2 3 1 ipc,net 5 0 0 nofile=100:200,nproc=18446744073709551615:18446744073709551615";
+
+    private static Optional<String> excess(String original, String copy) {
+        return ThreadRights.parse(original).excessOf(ThreadRights.parse(copy));
+    }
+
+    @Test
+    void shouldBeTheSameWhenWrittenAndReadAgain() throws Exception {
+        assertEquals(ORIGINAL.replace("1000,4", "4,1000"), ThreadRights.parse(ORIGINAL).words());
+        RankRights rights = new RankRights(
+                List.of(ThreadRights.parse(ORIGINAL)),
+                Set.of(new RankRights.OpenFile("/a b\nc (deleted)", -1, true, false)),
+                Set.of("/"),
+                Set.of("socket"));
+        RankRights again = RankRights.parse(rights.lines());
+        assertEquals(rights.lines(), again.lines());
+        assertEquals(rights.files(), again.files());
+    }
+
+    @Test
+    void shouldAllowWhatIsNoMore() {
+        assertEquals(Optional.empty(), excess(ORIGINAL, ORIGINAL));
+        assertEquals(
+                Optional.empty(),
+                excess(ORIGINAL, "9 1000 4 - 0,0,0,f,0 8 2 4 1 - 19 0 3 nofile=200:200,nproc=5:5"));
+    }
+
+    /** A bounding set that has all that its kernel knows has what a newer kernel adds. */
+    @Test
+    void shouldAllowANewKernelsCapabilityWhenTheSetWasFull() {
+        assertEquals(Optional.empty(), excess(ORIGINAL, ORIGINAL.replace(",1ff,0 8", ",3ff,0 9")));
+        assertTrue(excess(ORIGINAL.replace(",1ff,0 8", ",ff,0 8"), ORIGINAL).isPresent());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "7 1000 1000| 7 1000,0 1000| user ids",
+                "1000 1000,4| 1000 1000,4,27| groups [27]",
+                "1000 1000 1000| 1000 1000,6 1000| groups [6]",
+                " 0,0,0,1ff| 1,0,0,1ff| CapInh",
+                " 0,0,0,1ff| 0,2,0,1ff| CapPrm",
+                " 0,0,0,1ff| 0,0,4,1ff| CapEff",
+                "1ff,0 8| 1ff,8 8| CapAmb",
+                " 8 2 3 1| 8 0 0 1| Seccomp",
+                " 8 2 3 1| 8 2 2 1| Seccomp",
+                " 8 2 3 1| 8 2 3 0| NoNewPrivs",
+                "ipc,net| ipc,net,user| namespaces [user]",
+                " 5 0 0 | 4 0 0 | scheduled before",
+                " 5 0 0 | 5 1 0 | scheduled before",
+                " 5 0 0 | 5 0 6 | scheduled before",
+                "100:200| 100:201| hard limit nofile is 201"
+            })
+    void shouldNameWhatIsMore(String was, String is, String name) {
+        String copy = ORIGINAL.replace(was.isBlank() ? was : was, is);
+        assertTrue(!copy.equals(ORIGINAL), "the case changes nothing");
+        String said = excess(ORIGINAL, copy).orElse("nothing");
+        assertTrue(said.contains(name), said);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {"''", "nonsense", "thread 1 2 3", "thread x", "file rw x /a", "file r", "file  1 /a", "rights 1"})
+    void shouldRefuseALineThatCannotBeRead(String line) {
+        CheckpointException e = assertThrows(CheckpointException.class, () -> RankRights.parse(List.of(line)));
+        assertTrue(e.getMessage().contains("Remedy: install the same release"), e.getMessage());
+    }
+}
