@@ -40,7 +40,7 @@ final class Bed implements Closeable {
                 role,
                 folder(name),
                 PoolGeometry.of(poolBytes, Math.toIntExact(options.chunkBytes)),
-                options.rehearses(),
+                options.warmsUp(),
                 options.carrier().targetWords())));
     }
 

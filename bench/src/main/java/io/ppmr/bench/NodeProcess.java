@@ -2,6 +2,7 @@ package io.ppmr.bench;
 
 import io.ppmr.bench.node.NodeMain;
 import io.ppmr.bench.node.NodeSetting;
+import io.ppmr.checkpoint.NativePrograms;
 import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.IOException;
@@ -50,6 +51,8 @@ final class NodeProcess implements Closeable {
             words.addAll(List.of(extra.strip().split("\\s+", -1)));
         }
         words.add("-Djava.library.path=" + System.getProperty("java.library.path"));
+        words.add("-D" + NativePrograms.DIRECTORY_PROPERTY + "="
+                + NativePrograms.fromSystemProperty().directory());
         words.add("-cp");
         words.add(System.getenv().getOrDefault("PPMR_CLASSPATH", System.getProperty("java.class.path")));
         words.add(NodeMain.class.getName());

@@ -19,12 +19,12 @@ final class Pair {
         sourceMount = bed.folder("source" + suffix);
         targetMount = bed.folder("target" + suffix);
         source = bed.start(sourceRole, "source" + suffix, options, poolBytes);
-        if (options.rehearses()) {
-            // One after the other: two rehearsals at once would take each other's processors.
+        if (options.warmsUp()) {
+            // One after the other: two warm-ups at once would take each other's processors.
             source.awaitReady();
         }
         target = bed.start("target", "target" + suffix, options, poolBytes).awaitReady();
-        if (!options.rehearses()) {
+        if (!options.warmsUp()) {
             source.awaitReady();
         }
     }

@@ -82,7 +82,7 @@ final class StageOptions {
     int runs;
 
     @Option(
-            names = "--no-rehearsal",
+            names = {"--no-warm-up", "--no-rehearsal"},
             description = "do not let our side warm itself before it is measured: for a trial on a slow machine")
     private boolean cold;
 
@@ -132,7 +132,7 @@ final class StageOptions {
         }
     }
 
-    boolean rehearses() {
+    boolean warmsUp() {
         return !cold;
     }
 
@@ -159,7 +159,7 @@ final class StageOptions {
         settings.put("transport", transport);
         settings.putAll(carrier.settings(this));
         settings.put("runs", runs);
-        settings.put("rehearsed", rehearses());
+        settings.put("warmedUp", warmsUp());
         return settings;
     }
 }

@@ -8,7 +8,6 @@ import io.ppmr.cli.control.ControlServer;
 import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.SourceRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
-import io.ppmr.cli.service.DressRehearsal;
 import io.ppmr.cli.service.HealthTrigger;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.MigrationEvent;
@@ -16,6 +15,7 @@ import io.ppmr.cli.service.Migrations;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.RefusedException;
 import io.ppmr.cli.service.Supervisor;
+import io.ppmr.cli.warmup.WarmUp;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.SourceSettings;
 import java.io.IOException;
@@ -66,17 +66,20 @@ final class SourceCommand implements Callable<Integer> {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
         ServiceRun run = new ServiceRun();
-        MountPoint.prepare(configuration.settings().mountPoint());
-        WorkDirectories.prepare(configuration.settings().workDirectory());
+        SourceSettings settings = configuration.settings();
+        MountPoint.prepare(settings.mountPoint());
+        WorkDirectories.prepare(settings.workDirectory());
         Migrations migrations;
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                WarmUp warmUp = new WarmUp(
+                        "source", settings.workDirectory(), settings.transaction().journal(), settings.pool(), WarmUp.LIMIT);
                 SourceService service = new SourceService(
-                        configuration.settings(),
+                        settings,
                         Transports.of(configuration.transport()),
                         configuration::notes,
                         meters.registry())) {
-            dressRehearsal(configuration);
+            warmUp.run(configuration.warmUpMigrations());
             service.start();
             migrations = new Migrations(
                     configuration.jobs(),
@@ -99,12 +102,6 @@ final class SourceCommand implements Callable<Integer> {
         // Without the mount it cannot go on; it still has to set the originals going.
         migrations.close(FAILED_MIGRATION_PATIENCE);
         return ExitCode.OK.number();
-    }
-
-    private static void dressRehearsal(SourceConfig configuration) throws InterruptedException {
-        SourceSettings settings = configuration.settings();
-        new DressRehearsal(settings.workDirectory(), settings.transaction().journal(), settings.pool())
-                .run(configuration.rehearsals());
     }
 
     private void serve(

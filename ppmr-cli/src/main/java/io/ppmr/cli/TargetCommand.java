@@ -8,10 +8,10 @@ import io.ppmr.cli.control.ControlSettings;
 import io.ppmr.cli.control.ControlStatus;
 import io.ppmr.cli.control.TargetRequests;
 import io.ppmr.cli.metrics.ServiceMeters;
-import io.ppmr.cli.service.DressRehearsal;
 import io.ppmr.cli.service.LifeSigns;
 import io.ppmr.cli.service.ProcessSignals;
 import io.ppmr.cli.service.Supervisor;
+import io.ppmr.cli.warmup.WarmUp;
 import io.ppmr.target.Arrival;
 import io.ppmr.target.TargetService;
 import io.ppmr.target.TargetSettings;
@@ -54,10 +54,10 @@ final class TargetCommand implements Callable<Integer> {
         WorkDirectories.prepare(settings.workDirectory());
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
+                WarmUp warmUp = new WarmUp("target", settings.workDirectory(), settings.journal(), settings.pool(), WarmUp.LIMIT);
                 TargetService service =
                         new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
-            new DressRehearsal(settings.workDirectory(), settings.journal(), settings.pool())
-                    .run(configuration.rehearsals());
+            warmUp.run(configuration.warmUpMigrations());
             service.start();
             serve(configuration.control(), service, signs, run);
         }

@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Measures a null view through a real mount: {@code ThroughputMain write|read SMALL_REQUESTS MIB_A_CLIENT}. Prints the
+ * Measures a null view through a real mount: {@code ThroughputMain write|read MIB_A_CLIENT}. Prints the
  * rate over the bytes moved so far, from the first byte on, with 8 {@code dd} of 128 KiB requests, after a warm-up of
  * the given number of small requests. Run by hand in a fresh JVM: what is measured is also how it warms.
  */
@@ -22,28 +22,19 @@ final class ThroughputMain {
     private ThroughputMain() {}
 
     public static void main(String[] arguments) throws Exception {
-        WarmupPlan.Direction direction =
-                arguments[0].equals("write") ? WarmupPlan.Direction.WRITE : WarmupPlan.Direction.READ;
-        int small = Integer.parseInt(arguments[1]);
-        int mibEach = Integer.parseInt(arguments[2]);
+        boolean writes = arguments[0].equals("write");
+        int mibEach = Integer.parseInt(arguments[1]);
         NullView view = new NullView();
         Path mountPoint = Files.createTempDirectory("ppmr-throughput");
         try (FuseMount mount = FuseMount.mount(view, mountPoint, MountOptions.named("ppmr-throughput"))) {
-            if (small > 0) {
-                System.out.println(Warmup.run(
-                        mount.mountPoint(),
-                        new WarmupPlan(direction, CLIENTS, small, 64 << 20, 8, TimeUnit.SECONDS.toNanos(20))));
-            }
-            measure(view, mount.mountPoint(), direction, mibEach);
+            measure(view, mount.mountPoint(), writes, mibEach);
         } finally {
             Files.delete(mountPoint);
         }
         view.free();
     }
 
-    private static void measure(NullView view, Path directory, WarmupPlan.Direction direction, int mibEach)
-            throws Exception {
-        boolean writes = direction == WarmupPlan.Direction.WRITE;
+    private static void measure(NullView view, Path directory, boolean writes, int mibEach) throws Exception {
         List<Process> clients = new ArrayList<>();
         long start = view.bytes.sum();
         long mark = start;

@@ -28,6 +28,9 @@ public final class ServiceLog {
     private static final List<Logger> QUIET =
             List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 
+    /** Whether a thread logs nothing, which the threads that it starts take over. */
+    private static final ThreadLocal<Boolean> SILENT = new InheritableThreadLocal<>();
+
     private ServiceLog() {}
 
     /**
@@ -49,16 +52,21 @@ public final class ServiceLog {
         if (leadsToJournal(environment)) {
             try {
                 DatagramSocket socket = DatagramSocket.to(journal);
-                root.addHandler(
-                        new JournalHandler(new JournalSender(socket, identifier, MOST_WAITING_BYTES), identifier));
+                lead(root, new JournalHandler(new JournalSender(socket, identifier, MOST_WAITING_BYTES), identifier));
                 return;
             } catch (IOException | LinkageError | RuntimeException e) {
-                root.addHandler(plain());
+                lead(root, plain());
                 root.warning("the log has no fields: " + e.getMessage());
                 return;
             }
         }
-        root.addHandler(plain());
+        lead(root, plain());
+    }
+
+    private static void lead(Logger root, Handler handler) {
+        // Called by the thread that logs.
+        handler.setFilter(record -> SILENT.get() == null);
+        root.addHandler(handler);
     }
 
     /** What is done in silence. */
@@ -66,15 +74,13 @@ public final class ServiceLog {
         T run() throws IOException, InterruptedException;
     }
 
-    /** Does something of which nothing is logged by our classes; one at a time. */
-    public static <T> T hushed(Work<T> work) throws IOException, InterruptedException {
-        Logger ours = Logger.getLogger("io.ppmr");
-        Level before = ours.getLevel();
-        ours.setLevel(Level.OFF);
+    /** Does something of which nothing is logged, neither by this thread nor by those that are started meanwhile. */
+    public static <T> T silently(Work<T> work) throws IOException, InterruptedException {
+        SILENT.set(true);
         try {
             return work.run();
         } finally {
-            ours.setLevel(before);
+            SILENT.remove();
         }
     }
 

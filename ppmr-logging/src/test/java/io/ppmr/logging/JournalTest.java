@@ -4,8 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.logging.Handler;
 import org.junit.jupiter.api.AfterEach;
@@ -58,6 +62,47 @@ class JournalTest {
                 .add("MESSAGE", "number " + number)
                 .add("PRIORITY", "6")
                 .datagram();
+    }
+
+    @Test
+    void shouldLogOtherThreadsAloneWhenSomethingIsDoneInSilence() throws Exception {
+        PrintStream standardError = System.err;
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        Thread[] left = new Thread[1];
+        CountDownLatch over = new CountDownLatch(1);
+        try {
+            System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
+            ServiceLog.begin(Map.of(), "ppmr-test");
+            ServiceLog.silently(() -> {
+                LOG.error("by the thread itself");
+                Thread other = new Thread(() -> LOG.error("by one that it has started"));
+                other.start();
+                other.join();
+                left[0] = new Thread(() -> {
+                    awaitQuietly(over);
+                    LOG.error("by one that goes on afterwards");
+                });
+                left[0].start();
+                return null;
+            });
+            LOG.error("heard again");
+            over.countDown();
+            left[0].join();
+        } finally {
+            over.countDown();
+            System.setErr(standardError);
+        }
+        String text = written.toString(StandardCharsets.UTF_8);
+        assertTrue(text.contains("heard again"), text);
+        assertFalse(text.contains(" by "), text);
+    }
+
+    private static void awaitQuietly(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     @Test

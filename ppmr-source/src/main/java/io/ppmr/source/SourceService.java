@@ -17,7 +17,6 @@ import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.keep.CopyNote;
 import io.ppmr.source.keep.CopyReport;
 import io.ppmr.source.keep.Keeping;
-import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.OpenMigration;
@@ -106,25 +105,10 @@ public final class SourceService implements AutoCloseable {
         this.attempts = new AttemptMakers(settings, pool, claims, view, metrics.hops(), transports, node);
     }
 
-    /** Mounts and warms up; when it returns a migration may be asked for. */
+    /** Mounts, and takes up what an earlier run has left; when it returns a migration may be asked for. */
     public void start() throws IOException, InterruptedException {
-        mount();
-        Rehearsal.run(settings.mountPoint(), view, pool, claims);
-        enter();
-    }
-
-    /** The same without the warm-up: for a service that is itself a rehearsal. */
-    public void startCold() throws IOException, InterruptedException {
-        mount();
-        enter();
-    }
-
-    private void mount() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
-    }
-
-    private void enter() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.transaction().journal());
         removeLeftCopies();
         recover();

@@ -7,7 +7,6 @@ import io.ppmr.doctor.NodeFactsSource;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.target.image.ArrivingImageView;
-import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.OpenMigration;
 import io.ppmr.transaction.OpenMigrations;
@@ -99,33 +98,10 @@ public final class TargetService implements AutoCloseable {
         metrics.held(this::open);
     }
 
-    /** Mounts, warms up and listens; when it returns a migration may come. */
+    /** Mounts, takes up what an earlier run has left, and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
-        mount();
-        Berth any = berths.get(0);
-        Rehearsal.run(
-                settings.mountPoint(),
-                view,
-                any.pool(),
-                any.laneChunks(),
-                settings.pool(),
-                any.heads(),
-                settings.transfer());
-        enter();
-    }
-
-    /** The same without the warm-up: for a service that is itself a rehearsal. */
-    public void startCold() throws IOException, InterruptedException {
-        mount();
-        enter();
-    }
-
-    private void mount() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
-    }
-
-    private void enter() throws IOException, InterruptedException {
         journal = MappedJournal.in(settings.journal());
         conversations = new Conversations(
                 settings,

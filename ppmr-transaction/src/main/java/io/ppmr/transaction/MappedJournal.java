@@ -39,6 +39,7 @@ public final class MappedJournal implements TransactionJournal {
     private final FileChannel lockChannel;
     private final List<Entry> entries;
     private JournalFile file;
+    private boolean closed;
 
     private MappedJournal(
             Path path, long fileBytes, Clock clock, FileChannel lockChannel, List<Entry> entries, JournalFile file) {
@@ -151,6 +152,9 @@ public final class MappedJournal implements TransactionJournal {
     }
 
     private void add(TransactionRecord record, boolean sync) throws IOException {
+        if (closed) {
+            throw new IOException("the journal " + path + " is closed: its service ends");
+        }
         Entry entry = new Entry(clock.millis(), record);
         byte[] frame = JournalLayout.frame(entry, sync);
         if (!file.hasRoom(frame)) {
@@ -260,6 +264,7 @@ public final class MappedJournal implements TransactionJournal {
 
     @Override
     public synchronized void close() throws IOException {
+        closed = true;
         try {
             file.force();
         } finally {

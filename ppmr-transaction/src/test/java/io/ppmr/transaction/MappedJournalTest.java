@@ -67,6 +67,16 @@ class MappedJournalTest {
     }
 
     @Test
+    void shouldRefuseByNameWhenAThreadWritesAfterTheEnd() throws IOException {
+        MappedJournal journal = open();
+        journal.appendSynced(ONE);
+        journal.close();
+        String message = assertThrows(IOException.class, () -> journal.append(TWO)).getMessage();
+        assertTrue(message.contains(path() + " is closed"), message);
+        assertEquals(List.of(ONE), records(path()));
+    }
+
+    @Test
     void shouldBeReadableWhileItsServiceRuns() throws IOException {
         try (MappedJournal journal = open()) {
             journal.append(ONE);

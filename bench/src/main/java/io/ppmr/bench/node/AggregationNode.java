@@ -10,7 +10,6 @@ import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.image.Outlet;
-import io.ppmr.source.rehearsal.Rehearsal;
 import java.io.IOException;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -26,12 +25,10 @@ final class AggregationNode implements BenchNode {
     private int runs;
 
     AggregationNode(NodeSetting setting) throws Exception {
+        setting.warmUp();
         pool = new BufferPool(setting.geometry());
         claims = new FairClaims(pool);
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
-        if (setting.rehearses()) {
-            Rehearsal.run(setting.mountPoint(), view, pool, claims);
-        }
     }
 
     @Override

@@ -1,7 +1,11 @@
 package io.ppmr.bench.node;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.cli.warmup.WarmUp;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -10,11 +14,14 @@ import java.util.List;
  * What a measured process is started with; {@link NodeMain} gets it as its arguments.
  *
  * @param role which part of the data path it is
- * @param rehearses whether it warms itself as a service does before it is ready
+ * @param warmsUp whether it warms itself as a service does before it is ready
  * @param listen what a target must know: the transport and the address to listen at
  */
-public record NodeSetting(String role, Path mountPoint, PoolGeometry geometry, boolean rehearses, List<String> listen) {
+public record NodeSetting(String role, Path mountPoint, PoolGeometry geometry, boolean warmsUp, List<String> listen) {
     private static final int LISTEN_AT = 5;
+    /** A benchmark has more patience than a service: what it measures is to be warm. */
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
 
     /** As arguments. */
     public List<String> words() {
@@ -23,9 +30,19 @@ public record NodeSetting(String role, Path mountPoint, PoolGeometry geometry, b
                 mountPoint.toString(),
                 Long.toString(geometry.poolBytes()),
                 Integer.toString(geometry.chunkBytes()),
-                Boolean.toString(rehearses)));
+                Boolean.toString(warmsUp)));
         words.addAll(listen);
         return words;
+    }
+
+    /** Warms this process up, if that is wanted. */
+    void warmUp() throws IOException, InterruptedException {
+        if (warmsUp) {
+            Path work = Files.createDirectories(mountPoint.resolveSibling(mountPoint.getFileName() + ".work"));
+            try (WarmUp warmUp = new WarmUp(role, work, work.resolve("journal"), geometry, LIMIT)) {
+                warmUp.run(WarmUp.MIGRATIONS);
+            }
+        }
     }
 
     static NodeSetting of(String[] words) {

@@ -16,7 +16,6 @@ import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
-import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.target.slots.Slot;
 import io.ppmr.target.slots.SlotLedger;
@@ -78,13 +77,11 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     }
 
     RestartNode(NodeSetting setting) throws Exception {
+        setting.warmUp();
         geometry = setting.geometry();
         pool = new BufferPool(geometry.plus(1));
         fileOf = new int[pool.geometry().chunkCount()];
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
-        if (setting.rehearses()) {
-            Rehearsal.run(setting.mountPoint(), view, pool, 1, geometry, heads, SETTINGS);
-        }
     }
 
     @Override

@@ -8,7 +8,6 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.metrics.SourceHops;
-import io.ppmr.source.rehearsal.Rehearsal;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SessionAgent;
 import io.ppmr.source.session.SessionEvent;
@@ -41,12 +40,10 @@ final class SourceNode implements BenchNode {
     private int runs;
 
     SourceNode(NodeSetting setting) throws Exception {
+        setting.warmUp();
         pool = new BufferPool(setting.geometry());
         claims = new FairClaims(pool);
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
-        if (setting.rehearses()) {
-            Rehearsal.run(setting.mountPoint(), view, pool, claims);
-        }
     }
 
     @Override

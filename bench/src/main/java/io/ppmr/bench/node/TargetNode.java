@@ -11,7 +11,6 @@ import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.HeadStore;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.target.rehearsal.Rehearsal;
 import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
@@ -77,14 +76,12 @@ final class TargetNode implements BenchNode {
     }
 
     TargetNode(NodeSetting setting) throws Exception {
+        setting.warmUp();
         geometry = setting.geometry();
         laneChunks = Math.max(1, Math.min(LANE_MAX, geometry.chunkCount() / LANE_MAX));
         pool = new BufferPool(geometry.plus(laneChunks));
         end = new TargetEnd(setting.listen(), pool);
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
-        if (setting.rehearses()) {
-            Rehearsal.run(setting.mountPoint(), view, pool, laneChunks, geometry, heads, SETTINGS);
-        }
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.ppmr.cli.config;
 
+import io.ppmr.cli.warmup.WarmUp;
 import io.ppmr.transport.TransportWish;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -30,12 +31,12 @@ public final class CommonKeys {
             "auto",
             "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 
-    private static final int MAX_REHEARSALS = 100;
+    private static final int MAX_WARM_UP_MIGRATIONS = 100;
 
-    public static final ConfigKey<Integer> REHEARSALS = ConfigKey.withDefault(
+    public static final ConfigKey<Integer> WARM_UP_MIGRATIONS = ConfigKey.withDefault(
             "rehearsals",
-            ValueTypes.number(0, MAX_REHEARSALS),
-            12L,
+            ValueTypes.number(0, MAX_WARM_UP_MIGRATIONS),
+            (long) WarmUp.MIGRATIONS,
             "how many small migrations the service makes within itself before it is ready, for at most a few seconds,"
                     + " so that the first real one is not slower than later ones");
 

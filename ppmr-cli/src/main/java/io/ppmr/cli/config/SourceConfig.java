@@ -40,7 +40,7 @@ import java.util.stream.Stream;
  * @param metrics where its meters are shown, if they are
  * @param transport how the bytes may travel
  * @param announced those that users announce while the service runs
- * @param rehearsals small migrations that it makes within itself before it is ready
+ * @param warmUpMigrations small migrations that it makes within itself before it is ready
  */
 public record SourceConfig(
         SourceSettings settings,
@@ -51,7 +51,7 @@ public record SourceConfig(
         Optional<InetSocketAddress> metrics,
         TransportWish transport,
         AnnouncedJobs announced,
-        int rehearsals) {
+        int warmUpMigrations) {
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -97,7 +97,7 @@ public record SourceConfig(
             ControlSettings control = ConfiguredControl.read(file, top, SourceKeys.CONTROL_SOCKET);
             Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
             TransportWish transport = top.get(CommonKeys.TRANSPORT);
-            Integer rehearsals = top.get(CommonKeys.REHEARSALS);
+            Integer warmUpMigrations = top.get(CommonKeys.WARM_UP_MIGRATIONS);
             PreSharedKey key = CommonValues.key(file, top);
             CommonValues.requireApart(top, mount, work);
             PoolGeometry pool = CommonValues.pool(file);
@@ -160,7 +160,7 @@ public record SourceConfig(
                     metrics,
                     transport,
                     announced,
-                    rehearsals);
+                    warmUpMigrations);
         }
 
         private static Map<String, ConfiguredJob> configured(

@@ -41,7 +41,7 @@ public final class SourceKeys {
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     CommonKeys.TRANSPORT,
-                    CommonKeys.REHEARSALS,
+                    CommonKeys.WARM_UP_MIGRATIONS,
                     TRIGGER_JOB,
                     ANNOUNCEMENTS));
 

@@ -24,10 +24,10 @@ import java.util.Set;
  * @param settings the service's
  * @param control where {@code ppmr status} reaches it
  * @param metrics where its meters are shown, if they are
- * @param rehearsals small migrations that it makes within itself before it is ready
+ * @param warmUpMigrations small migrations that it makes within itself before it is ready
  */
 public record TargetConfig(
-        TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics, int rehearsals) {
+        TargetSettings settings, ControlSettings control, Optional<InetSocketAddress> metrics, int warmUpMigrations) {
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -57,7 +57,7 @@ public record TargetConfig(
         ControlSettings control = ConfiguredControl.read(file, top, TargetKeys.CONTROL_SOCKET);
         Duration silence = top.get(CommonKeys.SILENCE_LIMIT);
         TransportWish transport = top.get(CommonKeys.TRANSPORT);
-        Integer rehearsals = top.get(CommonKeys.REHEARSALS);
+        Integer warmUpMigrations = top.get(CommonKeys.WARM_UP_MIGRATIONS);
         Duration stall = top.get(TargetKeys.STALL_LIMIT);
         Duration restart = top.get(TargetKeys.RESTART_DEADLINE);
         Integer migrations = top.get(TargetKeys.MIGRATIONS);
@@ -115,7 +115,7 @@ public record TargetConfig(
                 ignored,
                 reconnects,
                 tools.trustedUsers());
-        return new TargetConfig(settings, control, metrics, rehearsals);
+        return new TargetConfig(settings, control, metrics, warmUpMigrations);
     }
 
     private static Set<String> ignoredChecks(ConfigFile.Section top) {

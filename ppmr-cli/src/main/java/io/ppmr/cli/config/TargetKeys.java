@@ -52,7 +52,7 @@ public final class TargetKeys {
                     CommonKeys.KEY_FILE,
                     CommonKeys.SILENCE_LIMIT,
                     CommonKeys.TRANSPORT,
-                    CommonKeys.REHEARSALS,
+                    CommonKeys.WARM_UP_MIGRATIONS,
                     STALL_LIMIT,
                     RESTART_DEADLINE,
                     MIGRATIONS,

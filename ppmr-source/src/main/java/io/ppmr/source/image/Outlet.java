@@ -5,7 +5,7 @@ import io.ppmr.protocol.FrameType;
 import java.io.IOException;
 
 /**
- * Where an image goes: the target, or for a rehearsal nowhere. Called by writers and by the session's agent; a call may
+ * Where an image goes: the target, or for a benchmark nowhere. Called by writers and by the session's agent; a call may
  * wait, bounded, while the peer takes nothing.
  */
 public interface Outlet {

@@ -37,6 +37,7 @@ public final class SessionAgent implements Agent {
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
     private volatile Transfer transfer;
+    private volatile String lost;
     private volatile boolean over;
     private long lastProgressNs;
 
@@ -62,6 +63,11 @@ public final class SessionAgent implements Agent {
     /** From now on frames about bytes go to this transfer; called before the source may send any. */
     public void begin(Transfer begun) {
         transfer = begun;
+        // An agent whose connection was lost before this has ended, and will not tell the transfer.
+        String reason = lost;
+        if (reason != null && !over) {
+            begun.failOnAgent(lostConnection(reason));
+        }
     }
 
     /** All is said: when the source closes the connection now, nothing is lost. */
@@ -148,11 +154,16 @@ public final class SessionAgent implements Agent {
 
     private void lose(String reason) {
         link.dead();
+        lost = reason;
         Transfer current = transfer;
         if (current != null && !over) {
-            current.failOnAgent("connection to the source was lost: " + reason);
+            current.failOnAgent(lostConnection(reason));
         }
         events.accept(new SessionEvent.LinkLost(reason));
+    }
+
+    private static String lostConnection(String reason) {
+        return "connection to the source was lost: " + reason;
     }
 
     private void onError(Throwable error) {

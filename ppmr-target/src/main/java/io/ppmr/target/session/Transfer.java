@@ -194,7 +194,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
     }
 
-    /** Fails the migration from the agent's own thread, which will not run again. */
+    /** Fails the migration from the agent's own thread, or where that has ended: it will not run again. */
     void failOnAgent(String reason) {
         fail(reason);
         images.fail(failure.get());

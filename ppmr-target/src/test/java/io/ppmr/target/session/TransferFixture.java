@@ -33,6 +33,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
@@ -173,6 +174,18 @@ final class TransferFixture {
 
     List<String> shownNames() throws Exception {
         return tree.list("/").stream().filter(name -> !name.equals("..")).toList();
+    }
+
+    /** The session's own agent, on a thread of its own; its connection is lost when this returns. */
+    SessionAgent agentWhoseSourceIsLost() throws Exception {
+        CountDownLatch lost = new CountDownLatch(1);
+        SessionAgent agent = new SessionAgent(targetLink, event -> lost.countDown());
+        agent.start();
+        sourceLink.close();
+        if (!lost.await(DEADLINE_NS, TimeUnit.NANOSECONDS)) {
+            throw new AssertionError("the agent does not notice that its connection is closed");
+        }
+        return agent;
     }
 
     void close() {

@@ -65,6 +65,21 @@ class TransferTest {
     }
 
     @Test
+    void shouldEndWaitsWhenConnectionIsLostBeforeTheTransferBegins() throws Exception {
+        fixture.create(1, "/rank-0/f");
+        ArrivingFile file = fixture.transfer.images().file(1);
+        SessionAgent agent = fixture.agentWhoseSourceIsLost();
+        try {
+            agent.begin(fixture.transfer);
+            assertTrue(String.valueOf(fixture.failure()).contains("connection to the source was lost"));
+            ByteBuffer into = ByteBuffer.allocateDirect(10);
+            assertTrue(file.read(BufferUtil.address(into), 10, 0) < 0, "a read of what will not come fails");
+        } finally {
+            agent.stop();
+        }
+    }
+
+    @Test
     void shouldFailAndNotBeCompleteWhenBytesArriveChanged() throws Exception {
         int slot = grantOne();
         byte[] bytes = TransferFixture.bytes(500);

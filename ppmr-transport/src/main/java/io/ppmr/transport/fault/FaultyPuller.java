@@ -12,7 +12,7 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 
 /**
- * A puller that goes wrong as it is told, around one that does not. For tests, and for an operator's rehearsal of what
+ * A puller that goes wrong as it is told, around one that does not. For tests, and for an operator who tries what
  * a bad link does. The fault of a pull is drawn when it is started, by the thread that pulls.
  */
 public final class FaultyPuller implements ChunkPuller, PullListener {

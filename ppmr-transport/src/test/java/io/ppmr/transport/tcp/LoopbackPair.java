@@ -8,7 +8,7 @@ import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 
 /**
- * Two connected ends of one TCP connection inside this process, for a service that rehearses with itself.
+ * Two connected ends of one TCP connection inside this process.
  *
  * @param near one end
  * @param far the other
