@@ -39,8 +39,8 @@
  *   spawn [quietly]           a stopped process of its own session, whose PID goes to FILE, or nowhere
  *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before; between
  *                             two steps does what "ask" asks for, itself: one call that fails then, and it aborts
- *   ask LEDGER SCRIPT         the process PID, which computes, runs this script in this directory, to its end: it writes its
- *                             image from within, as DMTCP does
+ *   ask LEDGER SCRIPT         the process PID, which computes, runs this script in this directory and stops: it writes its
+ *                             image from within, as DMTCP does, and does nothing more behind it
  *   save LEDGER               writes how far that has come at the file position, 64 bytes, and into LEDGER.saved
  *   load LEDGER               reads that; what "spawn" makes then goes on from there, and its PID goes to LEDGER.copies
  */
@@ -327,10 +327,8 @@ static int fork_and_exit(void)
     return child < 0 || waitpid(child, &status, 0) != child ? -1 : 0;
 }
 
-static int stop_process(void)
+static int await_stopped(void)
 {
-    if (kill((pid_t)pid, SIGSTOP) != 0)
-        return -1;
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     for (int tries = 0; tries < 5000; tries++) {
@@ -348,13 +346,17 @@ static int stop_process(void)
     return -1;
 }
 
+static int stop_process(void)
+{
+    return kill((pid_t)pid, SIGSTOP) != 0 ? -1 : await_stopped();
+}
+
 static void run_script(FILE *script);
 
 /* Does what "ask" has asked for, if it has. */
 static void answer(const char *ledger)
 {
     char asked[1100];
-    char answered[1100];
     char words[2200];
     snprintf(asked, sizeof asked, "%s.ask", ledger);
     FILE *in = fopen(asked, "re");
@@ -377,36 +379,32 @@ static void answer(const char *ledger)
     line_text = outer_text;
     line_number = outer_number;
     file_count = 0;
-    snprintf(answered, sizeof answered, "%s.answered", ledger);
-    int made = open(answered, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (chdir("/") != 0 || unlink(asked) != 0 || made < 0)
+    if (chdir("/") != 0 || unlink(asked) != 0)
         die_saying("the answer");
-    close(made);
     within = false;
+    raise(SIGSTOP);
 }
 
 static int ask(const char *ledger, const char *script)
 {
     char asked[1100];
     char part[1200];
-    char answered[1100];
     char words[2200];
     char here[1024];
     snprintf(asked, sizeof asked, "%s.ask", ledger);
     snprintf(part, sizeof part, "%s.part", asked);
-    snprintf(answered, sizeof answered, "%s.answered", ledger);
     if (getcwd(here, sizeof here) == NULL)
         return -1;
     int length = snprintf(words, sizeof words, "%s %s\n", here, script);
     int out = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (out < 0 || write(out, words, (size_t)length) != length || close(out) != 0 || rename(part, asked) != 0)
         return -1;
-    while (access(answered, F_OK) != 0) {
+    while (access(asked, F_OK) == 0) {
         if (kill((pid_t)pid, 0) != 0)
             return -1;
         pause_ms(2);
     }
-    return unlink(answered);
+    return await_stopped();
 }
 
 static int compute(const char *where)

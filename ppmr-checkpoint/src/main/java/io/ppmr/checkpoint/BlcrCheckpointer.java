@@ -98,9 +98,9 @@ final class BlcrCheckpointer implements Checkpointer {
 
     /**
      * No: the image is written in the process's own context, but by BLCR's kernel module. A write that fails ends the
-     * request there; the process never sees the error and runs on, and {@code cr_checkpoint} reports the failure. Taking
-     * the writes instead would only keep the process from computing until the whole image is written, and leave it
-     * stopped.
+     * request there; the process never sees the error and runs on, and {@code cr_checkpoint} reports the failure.
+     * Taking the writes instead would only keep the process from computing until the whole image is written, and leave
+     * it stopped.
      */
     @Override
     public boolean writesFromWithin() {

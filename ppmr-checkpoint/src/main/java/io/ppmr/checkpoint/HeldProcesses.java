@@ -30,9 +30,9 @@ public final class HeldProcesses implements HeldRank {
     private final SignalSender signals;
 
     /**
-     * A rank that has just been found held: the command that has stopped it has ended, or does nothing more to it. Waits
-     * until its threads have left their processors, which takes no time but on a busy node, and notes how much they
-     * have run.
+     * A rank that has just been found held: the command that has stopped it has ended, or does nothing more to it.
+     * Waits until its threads have left their processors, which takes no time but on a busy node, and notes how much
+     * they have run.
      *
      * @param rank the rank's number
      * @param processes its processes, the root first

@@ -58,8 +58,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
     /** Of all limits, in the order of {@code /proc/PID/limits}, as prlimit(1) calls them. */
     static final Map<String, String> LIMITS = limitNames();
 
-    private static final List<String> NAMESPACES =
-            List.of("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts");
+    private static final List<String> NAMESPACES = List.of("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts");
 
     private static Map<String, String> limitNames() {
         Map<String, String> names = new TreeMap<>();
@@ -175,7 +174,8 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
     /** Whether memory is shared that belongs to no file. */
     boolean hasSharedMemory() {
         return files.stream()
-                .anyMatch(file -> file.path().equals(SHARED_MEMORY) || file.path().equals(UNNAMED_MEMORY));
+                .anyMatch(
+                        file -> file.path().equals(SHARED_MEMORY) || file.path().equals(UNNAMED_MEMORY));
     }
 
     private static List<Path> list(Path directory) throws IOException {
@@ -214,7 +214,8 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         for (String line : lines(proc.resolve("limits"))) {
             for (Map.Entry<String, String> name : LIMITS.entrySet()) {
                 if (line.startsWith(name.getKey() + " ")) {
-                    String[] words = line.substring(name.getKey().length()).trim().split("\\s+", -1);
+                    String[] words =
+                            line.substring(name.getKey().length()).trim().split("\\s+", -1);
                     limits.put(name.getValue(), new long[] {limit(words[0]), limit(words[1])});
                 }
             }

@@ -1,6 +1,8 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -43,8 +45,8 @@ public final class RightsCheck {
 
     /**
      * @param user the job's user
-     * @param own the directory of the attempt at this node, without links: a restart's own output and files, which restored processes
-     *     inherit from it, lie there
+     * @param own the directory of the attempt at this node, without links: a restart's own output and files, which
+     *     restored processes inherit from it, lie there
      */
     public RightsCheck(NativePrograms programs, JobUser user, Path own) {
         this.kit = ToolKit.of(programs, CommandTiming.defaults());
@@ -135,27 +137,43 @@ public final class RightsCheck {
         }
     }
 
-    /** The kernel decides, as the job's user and where the rank sees its files: the first that does not open. */
+    /**
+     * Finds the first file that the job's user cannot open in the rank's own mounts; the kernel decides. No program is
+     * started inside those mounts, where the job's user may have put another one in its place.
+     */
     private Optional<OpenFile> firstClosed(HeldRank restored, List<OpenFile> files) throws CheckpointException {
-        List<String> command = new ArrayList<>();
-        ProcessIdentity root = restored.processes().get(0);
-        if (kit.runsAsRoot()) {
-            command.addAll(List.of("nsenter", "--target", Integer.toString(root.pid()), "--mount", "--"));
-        }
-        command.addAll(kit.launch(Optional.of(user)));
+        List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
         command.addAll(List.of("/bin/sh", "-c", TRY_TO_OPEN, "sh"));
+        String mounts = mountsOf(restored.processes().get(0));
         for (OpenFile file : files) {
             command.add((file.reads() ? "r" : "-") + (file.writes() ? "w" : "-"));
-            command.add(file.path());
+            command.add(mounts + file.path());
         }
         HelperCall.Result result = kit.starter().run(command, HELPER_LIMIT);
         if (result.exitCode() != 0) {
             throw new CheckpointException("whether user " + user.uid() + " can open " + files + " cannot be said: "
-                    + result.describe() + ". Remedy: nsenter and /bin/sh must be there");
+                    + result.describe() + ". Remedy: /bin/sh must be there");
         }
         return result.output().isEmpty()
                 ? Optional.empty()
-                : Optional.of(files.get(Integer.parseInt(result.output().lines().findFirst().orElseThrow())));
+                : Optional.of(files.get(
+                        Integer.parseInt(result.output().lines().findFirst().orElseThrow())));
+    }
+
+    /** What leads to a process's files from here: nothing where it has the mounts of this service. proc(5), root. */
+    private static String mountsOf(ProcessIdentity process) throws CheckpointException {
+        Path of = Path.of("/proc", Integer.toString(process.pid()));
+        try {
+            boolean same = Files.readSymbolicLink(of.resolve("ns/mnt"))
+                            .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")))
+                    && Files.readSymbolicLink(of.resolve("root")).equals(Path.of("/"));
+            return same ? "" : of.resolve("root").toString();
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "the mounts of restored PID " + process.pid() + " cannot be read: " + e
+                            + ". Remedy: it has ended; look at the restart command's output",
+                    e);
+        }
     }
 
     // ---- limits and nice values --------------------------------------------------------------------------------
@@ -176,7 +194,8 @@ public final class RightsCheck {
                         + ThreadRights.shown(most));
             }
         }
-        int nice = original.threads().stream().mapToInt(ThreadRights::nice).min().orElse(0);
+        int nice =
+                original.threads().stream().mapToInt(ThreadRights::nice).min().orElse(0);
         boolean renice = copy.threads().stream().anyMatch(thread -> thread.nice() < nice);
         for (ProcessIdentity process : restored.processes()) {
             if (!limits.isEmpty()) {

@@ -49,7 +49,12 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
         if (!ended) {
             process.kill(KILL_LIMIT, kit.signals());
         }
-        process.output().lines().forEach(line -> LOG.info("{}: {}", name, line));
+        // A hole in the file reads as zeros; what else is no text would be obeyed by a terminal.
+        process.output()
+                .replace("\0", "")
+                .lines()
+                .map(line -> line.replaceAll("\\p{Cntrl}", "?"))
+                .forEach(line -> LOG.info("{}: {}", name, line));
         if (!ended) {
             throw new CheckpointException(
                     name + " has not ended within " + deadline + " and was ended: " + String.join(" ", words));

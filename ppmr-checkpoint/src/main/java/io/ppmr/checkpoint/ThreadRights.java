@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -51,7 +52,6 @@ record ThreadRights(
     static final List<String> CAPABILITY_SETS = List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb");
 
     private static final int CAPABILITY_BITS = 64;
-    private static final int SECCOMP_STRICT = 1;
     private static final int SECCOMP_FILTER = 2;
     private static final Set<Integer> REAL_TIME = Set.of(1, 2, 6);
     private static final String NONE = "-";
@@ -76,13 +76,7 @@ record ThreadRights(
                         + " (capabilities(7), in hexadecimal), which its original had not");
             }
         }
-        boolean freer = seccomp == SECCOMP_STRICT && copy.seccomp != SECCOMP_STRICT
-                || seccomp == SECCOMP_FILTER && copy.seccomp == 0
-                || seccomp == SECCOMP_FILTER
-                        && copy.seccomp == SECCOMP_FILTER
-                        && copy.seccompFilters < seccompFilters
-                        && copy.seccompFilters > 0;
-        if (freer) {
+        if (filtersLess(copy)) {
             return Optional.of("its system calls are filtered less than its original's (Seccomp " + copy.seccomp + ", "
                     + copy.seccompFilters + " filters; its original had " + seccomp + ", " + seccompFilters + ")");
         }
@@ -95,6 +89,14 @@ record ThreadRights(
             return Optional.of("it lives in the node's own namespaces " + more + ", its original had others");
         }
         return excessOfShare(copy);
+    }
+
+    private boolean filtersLess(ThreadRights copy) {
+        if (seccomp != SECCOMP_FILTER || copy.seccomp != SECCOMP_FILTER) {
+            return copy.seccomp != seccomp && seccomp != 0;
+        }
+        // A kernel that does not say how many filters there are says 0.
+        return copy.seccompFilters > 0 && copy.seccompFilters < seccompFilters;
     }
 
     private Optional<String> excessOfShare(ThreadRights copy) {
@@ -185,7 +187,7 @@ record ThreadRights(
                 limits);
     }
 
-    private static String joined(java.util.Collection<String> words) {
+    private static String joined(Collection<String> words) {
         return words.isEmpty() ? NONE : String.join(",", words);
     }
 

@@ -73,8 +73,8 @@ class CriuCheckpointerIT {
         fixture.raceAsUser(arguments.toArray(String[]::new));
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         Path dump = WorkDirectories.create(work, 3);
-        HeldRank original = JobFixture.finish(
-                criu.checkpoint(new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
+        HeldRank original = JobFixture.finish(criu.checkpoint(
+                new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
         assertEquals("root's", Files.readString(canary));
         WorkDirectories.remove(work);
         Path restore = WorkDirectories.create(work, 3);
@@ -111,7 +111,9 @@ class CriuCheckpointerIT {
         assertEquals(passesBefore, job.passes());
         // The record as it travels: CRIU gives each thread what it had, and opens what it had open.
         RankRights had = RankRights.parse(RankRights.read(original.processes()).lines());
-        assertEquals(had.threads().size(), RankRights.read(restored.processes()).threads().size());
+        assertEquals(
+                had.threads().size(),
+                RankRights.read(restored.processes()).threads().size());
         new RightsCheck(fixture.programs, fixture.user, images).requireNoMore(restored, had);
         original.end(JobFixture.LIMIT);
         restored.release();

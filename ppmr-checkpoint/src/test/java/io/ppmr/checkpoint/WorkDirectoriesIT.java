@@ -20,10 +20,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Whose the directories of commands are, and what an ordinary user gains by exchanging names while root removes. */
-@Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 300, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WorkDirectoriesIT {
     private static final int PAIRS = 20;
-    private static final int ROUNDS = 40;
+    private static final int ROUNDS = 15;
     private static final int DEPTH = 5000;
     private static final int ROOT = 0;
 
@@ -124,7 +124,8 @@ class WorkDirectoriesIT {
                     "for d in \"$1\" \"$1/inner\"; do mkdir -p \"$d\"; i=0; while [ $i -lt $3 ]; do"
                             + " mkdir -p \"$d/folder-$i/within\"; echo mine > \"$d/folder-$i/file\";"
                             + " echo mine > \"$d/folder-$i/within/file\";"
-                            + " if [ $((i % 4)) = 3 ]; then mkfifo \"$d/other-$i\"; else ln -s \"$2\" \"$d/other-$i\"; fi;"
+                            + " if [ $((i % 4)) = 3 ]; then mkfifo \"$d/other-$i\";"
+                            + " else ln -s \"$2\" \"$d/other-$i\"; fi;"
                             + " i=$((i + 1)); done; done 2> /dev/null; true",
                     "tree",
                     scratch.toString(),

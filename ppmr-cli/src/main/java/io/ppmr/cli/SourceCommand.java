@@ -73,12 +73,13 @@ final class SourceCommand implements Callable<Integer> {
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
                 WarmUp warmUp = new WarmUp(
-                        "source", settings.workDirectory(), settings.transaction().journal(), settings.pool(), WarmUp.LIMIT);
+                        "source",
+                        settings.workDirectory(),
+                        settings.transaction().journal(),
+                        settings.pool(),
+                        WarmUp.LIMIT);
                 SourceService service = new SourceService(
-                        settings,
-                        Transports.of(configuration.transport()),
-                        configuration::notes,
-                        meters.registry())) {
+                        settings, Transports.of(configuration.transport()), configuration::notes, meters.registry())) {
             warmUp.run(configuration.warmUpMigrations());
             service.start();
             migrations = new Migrations(

@@ -54,7 +54,8 @@ final class TargetCommand implements Callable<Integer> {
         WorkDirectories.prepare(settings.workDirectory());
         try (ServiceMeters meters = new ServiceMeters(configuration.metrics());
                 LifeSigns signs = new LifeSigns(Supervisor.of(System.getenv()));
-                WarmUp warmUp = new WarmUp("target", settings.workDirectory(), settings.journal(), settings.pool(), WarmUp.LIMIT);
+                WarmUp warmUp = new WarmUp(
+                        "target", settings.workDirectory(), settings.journal(), settings.pool(), WarmUp.LIMIT);
                 TargetService service =
                         new TargetService(settings, Transports.of(settings.transport()), meters.registry())) {
             warmUp.run(configuration.warmUpMigrations());

@@ -29,14 +29,16 @@ final class UnmountCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        Path mountPoint = ConfiguredControl.mountOf(config).toAbsolutePath();
-        Path parent = mountPoint.getParent();
-        // The mount point itself is not looked at: on a dead mount that fails, or hangs.
-        if (parent != null && Files.isDirectory(parent, LinkOption.NOFOLLOW_LINKS)) {
-            boolean cleared = StaleMount.detachDead(mountPoint);
-            spec.commandLine()
-                    .getOut()
-                    .println(mountPoint + (cleared ? " was a dead mount and is cleared" : " is not mounted"));
+        for (Path named : ConfiguredControl.mountsOf(config)) {
+            Path mountPoint = named.toAbsolutePath();
+            Path parent = mountPoint.getParent();
+            // The mount point itself is not looked at: on a dead mount that fails, or hangs.
+            if (parent != null && Files.isDirectory(parent, LinkOption.NOFOLLOW_LINKS)) {
+                boolean cleared = StaleMount.detachDead(mountPoint);
+                spec.commandLine()
+                        .getOut()
+                        .println(mountPoint + (cleared ? " was a dead mount and is cleared" : " is not mounted"));
+            }
         }
         return ExitCode.OK.number();
     }

@@ -358,8 +358,7 @@ final class Attempt {
         }
         for (int rank : checkpoints.keySet()) {
             MDC.put(LogFields.RANK, Integer.toString(rank));
-            LOG.error(
-                    "the checkpoint of rank {} has not ended within {}; look after its process", rank, END_DEADLINE);
+            LOG.error("the checkpoint of rank {} has not ended within {}; look after its process", rank, END_DEADLINE);
         }
         MDC.remove(LogFields.RANK);
         checkpoints.clear();

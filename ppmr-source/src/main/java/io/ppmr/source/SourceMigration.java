@@ -317,7 +317,9 @@ final class SourceMigration {
                 || phase == CoordinatorState.Phase.ROLLING_BACK
                 || phase == CoordinatorState.Phase.CONFIRMING
                 || phase == CoordinatorState.Phase.BROKEN;
-        if (!open || duties.waitsFor().isPresent()) {
+        // Checkpoints that are waited for have a deadline of their own, and no target is to blame for it.
+        open &= duties.waitsFor().isEmpty();
+        if (!open) {
             openSinceNs = 0;
         } else if (openSinceNs == 0) {
             openSinceNs = System.nanoTime();

@@ -38,9 +38,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A job's user gains nothing by a migration. The job is a process of an ordinary user, its checkpointer two scripts that
- * run as root, as CRIU does: the first writes an image and stops the process, the second reads the image and starts the
- * copy as the test wants it.
+ * A job's user gains nothing by a migration. The job is a process of an ordinary user, its checkpointer two scripts
+ * that run as root, as CRIU does: the first writes an image and stops the process, the second reads the image and
+ * starts the copy as the test wants it.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class JobUserIT {
@@ -218,6 +218,7 @@ class JobUserIT {
     @Test
     void shouldLowerLimitsAndNicenessToTheOriginalsWhenTheRestartDoesNot() throws Exception {
         original("prlimit --nofile=120:240 nice -n 5 " + AS_USER);
+        String niceness = niceness(original.pid());
         MigrationReport report = migrate(pair(RunAs.ROOT, TRUSTED), RunAs.ROOT);
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
         Path proc = Path.of("/proc", copies.get(0).toString());
@@ -225,8 +226,12 @@ class JobUserIT {
                 Files.readAllLines(proc.resolve("limits")).stream()
                         .anyMatch(line -> line.matches("Max open files +120 +240 .*")),
                 "the limit is not the original's");
-        String stat = Files.readString(proc.resolve("stat"));
-        assertEquals("5", stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1)[16], "the nice value");
+        assertEquals(niceness, niceness(copies.get(0)), "the nice value is not the original's");
+    }
+
+    private static String niceness(long pid) throws IOException {
+        String stat = Files.readString(Path.of("/proc", Long.toString(pid), "stat"));
+        return stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1)[16];
     }
 
     // ---- the job and its checkpointer --------------------------------------------------------------------------
@@ -248,7 +253,12 @@ class JobUserIT {
         checkpoint("");
     }
 
-    /** @param prefix what starts the copy; @param before what the shell that starts it does before */
+    /**
+     * How the copy is made.
+     *
+     * @param prefix what starts it
+     * @param before what the shell that starts it does before
+     */
     private void copy(String prefix, String before) throws IOException {
         restart(before.isEmpty() ? "cd /" : "cd /; " + before, prefix);
     }

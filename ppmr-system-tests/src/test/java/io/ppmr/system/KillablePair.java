@@ -90,7 +90,9 @@ final class KillablePair implements AutoCloseable {
                 [target]
                 address = "127.0.0.1:%d"
                 """.formatted(port) + LedgerJob.toml(jobs, RANKS, jobLines);
-        services.put(role, ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesFromWithin)));
+        services.put(
+                role,
+                ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesFromWithin)));
     }
 
     ServiceProcess service(String role) {

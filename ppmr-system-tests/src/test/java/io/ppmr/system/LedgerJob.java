@@ -100,7 +100,7 @@ final class LedgerJob implements AutoCloseable {
 
     /**
      * A rank writes its image itself, under a temporary name, as DMTCP does, and aborts on the first call that fails;
-     * what it does between saving its state and the end of the image. It is stopped when that is done.
+     * what it does between saving its state and the end of the image. It stops itself when that is done.
      */
     void writesFromWithin(int rank, String... calls) throws IOException {
         writesFromWithin = true;
@@ -108,7 +108,7 @@ final class LedgerJob implements AutoCloseable {
         lines.addAll(List.of(calls));
         lines.addAll(List.of("close", "rename image.temp image"));
         script("within-" + rank, lines);
-        script("checkpoint-" + rank, List.of("ask " + ledger(rank) + " " + directory + "/within-" + rank, "stop"));
+        script("checkpoint-" + rank, List.of("ask " + ledger(rank) + " " + directory + "/within-" + rank));
     }
 
     /** What a rank's restart does between reading the state and making the copy. */

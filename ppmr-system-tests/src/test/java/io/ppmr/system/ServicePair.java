@@ -86,7 +86,8 @@ final class ServicePair implements AutoCloseable {
         }
 
         Options pullers(PullerFactory factory) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline);
+            return new Options(
+                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline);
         }
 
         Options discard(Duration deadline) {
@@ -94,7 +95,8 @@ final class ServicePair implements AutoCloseable {
         }
 
         Options restores(List<Checkpointer> checkpointers) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline);
+            return new Options(
+                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline);
         }
     }
 

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -23,6 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 400, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StrangersIT {
     private static final int ALL_PLACES = 600;
+    private static final long END_MS = 20_000;
     private static final long STEP_NS = TimeUnit.SECONDS.toNanos(1) / 50;
 
     @TempDir
@@ -67,9 +69,14 @@ class StrangersIT {
         }
 
         @Override
-        public void close() throws Exception {
+        public void close() throws IOException {
             ended = true;
-            thread.join();
+            try {
+                thread.join(END_MS);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+            assertFalse(thread.isAlive(), "the stranger does not end");
             for (SocketChannel one : idle) {
                 one.close();
             }

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
@@ -16,9 +17,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -40,8 +38,8 @@ class WarmUpIT {
         private Killed() {}
 
         public static void main(String[] arguments) throws Exception {
-            Path directory = Path.of(arguments[0]);
-            try (WarmUp warmUp = new WarmUp("test", directory, directory.resolve("journal"), POOL, LONG)) {
+            Path directory = Path.of(arguments[1]);
+            try (WarmUp warmUp = new WarmUp(arguments[0], directory, directory.resolve("journal"), POOL, LONG)) {
                 warmUp.run(ENDLESS);
             }
         }
@@ -84,12 +82,11 @@ class WarmUpIT {
         }
     }
 
-    @Test
-    void shouldClearWhatIsLeftWhenAnEarlierServiceWasKilledInIt() throws Exception {
+    private void killOneInItsWarmUp(String service, Path workDirectory) throws Exception {
         List<String> words = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java"));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName()));
-        words.add(directory.toString());
+        words.addAll(List.of(service, workDirectory.toString()));
         Process killed = new ProcessBuilder(words)
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
@@ -102,8 +99,32 @@ class WarmUpIT {
         } finally {
             killed.destroyForcibly().waitFor();
         }
+        assertFalse(mounts().isEmpty(), "a killed service leaves its mounts");
+    }
+
+    @Test
+    void shouldClearWhatIsLeftWhenAnEarlierServiceWasKilledInIt() throws Exception {
+        killOneInItsWarmUp("test", directory);
         assertEquals(1, run(directory, 1, LONG));
         assertNothingIsLeft();
+    }
+
+    @Test
+    void shouldTakeMountsOffByCommandWhenAServiceWasKilledInIt() throws Exception {
+        Path work = Files.createDirectory(directory.resolve("work"));
+        Files.writeString(directory.resolve("target.toml"), """
+                listen = "127.0.0.1:7411"
+                mount = "%1$s/mount"
+                work_directory = "%1$s/work"
+                """.formatted(directory));
+        killOneInItsWarmUp("target", work);
+        try (RealServices services = new RealServices(directory)) {
+            String said = services.command("unmount", "target", List.of());
+            assertTrue(said.startsWith("0\n"), said);
+            Path dead = work.resolve(".warm-up-target/target");
+            assertTrue(said.contains(dead + " was a dead mount and is cleared"), said);
+        }
+        assertTrue(mounts().isEmpty(), mounts()::toString);
     }
 
     @Test
@@ -116,29 +137,20 @@ class WarmUpIT {
     }
 
     @Test
-    void shouldSayOneLineAndGoOnWhenItFails() throws Exception {
-        Path file = Files.createFile(directory.resolve("no-directory"));
-        List<LogRecord> said = new ArrayList<>();
-        Handler handler = new Handler() {
-            @Override
-            public synchronized void publish(LogRecord record) {
-                said.add(record);
-            }
-
-            @Override
-            public void flush() {}
-
-            @Override
-            public void close() {}
-        };
-        Logger logger = Logger.getLogger("io.ppmr");
-        logger.addHandler(handler);
-        try {
-            assertEquals(0, run(file, 2, LONG));
-        } finally {
-            logger.removeHandler(handler);
+    void shouldSayOneLineAndBeReadyWhenItFails() throws Exception {
+        Path inItsWay = directory.resolve("target-work/.warm-up-target");
+        Files.createDirectories(inItsWay.getParent());
+        Files.createFile(inItsWay);
+        try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));
+                RealServices services = new RealServices(directory)) {
+            services.startTarget(job);
+            String log = services.log("target");
+            List<String> said = log.lines()
+                    .filter(line -> line.contains("the warm-up failed after 0 migrations"))
+                    .toList();
+            assertEquals(1, said.size(), log);
+            assertTrue(said.get(0).contains(inItsWay.toString()), log);
+            assertFalse(log.contains("\tat "), log);
         }
-        assertEquals(1, said.size(), said::toString);
-        assertTrue(said.get(0).getMessage().contains("the warm-up failed"), said.get(0).getMessage());
     }
 }

@@ -88,23 +88,18 @@ class WithinIT {
         AtomicLong sentBytes = new AtomicLong();
         String id = UUID.randomUUID().toString();
         Cancellation cancellation = new Cancellation();
-        return new Began(
-                id,
-                cancellation,
-                sentBytes,
-                CompletableFuture.supplyAsync(() -> {
-                    try {
-                        return source.migrate(
-                                id,
-                                new MigrationOrder(
-                                        job.job(checkpointer, Map.of(), JobHooks.NONE), List.of(), "a test", keep),
-                                cancellation,
-                                progress -> sentBytes.set(progress.sentBytes()));
-                    } catch (InterruptedException e) {
-                        Thread.currentThread().interrupt();
-                        throw new IllegalStateException(e);
-                    }
-                }));
+        return new Began(id, cancellation, sentBytes, CompletableFuture.supplyAsync(() -> {
+            try {
+                return source.migrate(
+                        id,
+                        new MigrationOrder(job.job(checkpointer, Map.of(), JobHooks.NONE), List.of(), "a test", keep),
+                        cancellation,
+                        progress -> sentBytes.set(progress.sentBytes()));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException(e);
+            }
+        }));
     }
 
     private static MigrationReport rollsBack(Began migration, LedgerJob job) throws Exception {
@@ -145,9 +140,8 @@ class WithinIT {
     private static boolean isGivenUp(SourceService source) {
         return source.open().stream()
                 .map(OpenMigration::waitsFor)
-                .anyMatch(waitsFor -> waitsFor != null
-                        && waitsFor.contains("thrown away")
-                        && waitsFor.contains("discard_deadline"));
+                .anyMatch(waitsFor ->
+                        waitsFor != null && waitsFor.contains("thrown away") && waitsFor.contains("discard_deadline"));
     }
 
     // ---- every failure, at every step ------------------------------------------------------------------------------
@@ -159,10 +153,13 @@ class WithinIT {
             TargetService target = nodes.target("target", checkpointer("restart", true));
             try (Relay relay = new Relay(target.address().getPort())) {
                 SourceService source = nodes.source(
-                        "source", LONG_PAUSE, new InetSocketAddress(target.address().getAddress(), relay.port()));
+                        "source",
+                        LONG_PAUSE,
+                        new InetSocketAddress(target.address().getAddress(), relay.port()));
                 for (int step : STEPS) {
                     failsAt(step, cause, nodes, source, relay);
-                    Conditions.until("the target has ended it, too", () -> target.migrations().isEmpty());
+                    Conditions.until("the target has ended it, too", () -> target.migrations()
+                            .isEmpty());
                 }
                 try (LedgerJob job = job()) {
                     job.writesFromWithin(0, IMAGE.toArray(String[]::new));
@@ -260,6 +257,8 @@ class WithinIT {
                 }
             });
             job.set("go");
+            // It ends what it has left of the copies.
+            pair.start(KillablePair.TARGET);
             job.runsHere();
             pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Done.class);
             assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
@@ -318,7 +317,8 @@ class WithinIT {
     void shouldEndACheckpointerThatDoesNotEndWhenTheTimeForItIsOver() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).countsAsWithin()) {
             String never = "await " + job.outside("never");
-            job.rank(List.of("open image wcx", "write 1m", never), List.of("open image r", "read 1m", "open missing r"));
+            job.rank(
+                    List.of("open image wcx", "write 1m", never), List.of("open image r", "read 1m", "open missing r"));
             try (ServicePair pair = new ServicePair(
                     directory, ServicePair.Options.with(job.checkpointer()).discard(Duration.ofSeconds(1)))) {
                 job.rollsBack(pair, "'open missing r'");

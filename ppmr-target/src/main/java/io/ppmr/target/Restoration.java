@@ -8,8 +8,8 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RankRights;
+import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RestartTask;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.StartedCommands;
@@ -139,8 +139,9 @@ final class Restoration {
                     + " may do, which is not in its plan here or was said before: the source is broken");
         }
         if (recordChars > MAX_RECORD_CHARS) {
-            throw new CheckpointException("the source's record of what its originals may do and have open has more than "
-                    + MAX_RECORD_CHARS + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
+            throw new CheckpointException(
+                    "the source's record of what its originals may do and have open has more than " + MAX_RECORD_CHARS
+                            + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
         }
         records.computeIfAbsent(said.rank(), rank -> new ArrayList<>()).addAll(said.lines());
         if (said.last()) {

@@ -281,7 +281,7 @@ final class TargetMigration implements ParticipantPorts {
     }
 
     /**
-     * Votes. All is restored and whole, and everything that the source said before the end of its images has been heard.
+     * Votes. All is restored and whole, and everything that the source said before the end of its images is heard.
      */
     private void vote() throws IOException, CheckpointException {
         copies.findStopped();

@@ -43,7 +43,7 @@ class RoomHereTest {
                 null,
                 Set.of(),
                 Map.of(),
-                        Map.of());
+                Map.of());
     }
 
     private static NodeFacts node(long stagingBytes) {

@@ -63,19 +63,22 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /**
-     * Something has failed.
+     * Something has failed in the attempt that is under way. While an effect takes its time the failure waits, and is
+     * nothing to the attempt that may have followed by then.
      *
      * @param participant whose failure it is, or empty
      */
     public void fail(String reason, String participant, long now) {
         nowNs = now;
-        take(() -> judge(reason, participant, false), false);
+        int attempt = state.attempt();
+        take(() -> attempt == state.attempt() ? judge(reason, participant, false) : Transition.stay(state), false);
     }
 
     /** Calls the migration off, if it is not decided. */
     public void callOff(String reason, long now) {
         calledOff = true;
-        fail(reason, "", now);
+        nowNs = now;
+        take(() -> judge(reason, "", false), false);
         on(new CoordinatorEvent.NoMoreAttempts(reason), now);
     }
 

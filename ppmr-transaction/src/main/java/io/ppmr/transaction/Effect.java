@@ -37,7 +37,10 @@ public sealed interface Effect {
     /** Coordinator: stop what runs for this attempt (checkpoints, image streams); the originals stay as they are. */
     record StopAttempt(int attempt, String reason) implements Effect {}
 
-    /** Coordinator: prove the originals, in the last round or before they go on, and feed {@link CoordinatorEvent.Proved} to the rules. */
+    /**
+     * Coordinator: prove the originals, in the last round or before they go on, and feed {@link
+     * CoordinatorEvent.Proved} to the rules.
+     */
     record ProveOriginals() implements Effect {}
 
     /** Coordinator: end every original; none is left alive before the next effect. */

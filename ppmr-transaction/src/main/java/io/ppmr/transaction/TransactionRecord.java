@@ -146,9 +146,9 @@ public sealed interface TransactionRecord {
             implements TransactionRecord {}
 
     /**
-     * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never set
-     * going. The last one counts; where there is none, there are none. The source writes it before it does anything to
-     * the job, a participant with its vote.
+     * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never
+     * set going. The last one counts; where there is none, there are none. The source writes it before it does anything
+     * to the job, a participant with its vote.
      *
      * @param ranks those ranks of which some were stopped, each with those processes alone
      */

@@ -71,7 +71,8 @@ class MappedJournalTest {
         MappedJournal journal = open();
         journal.appendSynced(ONE);
         journal.close();
-        String message = assertThrows(IOException.class, () -> journal.append(TWO)).getMessage();
+        String message =
+                assertThrows(IOException.class, () -> journal.append(TWO)).getMessage();
         assertTrue(message.contains(path() + " is closed"), message);
         assertEquals(List.of(ONE), records(path()));
     }

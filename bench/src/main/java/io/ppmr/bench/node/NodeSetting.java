@@ -5,7 +5,6 @@ import io.ppmr.cli.warmup.WarmUp;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -19,9 +18,6 @@ import java.util.List;
  */
 public record NodeSetting(String role, Path mountPoint, PoolGeometry geometry, boolean warmsUp, List<String> listen) {
     private static final int LISTEN_AT = 5;
-    /** A benchmark has more patience than a service: what it measures is to be warm. */
-    private static final Duration LIMIT = Duration.ofSeconds(30);
-
 
     /** As arguments. */
     public List<String> words() {
@@ -39,7 +35,7 @@ public record NodeSetting(String role, Path mountPoint, PoolGeometry geometry, b
     void warmUp() throws IOException, InterruptedException {
         if (warmsUp) {
             Path work = Files.createDirectories(mountPoint.resolveSibling(mountPoint.getFileName() + ".work"));
-            try (WarmUp warmUp = new WarmUp(role, work, work.resolve("journal"), geometry, LIMIT)) {
+            try (WarmUp warmUp = new WarmUp(role, work, work.resolve("journal"), geometry, WarmUp.LIMIT)) {
                 warmUp.run(WarmUp.MIGRATIONS);
             }
         }

@@ -14,8 +14,8 @@ public final class CommonKeys {
             "work_directory",
             ValueTypes.PATH,
             "/var/lib/ppmr/work",
-            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk; no user"
-                    + " may be able to change a name in its path");
+            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk;"
+                    + " no user may be able to change a name in its path");
     public static final ConfigKey<Path> KEY_FILE = ConfigKey.required(
             "key_file",
             ValueTypes.PATH,
@@ -37,8 +37,8 @@ public final class CommonKeys {
             "rehearsals",
             ValueTypes.number(0, MAX_WARM_UP_MIGRATIONS),
             (long) WarmUp.MIGRATIONS,
-            "how many small migrations the service makes within itself before it is ready, for at most a few seconds,"
-                    + " so that the first real one is not slower than later ones");
+            "how many small migrations the service makes within itself before it is ready, for at most 5 s, so that the"
+                    + " first real one is not slower than later ones; 0 for no warm-up");
 
     public static final ConfigKey<Object> CONTROL_GROUP = ConfigKey.optional(
             "control_group",

@@ -17,8 +17,7 @@ public final class ConfiguredCheckpointers {
     /** Those of a file, whatever role it is for. */
     public static Map<String, Checkpointer> load(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        Map<String, CheckpointerSettings> settings =
-                Checkpointers.read(opened).settings();
+        Map<String, CheckpointerSettings> settings = Checkpointers.read(opened).settings();
         if (!opened.mistakes().isEmpty()) {
             throw new ConfigException(opened.mistakes());
         }

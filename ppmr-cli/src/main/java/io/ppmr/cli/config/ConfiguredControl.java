@@ -2,7 +2,10 @@ package io.ppmr.cli.config;
 
 import io.ppmr.cli.control.ControlAccess;
 import io.ppmr.cli.control.ControlSettings;
+import io.ppmr.cli.warmup.WarmUp;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 
 /** Reads what a file says of its service's control socket, and of the mount that a dead service may have left. */
@@ -21,15 +24,19 @@ public final class ConfiguredControl {
         return socket;
     }
 
-    /** The mount that a file names, whatever else is wrong in it. */
-    public static Path mountOf(Path file) throws ConfigException {
+    /** Where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in the file. */
+    public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
         boolean target = opened.has(TargetKeys.LISTEN.name());
-        Path mount = opened.top(target ? ConfigRole.TARGET : ConfigRole.SOURCE).get(CommonKeys.MOUNT);
-        if (mount == null) {
+        ConfigFile.Section top = opened.top(target ? ConfigRole.TARGET : ConfigRole.SOURCE);
+        Path mount = top.get(CommonKeys.MOUNT);
+        Path work = top.get(CommonKeys.WORK_DIRECTORY);
+        if (mount == null || work == null) {
             throw new ConfigException(opened.mistakes());
         }
-        return mount;
+        List<Path> mounts = new ArrayList<>(List.of(mount));
+        mounts.addAll(WarmUp.mountPoints(target ? "target" : "source", work));
+        return mounts;
     }
 
     /** The socket and who may use it; meaningless where the file has mistakes. */

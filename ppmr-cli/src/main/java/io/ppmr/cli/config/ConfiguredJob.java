@@ -84,7 +84,7 @@ public record ConfiguredJob(
         return Integer.parseInt(text);
     }
 
-    /** The file may lie on a filesystem that does not answer: then a thread of its own waits for that, not the source. */
+    /** The file may lie on a filesystem that does not answer: then a thread of its own waits, not the source. */
     private Optional<String> inTime(RankSource rank, String what, Callable<Optional<String>> read) throws IOException {
         FutureTask<Optional<String>> reading = new FutureTask<>(read);
         Thread thread = new Thread(reading, "ppmr-pid-file");

@@ -147,10 +147,8 @@ public record SourceConfig(
                     decision,
                     silence,
                     new TransactionSettings(journal, pause, attempts, fence));
-            AnnouncedJobs announced = new AnnouncedJobs(
-                    Optional.ofNullable(announcements),
-                    checkpointers,
-                    tools.forAnnouncedJobs());
+            AnnouncedJobs announced =
+                    new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers, tools.forAnnouncedJobs());
             return new SourceConfig(
                     settings,
                     control,

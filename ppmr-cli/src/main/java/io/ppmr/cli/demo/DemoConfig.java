@@ -62,7 +62,9 @@ final class DemoConfig {
                         address,
                         PORT,
                         checkpointer(checkpointer, bin)
-                                + (checkpointer.equals("criu") ? "trusted_users = [" + job.user().uid() + "]" : ""),
+                                + (checkpointer.equals("criu")
+                                        ? "trusted_users = [" + job.user().uid() + "]"
+                                        : ""),
                         job.user().uid() == 0,
                         fits ? MEMORY : folder,
                         stagingMib);

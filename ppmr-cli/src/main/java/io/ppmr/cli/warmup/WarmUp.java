@@ -52,8 +52,8 @@ import org.slf4j.LoggerFactory;
  * and a key of their own in the work directory, move processes whose checkpoint is written in small and in large
  * requests.
  *
- * <p>{@link #run} keeps to its limit and never fails: the log says in one line how far it came. What is under way at the
- * limit is called off and taken down on a thread of its own, for which {@link #close} waits. Nothing else of it is
+ * <p>{@link #run} keeps to its limit and never fails: the log says in one line how far it came. What is under way at
+ * the limit is called off and taken down on a thread of its own, for which {@link #close} waits. Nothing else of it is
  * logged. Used by the service's main thread.
  */
 public final class WarmUp implements AutoCloseable {
@@ -63,23 +63,24 @@ public final class WarmUp implements AutoCloseable {
     public static final Duration LIMIT = Duration.ofSeconds(5);
 
     private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
-    private static final int RANKS = Integer.getInteger("w.ranks", 4);
+    private static final int RANKS = 4;
     private static final int CHUNKS = 16;
     private static final int CONNECTIONS = 4;
     private static final int KEY_BYTES = 32;
     private static final long HEADS_BYTES = 1 << 20;
-    /** Of each step of a migration: nothing of it may go on much longer than the warm-up itself. */
-    private static final Duration STEP_LIMIT = Duration.ofSeconds(5);
+    /** Of each step of a migration, so that nothing of it goes on for ever. */
+    private static final Duration STEP_LIMIT = Duration.ofSeconds(30);
 
+    private static final String SOURCE = "source";
+    private static final String TARGET = "target";
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
-    private static final List<String> SLEEP = List.of("/bin/sleep", "30");
+    private static final List<String> SLEEP = List.of("/bin/sleep", "60");
     /** Small requests, since the JVM counts calls and not bytes, and then large ones. */
     private static final List<String> CHECKPOINT = List.of(
             "/bin/sh",
             "-c",
-            "kill -STOP \"$1\" && { dd bs=512 count=" + Integer.getInteger("w.small", 256)
-                    + "; dd bs=128k count=" + Integer.getInteger("w.large", 16) + "; } < /dev/zero > \"$2\"",
+            "kill -STOP \"$1\" && { dd bs=512 count=256; dd bs=128k count=16; } < /dev/zero > \"$2\"",
             "warm-up",
             "{pid}",
             "{file}");
@@ -87,8 +88,7 @@ public final class WarmUp implements AutoCloseable {
     private static final List<String> RESTART = List.of(
             "/bin/sh",
             "-c",
-            "{ dd bs=512 count=" + Integer.getInteger("w.small", 256)
-                    + "; cat; } < \"$1\" > /dev/null; sleep 30 & kill -STOP $!; echo $! > \"$2\"",
+            "{ dd bs=512 count=256; cat; } < \"$1\" > /dev/null; sleep 60 & kill -STOP $!; echo $! > \"$2\"",
             "warm-up",
             "{file}",
             "{pidfile}");
@@ -111,9 +111,19 @@ public final class WarmUp implements AutoCloseable {
      */
     public WarmUp(String service, Path workDirectory, Path journal, PoolGeometry pool, Duration limit) {
         this.journal = journal;
-        this.folder = workDirectory.toAbsolutePath().resolve(".warm-up-" + service);
+        this.folder = folder(service, workDirectory);
         this.chunkBytes = pool.chunkBytes();
         this.limit = limit;
+    }
+
+    private static Path folder(String service, Path workDirectory) {
+        return workDirectory.toAbsolutePath().resolve(".warm-up-" + service);
+    }
+
+    /** Where a service mounts in its warm-up; one that was killed then leaves its mounts there. */
+    public static List<Path> mountPoints(String service, Path workDirectory) {
+        Path folder = folder(service, workDirectory);
+        return List.of(folder.resolve(SOURCE), folder.resolve(TARGET));
     }
 
     /**
@@ -126,7 +136,8 @@ public final class WarmUp implements AutoCloseable {
         long startNs = System.nanoTime();
         try {
             if (migrations == 0 || ranksWait()) {
-                LOG.info("no warm-up: {}", migrations == 0 ? "none is configured" : "the journal has an open migration");
+                LOG.info(
+                        "no warm-up: {}", migrations == 0 ? "none is configured" : "the journal has an open migration");
                 return 0;
             }
             task = new FutureTask<>(() -> ServiceLog.silently(() -> moveProcesses(migrations)));
@@ -164,7 +175,9 @@ public final class WarmUp implements AutoCloseable {
         } catch (TimeoutException e) {
             LOG.warn("the warm-up has not ended after {}: the next start clears {}", CLOSE_LIMIT, folder);
         } catch (ExecutionException e) {
-            LOG.warn("what the warm-up had under way was not taken down: {}", e.getCause().toString());
+            LOG.warn(
+                    "what the warm-up had under way was not taken down: {}",
+                    e.getCause().toString());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
@@ -222,8 +235,8 @@ public final class WarmUp implements AutoCloseable {
     /** Removes what is there, also what a service that was killed in its warm-up has left. */
     private void clear() throws IOException, InterruptedException {
         if (Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)) {
-            StaleMount.detachDead(folder.resolve("source"));
-            StaleMount.detachDead(folder.resolve("target"));
+            StaleMount.detachDead(folder.resolve(SOURCE));
+            StaleMount.detachDead(folder.resolve(TARGET));
             WorkDirectories.remove(folder);
         }
     }
@@ -260,11 +273,10 @@ public final class WarmUp implements AutoCloseable {
         }
     }
 
-    private TargetSettings targetSettings(PreSharedKey key, PoolGeometry pool, Checkpointer copier)
-            throws IOException {
+    private TargetSettings targetSettings(PreSharedKey key, PoolGeometry pool, Checkpointer copier) throws IOException {
         return new TargetSettings(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
-                made("target"),
+                made(TARGET),
                 made("target-work"),
                 pool,
                 new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
@@ -285,7 +297,7 @@ public final class WarmUp implements AutoCloseable {
     private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)
             throws IOException {
         return new SourceSettings(
-                made("source"),
+                made(SOURCE),
                 made("source-work"),
                 pool,
                 key,

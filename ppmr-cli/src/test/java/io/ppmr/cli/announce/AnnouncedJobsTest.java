@@ -27,8 +27,8 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.Optional;
+import java.util.Set;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -51,7 +51,8 @@ class AnnouncedJobsTest {
 
     @BeforeEach
     void setUp() throws Exception {
-        jobs = new AnnouncedJobs(Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("criu"));
+        jobs = new AnnouncedJobs(
+                Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("criu"));
         records = jobs.prepare();
         folder = Files.createDirectory(directory.resolve("announced/jobs/slurm-7.0"));
     }
@@ -114,8 +115,7 @@ class AnnouncedJobsTest {
                 Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("blcr"));
         RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find("slurm-7.0"));
         assertTrue(e.getMessage().contains("checkpointer criu is not marked for announced jobs"), e.getMessage());
-        assertTrue(
-                e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
+        assertTrue(e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
         assertEquals(List.of(), unmarked.names());
     }
 

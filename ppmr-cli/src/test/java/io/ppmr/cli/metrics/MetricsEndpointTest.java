@@ -92,10 +92,8 @@ class MetricsEndpointTest {
     /** More than a socket takes at once. */
     @Test
     void shouldShowAllMetersWhenTheyAreManyAndTheScraperIsSlow() throws Exception {
-        for (int i = 0; i < 40_000; i++) {
-            Counter.builder("ppmr.many")
-                    .tag("number", "a rather long label value " + i)
-                    .register(registry);
+        for (int i = 0; i < 4_000; i++) {
+            Counter.builder("ppmr.many").tag("number", "long ".repeat(200) + i).register(registry);
         }
         try (MetricsEndpoint endpoint =
                         new MetricsEndpoint(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), registry);
@@ -107,7 +105,7 @@ class MetricsEndpointTest {
             slow.socket().setSoTimeout(20_000);
             String text = new String(slow.socket().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertEquals(
-                    40_000,
+                    4_000,
                     text.lines()
                             .filter(line -> line.startsWith("ppmr_many_total{"))
                             .count());

@@ -27,8 +27,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The files that the checkpointers of one migration write: each rank into a directory of its own,
- * {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the checkpointer writes it as. Every change of names is made here and told to the
- * target in the same order, under one lock; looking a name up does not take it.
+ * {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the checkpointer writes it as.
+ * Every change of names is made here and told to the target in the same order, under one lock; looking a name up does
+ * not take it.
  *
  * <p>After the first failure nothing more is told to the target, and nothing is sent: the {@link ImageFate} says what
  * becomes of the calls that still come.
@@ -122,8 +123,7 @@ public final class OutgoingFiles {
                     files = more;
                     return file;
                 },
-                file -> new Created(
-                        file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+                file -> new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
     }
 
     public void makeDirectory(String path, int mode, int uid, int gid) throws ErrnoException {

@@ -47,7 +47,7 @@ class RdmaBenchInGuest {
                         "--writers=2",
                         "--bytes=1m",
                         "--runs=1",
-                        "--no-rehearsal",
+                        "--no-warm-up",
                         "--json=" + json);
         assertEquals(0, status, out::toString);
         System.out.print(out);
