@@ -17,17 +17,17 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         synopsisSubcommandLabel = "COMMAND",
         subcommands = {
-            StageCommands.Aggregation.class,
-            StageCommands.Transfer.class,
-            StageCommands.Pipeline.class,
-            StageCommands.Restart.class,
-            StageCommands.Whole.class,
+            BenchCommand.Aggregation.class,
+            BenchCommand.Transfer.class,
+            BenchCommand.Pipeline.class,
+            BenchCommand.Restart.class,
+            BenchCommand.Whole.class,
             ServiceCommands.Migration.class,
             ServiceCommands.Multiplex.class,
             SweepCommand.class,
             ServiceCommands.Cold.class,
             ServiceCommands.Idle.class,
-            LimitsCommand.class,
+            BenchCommand.Limits.class,
             PiecesCommand.class
         })
 public final class Bench implements Runnable {
@@ -58,7 +58,7 @@ public final class Bench implements Runnable {
     }
 
     private static int failed(Exception failure, PrintWriter err) {
-        if (failure instanceof BenchFailure || failure instanceof IOException) {
+        if (failure instanceof IOException) {
             err.println("ppmr bench: " + failure.getMessage());
         } else {
             err.println("ppmr bench: an error in the benchmark itself; please report it with what follows");

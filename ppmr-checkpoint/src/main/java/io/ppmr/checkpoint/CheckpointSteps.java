@@ -66,7 +66,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);
-        return new HeldProcesses(task.rank(), held, companions, kit.programs()).leavingStopped(stoppedByJob);
+        return new HeldProcesses(task.rank(), held, companions).leavingStopped(stoppedByJob);
     }
 
     @Override

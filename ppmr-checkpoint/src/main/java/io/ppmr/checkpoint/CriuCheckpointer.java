@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -90,7 +91,7 @@ final class CriuCheckpointer implements Checkpointer {
         List<String> command = new ArrayList<>(settings.program());
         command.add("check");
         try {
-            HelperCall.Result result = kit.starter().run(command, CHECK_LIMIT);
+            Command.Result result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
                     ? Optional.empty()
                     : Optional.of(result.output().replaceAll("\\R", " | "));

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -51,7 +52,7 @@ public final class ProcessTable {
     public ProcessTable() {
         try {
             bootId = Files.readString(PROC.resolve("sys/kernel/random/boot_id")).trim();
-            ownPidNamespace = pidNamespace("self");
+            ownPidNamespace = ProcStat.pidNamespace("self");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the boot id and the own PID namespace; is /proc mounted?", e);
         }
@@ -95,7 +96,10 @@ public final class ProcessTable {
         }
         try {
             return Optional.of(new ProcessIdentity(
-                    bootId, pidNamespace(Integer.toString(pid)), pid, stat.get().startTimeTicks()));
+                    bootId,
+                    ProcStat.pidNamespace(Integer.toString(pid)),
+                    pid,
+                    stat.get().startTimeTicks()));
         } catch (IOException e) {
             if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
                 throw new UncheckedIOException(
@@ -116,11 +120,6 @@ public final class ProcessTable {
     /** The PID namespace that this service lives in. */
     public long ownPidNamespace() {
         return ownPidNamespace;
-    }
-
-    private static long pidNamespace(String process) throws IOException {
-        String link = Files.readSymbolicLink(PROC.resolve(process + "/ns/pid")).toString();
-        return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
     }
 
     /**

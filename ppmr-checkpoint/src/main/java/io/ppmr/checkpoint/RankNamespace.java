@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -39,7 +40,7 @@ record RankNamespace(ProcessIdentity init) {
             command.add("--detach");
             command.add(mount.get().toString());
         }
-        HelperCall.Result result = kit.starter().run(command, START_LIMIT);
+        Command.Result result = kit.starter().run(command, START_LIMIT);
         if (result.exitCode() != 0) {
             throw new CheckpointException("no namespace could be made for the rank (" + result.describe()
                     + "). Remedy: run the service as root, or set its namespace policy to never");

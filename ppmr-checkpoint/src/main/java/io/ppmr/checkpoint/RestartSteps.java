@@ -76,7 +76,7 @@ final class RestartSteps implements RunningCommand.Steps {
         }
         Set<ProcessIdentity> companions = new LinkedHashSet<>(finder.companions(tool));
         namespace.ifPresent(own -> companions.add(own.init()));
-        return new HeldProcesses(task.rank(), held, new ArrayList<>(companions), kit.programs());
+        return new HeldProcesses(task.rank(), held, new ArrayList<>(companions));
     }
 
     @Override
@@ -95,7 +95,7 @@ final class RestartSteps implements RunningCommand.Steps {
         }
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
         // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
-        RestartMark.of(task).endAll(kit);
+        RestartMark.of(task).endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Patience.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
                     + " PIDs "

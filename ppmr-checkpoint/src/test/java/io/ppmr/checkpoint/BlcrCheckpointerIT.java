@@ -159,7 +159,7 @@ class BlcrCheckpointerIT {
         Path fifo = images.resolve("context.0");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
         assertEquals(null, command.await(Duration.ofMillis(300)));
@@ -175,7 +175,7 @@ class BlcrCheckpointerIT {
         Path fifo = images.resolve("context.0");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command =
                 blcr.restart(new RestartTask(0, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(300)));

@@ -81,6 +81,6 @@ class CheckpointerSettingsTest {
     void shouldNameTheHelperThatIsMissing() {
         Availability availability =
                 CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
-        assertTrue(availability.detail().contains("ppmr-signal"), availability.toString());
+        assertTrue(availability.detail().contains("ppmr-launch"), availability.toString());
     }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -291,12 +292,7 @@ class CommandCheckpointerIT {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         ProcessTable table = new ProcessTable();
         ToolKit slow = new ToolKit(
-                fixture.programs,
-                table,
-                new SignalSender(fixture.programs, table),
-                QUICK,
-                new SlowStarter(),
-                new ToolVersions());
+                fixture.programs, table, new SignalSender(table), QUICK, new SlowStarter(), new ToolVersions());
         Checkpointer failing = new CommandCheckpointer(
                 CheckpointerSettings.Command.streamed(
                         List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),
@@ -320,7 +316,7 @@ class CommandCheckpointerIT {
         }
 
         @Override
-        public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
+        public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
             return starter.run(command, limit);
         }
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,7 +50,7 @@ class CriuCheckpointerIT {
     }
 
     private static void run(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(List.of(command), JobFixture.LIMIT);
+        Command.Result result = CommandStarter.call(List.of(command), JobFixture.LIMIT);
         assertEquals(0, result.exitCode(), result.describe());
     }
 
@@ -322,7 +323,7 @@ class CriuCheckpointerIT {
         Path fifo = images.resolve("inventory.img");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command = criu.restart(fixture.restart(3, images, "r1"));
         assertEquals(null, command.await(Duration.ofMillis(500)));
@@ -367,7 +368,7 @@ class CriuCheckpointerIT {
                 .create(new NativePrograms(fixture.base))
                 .probe();
         assertFalse(helpers.available());
-        assertTrue(helpers.detail().contains("ppmr-signal"), helpers.toString());
+        assertTrue(helpers.detail().contains("ppmr-launch"), helpers.toString());
     }
 
     @Test

@@ -26,9 +26,8 @@ class HeldRanksIT {
     private static final int RANKS = 3;
     private static final Duration LIMIT = Duration.ofSeconds(10);
 
-    private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final ProcessTable table = new ProcessTable();
-    private final SignalSender signals = new SignalSender(programs, table);
+    private final SignalSender signals = new SignalSender(table);
     private final List<Process> shells = new ArrayList<>();
     private final List<HeldRank> ranks = new ArrayList<>();
 
@@ -42,7 +41,7 @@ class HeldRanksIT {
             List<ProcessIdentity> tree = table.tree(root);
             assertEquals(List.of(), signals.sendAll(Signal.STOP, tree));
             assertTrue(Patience.until(LIMIT, () -> table.whyNotHeld(tree).isEmpty()));
-            ranks.add(new HeldProcesses(rank, tree, List.of(), programs));
+            ranks.add(new HeldProcesses(rank, tree, List.of()));
         }
     }
 
@@ -123,8 +122,8 @@ class HeldRanksIT {
     void shouldLeaveStoppedWhatTheJobHadStoppedWhenARestartedServiceLetsARankRun() throws Exception {
         List<ProcessIdentity> tree = ranks.get(1).processes();
         ProcessIdentity child = tree.get(2);
-        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child), programs);
-        AbandonedCommand.resume(found, programs);
+        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child));
+        AbandonedCommand.resume(found);
         assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
         assertTrue(table.isHeld(child));
     }
@@ -144,7 +143,7 @@ class HeldRanksIT {
     void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
         List<ProcessIdentity> tree = ranks.get(0).processes();
         StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
-        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of(), programs);
+        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of());
         String message =
                 assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);

@@ -3,6 +3,7 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -61,7 +62,7 @@ final class JobFixture implements AutoCloseable {
             }
         }
         programs = new NativePrograms(bin);
-        signals = new SignalSender(programs, table);
+        signals = new SignalSender(table);
         jobs = userDirectory("jobs");
     }
 
@@ -76,8 +77,8 @@ final class JobFixture implements AutoCloseable {
 
     /** Runs a short command as an ordinary user, {@link #USER}; it must succeed. */
     void asUser(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(launchedAsUser(command), LIMIT);
-        assertEquals(0, result.exitCode(), result.describe());
+        Command.Result result = CommandStarter.call(launchedAsUser(command), LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
     }
 
     /** Starts {@code path-racer} as that user and waits until it has begun; it ends with the fixture. */
@@ -127,7 +128,7 @@ final class JobFixture implements AutoCloseable {
         List<String> expect = new ArrayList<>(List.of(bin.resolve(program).toString()));
         expect.addAll(arguments);
         expect.add("--expect");
-        HelperCall.Result expected = HelperCall.run(expect, LIMIT);
+        Command.Result expected = CommandStarter.call(expect, LIMIT);
         assertEquals(0, expected.exitCode(), expected.output());
 
         List<String> command = new ArrayList<>(List.of(

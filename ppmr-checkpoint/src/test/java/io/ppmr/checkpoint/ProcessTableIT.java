@@ -5,10 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -18,7 +22,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class ProcessTableIT {
     private final ProcessTable table = new ProcessTable();
-    private final SignalSender signals = new SignalSender(NativePrograms.fromSystemProperty(), table);
+    private final SignalSender signals = new SignalSender(table);
     private Process shell;
 
     @BeforeEach
@@ -71,6 +75,30 @@ class ProcessTableIT {
             assertFalse(signals.send(SignalSender.Signal.KILL, other));
         }
         assertTrue(table.isAlive(now));
+    }
+
+    @Test
+    void shouldSignalTheOthersAndKeepNoDescriptorsWhenSomeAreGone() throws Exception {
+        List<ProcessIdentity> tree = table.tree(root());
+        ProcessIdentity stranger = new ProcessIdentity(
+                tree.get(0).bootId(), tree.get(0).pidNamespace(), tree.get(0).pid(), 1);
+        ProcessIdentity nobody =
+                new ProcessIdentity(tree.get(0).bootId(), tree.get(0).pidNamespace(), 4_194_303, 1);
+        List<ProcessIdentity> all = List.of(stranger, tree.get(1), nobody, tree.get(2));
+        long before = descriptors();
+        for (int i = 0; i < 500; i++) {
+            assertEquals(List.of(stranger, nobody), signals.sendAll(SignalSender.Signal.STOP, all));
+        }
+        assertTrue(descriptors() < before + 100, () -> before + " descriptors before, too many now");
+        assertTrue(
+                Patience.until(Duration.ofSeconds(10), () -> table.isHeld(tree.get(1)) && table.isHeld(tree.get(2))));
+        assertTrue(table.isRunning(tree.get(0)), "a stranger with another start time has got the signal");
+    }
+
+    private static long descriptors() throws IOException {
+        try (Stream<Path> all = Files.list(Path.of("/proc/self/fd"))) {
+            return all.count();
+        }
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,7 +39,7 @@ class RankInitIT {
     }
 
     private static String run(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(List.of(command), SOON);
+        Command.Result result = CommandStarter.call(List.of(command), SOON);
         assertEquals(0, result.exitCode(), result.describe());
         return result.output();
     }

@@ -98,7 +98,7 @@ class ServiceDeathIT {
             assertEquals(1, companions.size());
             service.destroyForcibly().waitFor();
 
-            HeldProcesses adopted = new HeldProcesses(0, processes, companions, fixture.programs);
+            HeldProcesses adopted = new HeldProcesses(0, processes, companions);
             adopted.requireHeld();
             assertTrue(fixture.table.isAlive(companions.get(0)));
             adopted.release();

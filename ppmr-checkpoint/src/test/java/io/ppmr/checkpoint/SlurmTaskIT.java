@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -113,7 +114,7 @@ class SlurmTaskIT {
     private void kill(ProcessIdentity process, String signal) throws Exception {
         assertEquals(
                 0,
-                HelperCall.run(List.of("kill", "-" + signal, Integer.toString(process.pid())), SOON)
+                CommandStarter.call(List.of("kill", "-" + signal, Integer.toString(process.pid())), SOON)
                         .exitCode());
     }
 
@@ -183,7 +184,7 @@ class SlurmTaskIT {
         for (String signal : List.of("USR2", "TERM")) {
             assertEquals(
                     0,
-                    HelperCall.run(List.of("kill", "-" + signal, Long.toString(pid)), SOON)
+                    CommandStarter.call(List.of("kill", "-" + signal, Long.toString(pid)), SOON)
                             .exitCode());
         }
         assertEquals(3, end(task));

@@ -2,7 +2,6 @@ package io.ppmr.cli;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.cli.config.ConfigException;
-import io.ppmr.cli.demo.DemoCommand;
 import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.history.HistoryCommand;
 import io.ppmr.cli.history.ShowCommand;
@@ -55,8 +54,7 @@ import picocli.CommandLine.Spec;
             InstallCommand.class,
             UninstallCommand.class,
             KeygenCommand.class,
-            SlurmRunCommand.class,
-            DemoCommand.class
+            SlurmRunCommand.class
         })
 public final class Main implements Runnable {
     @Spec
@@ -71,7 +69,12 @@ public final class Main implements Runnable {
 
     /** Runs a command and says how it ended; for main and for tests. */
     static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
-        return new CommandLine(new Main())
+        return execute(new Main(), arguments, out, err);
+    }
+
+    /** Runs a program that has commands like these, and says how it ended: exit code and messages are as ours. */
+    public static int execute(Object program, String[] arguments, PrintWriter out, PrintWriter err) {
+        return new CommandLine(program)
                 .setOut(out)
                 .setErr(err)
                 .setCaseInsensitiveEnumValuesAllowed(true)

@@ -1,6 +1,5 @@
 package io.ppmr.doctor;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -39,8 +38,6 @@ final class CpuFeatures {
             "ospke",
             "fsgsbase",
             "rdtscp",
-            "erms",
-            "fsrm",
             "clflushopt",
             "clwb",
             "movdiri",
@@ -49,6 +46,9 @@ final class CpuFeatures {
             "rtm",
             "hle",
             "lahf_lm");
+
+    /** Of the others, those that make copies quicker, and that no program cannot do without. */
+    private static final Set<String> OF_SPEED = Set.of("erms", "fsrm");
 
     private CpuFeatures() {}
 
@@ -59,7 +59,9 @@ final class CpuFeatures {
             if (colon > 0 && line.startsWith("flags")) {
                 Set<String> found = new TreeSet<>();
                 for (String flag : line.substring(colon + 1).trim().split("\\s+", -1)) {
-                    if (NAMES.contains(flag) || PREFIXES.stream().anyMatch(flag::startsWith)) {
+                    if (NAMES.contains(flag)
+                            || OF_SPEED.contains(flag)
+                            || PREFIXES.stream().anyMatch(flag::startsWith)) {
                         found.add(flag);
                     }
                 }
@@ -73,10 +75,19 @@ final class CpuFeatures {
         return List.of();
     }
 
-    /** What the one has and the other lacks. */
+    /** What the one has, the other lacks, and a program may have chosen when it was started. */
     static List<String> missing(List<String> needed, List<String> present) {
-        List<String> missing = new ArrayList<>(needed);
-        missing.removeAll(present);
-        return missing;
+        return lacking(needed, present, false);
+    }
+
+    /** What the one has and the other lacks, and whose lack makes a program slower and nothing else. */
+    static List<String> slower(List<String> needed, List<String> present) {
+        return lacking(needed, present, true);
+    }
+
+    private static List<String> lacking(List<String> needed, List<String> present, boolean ofSpeed) {
+        return needed.stream()
+                .filter(feature -> !present.contains(feature) && OF_SPEED.contains(feature) == ofSpeed)
+                .toList();
     }
 }

@@ -80,7 +80,15 @@ public final class PairCheck {
             return;
         }
         List<String> missing = CpuFeatures.missing(source.cpuFeatures(), target.cpuFeatures());
-        if (missing.isEmpty()) {
+        List<String> slower = CpuFeatures.slower(source.cpuFeatures(), target.cpuFeatures());
+        if (missing.isEmpty() && !slower.isEmpty()) {
+            findings.add(Finding.warn(
+                    "cpu",
+                    "this node's processor does not say that it has " + String.join(" ", slower)
+                            + ", which the source's has: the job goes on, and may copy memory more slowly",
+                    "compare the two nodes' firmware settings and hypervisors: the same processor may say it on one"
+                            + " node and not on the other"));
+        } else if (missing.isEmpty()) {
             findings.add(Finding.ok("cpu", "this node has every instruction that the source has"));
         } else {
             findings.add(Finding.fail(

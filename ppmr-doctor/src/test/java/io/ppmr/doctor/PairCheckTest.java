@@ -79,6 +79,23 @@ class PairCheckTest {
     }
 
     @Test
+    void shouldWarnWhenTheTargetLacksWhatIsAMatterOfSpeed() {
+        NodeFacts source = node("6.1", "g", 0, 1, "avx", "avx2", "erms", "fsrm");
+        assertFinding(Finding.Level.WARN, "erms fsrm, which the source's has", compare("cpu", source, usual()));
+        assertFinding(Finding.Level.OK, "every instruction", compare("cpu", usual(), source));
+        NodeFacts old = node("6.1", "g", 0, 1, "avx");
+        assertFinding(Finding.Level.FAIL, "lacks avx2,", compare("cpu", source, old));
+    }
+
+    @Test
+    void shouldKnowTheInstructionsOutOfWhatTheKernelSays() {
+        assertEquals(
+                List.of("avx2", "erms", "fsrm", "sse4_2"),
+                CpuFeatures.of(List.of("processor\t: 0", "flags\t\t: fpu vme erms sse4_2 hypervisor avx2 fsrm")));
+        assertEquals(List.of("asimd", "crc32"), CpuFeatures.of(List.of("Features\t: crc32 asimd")));
+    }
+
+    @Test
     void shouldWarnWhenTheTargetsKernelIsOlder() {
         assertFinding(
                 Finding.Level.WARN, "older", compare("kernel", node("6.10.2", "g", 0, 1), node("6.9.9", "g", 0, 1)));

@@ -4,7 +4,6 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.util.regex.Pattern;
 
 /**
  * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one with
@@ -14,14 +13,7 @@ final class JournalEntry {
     /** A datagram holds this and the other fields; what a message has beyond it is left out, and the entry says so. */
     static final int MAX_VALUE_BYTES = 96 * 1024;
 
-    private static final Pattern NAME = Pattern.compile("[A-Z][A-Z0-9_]{0,63}");
-
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);
-
-    /** Whether the journal takes a field of this name; those that begin with an underscore are its own. */
-    static boolean isName(String name) {
-        return NAME.matcher(name).matches();
-    }
 
     JournalEntry add(String name, String value) {
         byte[] text = shortened(value);

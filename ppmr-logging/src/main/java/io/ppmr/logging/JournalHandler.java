@@ -1,12 +1,10 @@
 package io.ppmr.logging;
 
-import java.util.Map;
 import java.util.Optional;
 import java.util.logging.ErrorManager;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
-import org.slf4j.MDC;
 
 /**
  * Makes an entry of the journal out of a log record: message and stack trace as one, severity as syslog(3) has it,
@@ -52,14 +50,7 @@ final class JournalHandler extends Handler {
         caller().ifPresent(frame -> entry.add("CODE_FILE", String.valueOf(frame.getFileName()))
                 .add("CODE_LINE", Integer.toString(frame.getLineNumber()))
                 .add("CODE_FUNC", frame.getClassName() + "." + frame.getMethodName()));
-        Map<String, String> about = MDC.getCopyOfContextMap();
-        if (about != null) {
-            about.forEach((name, value) -> {
-                if (value != null && JournalEntry.isName(name)) {
-                    entry.add(name, value);
-                }
-            });
-        }
+        LogContext.ofThisThread().fields().forEach(entry::add);
         return entry.datagram();
     }
 

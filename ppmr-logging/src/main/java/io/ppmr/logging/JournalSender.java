@@ -1,5 +1,6 @@
 package io.ppmr.logging;
 
+import io.ppmr.os.UnixDatagramSocket;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -15,7 +16,7 @@ final class JournalSender implements AutoCloseable {
     private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(10);
     private static final Duration LAST_TRIES = Duration.ofSeconds(2);
 
-    private final DatagramSocket socket;
+    private final UnixDatagramSocket socket;
     private final String identifier;
     private final long mostWaitingBytes;
     private final Deque<byte[]> waiting = new ArrayDeque<>();
@@ -28,7 +29,7 @@ final class JournalSender implements AutoCloseable {
      * @param identifier whose entries these are, for the one about those that were lost
      * @param mostWaitingBytes how much may wait
      */
-    JournalSender(DatagramSocket socket, String identifier, long mostWaitingBytes) {
+    JournalSender(UnixDatagramSocket socket, String identifier, long mostWaitingBytes) {
         this.socket = socket;
         this.identifier = identifier;
         this.mostWaitingBytes = mostWaitingBytes;
@@ -39,11 +40,11 @@ final class JournalSender implements AutoCloseable {
         if (closed) {
             return;
         }
-        DatagramSocket.Sent sent = waiting.isEmpty() ? socket.send(entry) : DatagramSocket.Sent.LATER;
-        if (sent == DatagramSocket.Sent.TAKEN) {
+        UnixDatagramSocket.Sent sent = waiting.isEmpty() ? socket.send(entry) : UnixDatagramSocket.Sent.LATER;
+        if (sent == UnixDatagramSocket.Sent.TAKEN) {
             return;
         }
-        if (sent == DatagramSocket.Sent.NEVER || waitingBytes + entry.length > mostWaitingBytes) {
+        if (sent == UnixDatagramSocket.Sent.NEVER || waitingBytes + entry.length > mostWaitingBytes) {
             lost++;
         } else {
             waiting.add(entry);
@@ -65,14 +66,14 @@ final class JournalSender implements AutoCloseable {
 
     private synchronized boolean nothingWaits() {
         while (!waiting.isEmpty()) {
-            DatagramSocket.Sent sent = socket.send(waiting.peek());
-            if (sent == DatagramSocket.Sent.LATER) {
+            UnixDatagramSocket.Sent sent = socket.send(waiting.peek());
+            if (sent == UnixDatagramSocket.Sent.LATER) {
                 return false;
             }
-            lost += sent == DatagramSocket.Sent.NEVER ? 1 : 0;
+            lost += sent == UnixDatagramSocket.Sent.NEVER ? 1 : 0;
             waitingBytes -= waiting.remove().length;
         }
-        if (lost > 0 && socket.send(lostEntry()) == DatagramSocket.Sent.LATER) {
+        if (lost > 0 && socket.send(lostEntry()) == UnixDatagramSocket.Sent.LATER) {
             return false;
         }
         lost = 0;

@@ -1,9 +1,11 @@
 package io.ppmr.logging;
 
+import io.ppmr.os.UnixDatagramSocket;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -51,7 +53,7 @@ public final class ServiceLog {
         QUIET.forEach(logger -> logger.setLevel(Level.WARNING));
         if (leadsToJournal(environment)) {
             try {
-                DatagramSocket socket = DatagramSocket.to(journal);
+                UnixDatagramSocket socket = UnixDatagramSocket.to(journal.toString(), Duration.ZERO);
                 lead(root, new JournalHandler(new JournalSender(socket, identifier, MOST_WAITING_BYTES), identifier));
                 return;
             } catch (IOException | LinkageError | RuntimeException e) {

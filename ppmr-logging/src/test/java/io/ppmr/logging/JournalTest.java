@@ -4,10 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.DatagramListener;
+import io.ppmr.os.UnixDatagramSocket;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -18,7 +25,6 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /** What comes out of a real Unix socket when something is logged. */
 class JournalTest {
@@ -43,7 +49,6 @@ class JournalTest {
 
     @AfterEach
     void putHandlersBack() {
-        MDC.clear();
         for (Handler handler : ROOT.getHandlers()) {
             ROOT.removeHandler(handler);
             handler.close();
@@ -54,7 +59,7 @@ class JournalTest {
     }
 
     private JournalSender sender(long mostWaitingBytes) throws Exception {
-        return new JournalSender(DatagramSocket.to(path), "ppmr-test", mostWaitingBytes);
+        return new JournalSender(UnixDatagramSocket.to(path.toString(), Duration.ZERO), "ppmr-test", mostWaitingBytes);
     }
 
     private static byte[] entry(int number) {
@@ -107,13 +112,13 @@ class JournalTest {
 
     @Test
     void shouldBeOneEntryWithItsFieldsWhenAThreadLogsInAMigration() throws Exception {
-        try (DatagramListener listener = new DatagramListener(path)) {
+        try (Listener listener = new Listener(path)) {
             ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
-            MDC.put(LogFields.MIGRATION, "abc");
-            MDC.put(LogFields.RANK, "3");
-            MDC.put("not a field's name", "x");
-            LOG.info("rank {} is written\nand held", 3);
-            LOG.error("it fails", new IllegalStateException("for a reason"));
+            try (LogContext.Scope migration = LogContext.migration("abc");
+                    LogContext.Scope rank = LogContext.rank(3)) {
+                LOG.info("rank {} is written\nand held", 3);
+                LOG.error("it fails", new IllegalStateException("for a reason"));
+            }
             Map<String, String> first = listener.next();
             assertEquals("rank 3 is written\nand held", first.get("MESSAGE"));
             assertEquals("6", first.get("PRIORITY"));
@@ -133,7 +138,7 @@ class JournalTest {
 
     @Test
     void shouldSayWhatIsLeftOutWhenAMessageIsTooLongForADatagram() throws Exception {
-        try (DatagramListener listener = new DatagramListener(path)) {
+        try (Listener listener = new Listener(path)) {
             ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
             LOG.warn("{}", "x".repeat(JournalEntry.MAX_VALUE_BYTES + 7));
             Map<String, String> entry = listener.next();
@@ -145,7 +150,7 @@ class JournalTest {
     @Test
     void shouldNotWaitAndLoseNothingWhenTheJournalDoesNotRead() throws Exception {
         int count = 3000;
-        try (DatagramListener listener = new DatagramListener(path);
+        try (Listener listener = new Listener(path);
                 JournalSender sender = sender(MUCH)) {
             long startNs = System.nanoTime();
             for (int i = 0; i < count; i++) {
@@ -162,7 +167,7 @@ class JournalTest {
     @Test
     void shouldSayHowManyAreLostWhenMoreWaitThanMay() throws Exception {
         int count = 2000;
-        try (DatagramListener listener = new DatagramListener(path);
+        try (Listener listener = new Listener(path);
                 JournalSender sender = sender(1000)) {
             for (int i = 0; i < count; i++) {
                 sender.send(entry(i));
@@ -182,13 +187,13 @@ class JournalTest {
 
     @Test
     void shouldGoOnWhenTheJournalsSocketIsMadeAnew() throws Exception {
-        DatagramListener old = new DatagramListener(path);
+        Listener old = new Listener(path);
         try (JournalSender sender = sender(MUCH)) {
             sender.send(entry(1));
             assertEquals("number 1", old.next().get("MESSAGE"));
             old.close();
             sender.send(entry(2));
-            try (DatagramListener anew = new DatagramListener(path)) {
+            try (Listener anew = new Listener(path)) {
                 sender.send(entry(3));
                 assertEquals("number 2", anew.next().get("MESSAGE"));
                 assertEquals("number 3", anew.next().get("MESSAGE"));
@@ -200,7 +205,7 @@ class JournalTest {
 
     @Test
     void shouldSendWhatWaitsWhenTheProgramEnds() throws Exception {
-        try (DatagramListener listener = new DatagramListener(path)) {
+        try (Listener listener = new Listener(path)) {
             JournalSender sender = sender(MUCH);
             for (int i = 0; i < 500; i++) {
                 sender.send(entry(i));
@@ -227,17 +232,52 @@ class JournalTest {
         }
     }
 
-    @Test
-    void shouldLogAsTheThreadThatItWasTakenFromWhenAnotherLogs() throws Exception {
-        MDC.put(LogFields.MIGRATION, "abc");
-        LogContext context = LogContext.ofThisThread();
-        MDC.clear();
-        MDC.put(LogFields.RANK, "1");
-        context.logging(() -> {
-            assertEquals("abc", MDC.get(LogFields.MIGRATION));
-            assertEquals(null, MDC.get(LogFields.RANK));
-        });
-        assertEquals("1", MDC.get(LogFields.RANK));
-        assertEquals(null, MDC.get(LogFields.MIGRATION));
+    /** Reads what comes as journald does. */
+    private static final class Listener implements AutoCloseable {
+        private final DatagramListener socket;
+
+        Listener(Path path) throws IOException {
+            socket = new DatagramListener(path.toString());
+        }
+
+        /** The fields of the next entry; throws if none comes. */
+        Map<String, String> next() throws IOException {
+            byte[] datagram = socket.next();
+            return fields(datagram, ByteBuffer.wrap(datagram).order(ByteOrder.LITTLE_ENDIAN));
+        }
+
+        private static Map<String, String> fields(byte[] bytes, ByteBuffer datagram) {
+            Map<String, String> fields = new HashMap<>();
+            while (datagram.hasRemaining()) {
+                String line = until(bytes, datagram);
+                int equals = line.indexOf('=');
+                if (equals >= 0) {
+                    fields.put(line.substring(0, equals), line.substring(equals + 1));
+                } else {
+                    byte[] value = new byte[(int) datagram.getLong()];
+                    datagram.get(value);
+                    fields.put(line, new String(value, StandardCharsets.UTF_8));
+                    if (datagram.get() != '\n') {
+                        throw new IllegalStateException("no line end after the value of " + line);
+                    }
+                }
+            }
+            return fields;
+        }
+
+        private static String until(byte[] bytes, ByteBuffer datagram) {
+            int start = datagram.position();
+            while (datagram.get() != '\n') {
+                if (!datagram.hasRemaining()) {
+                    throw new IllegalStateException("a field without an end");
+                }
+            }
+            return new String(bytes, start, datagram.position() - 1 - start, StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public void close() throws IOException {
+            socket.close();
+        }
     }
 }

@@ -2,7 +2,6 @@ package io.ppmr.source;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import java.io.IOException;
@@ -24,23 +23,20 @@ final class AbandonedCheckpoints {
     private static final Logger LOG = LoggerFactory.getLogger(AbandonedCheckpoints.class);
 
     /** There are none. */
-    static final AbandonedCheckpoints NONE = new AbandonedCheckpoints(List.of(), null);
+    static final AbandonedCheckpoints NONE = new AbandonedCheckpoints(List.of());
 
     private final List<Path> directories;
-    private final NativePrograms programs;
 
-    private AbandonedCheckpoints(List<Path> directories, NativePrograms programs) {
+    private AbandonedCheckpoints(List<Path> directories) {
         this.directories = new ArrayList<>(directories);
-        this.programs = programs;
     }
 
     /** Those of a migration, by the work directories of its attempts. */
-    static AbandonedCheckpoints of(String migrationId, Path workDirectory, NativePrograms programs) {
+    static AbandonedCheckpoints of(String migrationId, Path workDirectory) {
         try (Stream<Path> found = Files.list(workDirectory)) {
             return new AbandonedCheckpoints(
                     found.filter(directory -> directory.getFileName().toString().startsWith(migrationId + "."))
-                            .toList(),
-                    programs);
+                            .toList());
         } catch (IOException e) {
             LOG.error(
                     "migration {}: {} cannot be read, so a checkpoint command that still runs is not found: {}",
@@ -56,7 +52,7 @@ final class AbandonedCheckpoints {
         for (Iterator<Path> left = directories.iterator(); left.hasNext(); ) {
             Path directory = left.next();
             try {
-                new AbandonedCommand(StartedCommands.read(directory), programs).endPatiently();
+                new AbandonedCommand(StartedCommands.read(directory)).endPatiently();
             } catch (IOException | CheckpointException e) {
                 LOG.error(
                         "a checkpoint command of the service before is left, so its original is not touched: {}",

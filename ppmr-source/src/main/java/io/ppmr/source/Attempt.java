@@ -8,7 +8,7 @@ import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.image.ImageName;
@@ -28,7 +28,6 @@ import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
@@ -120,8 +119,7 @@ final class Attempt {
     NotTaken begin(String migrationId, Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
-            MDC.put(LogFields.PEER, from);
-            try {
+            try (LogContext.Scope about = LogContext.peer(from)) {
                 String refusal = sessions.get(place)
                         .begin(
                                 job,
@@ -134,8 +132,6 @@ final class Attempt {
                 }
             } catch (IOException e) {
                 return new NotTaken(place, false, String.valueOf(e.getMessage()));
-            } finally {
-                MDC.remove(LogFields.PEER);
             }
         }
         return null;
@@ -145,22 +141,22 @@ final class Attempt {
     void startCheckpoints() throws IOException, CheckpointException {
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
-            // The threads that watch its checkpoint inherit it; the migration's own step takes it away again.
-            MDC.put(LogFields.RANK, Integer.toString(rank));
-            Path work = WorkDirectories.create(workRoot, rank);
-            Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
-            RankCommand checkpoint = job.checkpointer()
-                    .checkpoint(new CheckpointTask(
-                            rank,
-                            originals.roots().get(rank),
-                            job.user(),
-                            images,
-                            work,
-                            settings.checkpointDeadline(),
-                            originals.stoppedByJob(rank)));
-            checkpoints.put(rank, checkpoint);
-            StartedCommands.note(workRoot, checkpoint.started());
-            MDC.remove(LogFields.RANK);
+            // The threads that watch its checkpoint have it from here.
+            try (LogContext.Scope about = LogContext.rank(rank)) {
+                Path work = WorkDirectories.create(workRoot, rank);
+                Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
+                RankCommand checkpoint = job.checkpointer()
+                        .checkpoint(new CheckpointTask(
+                                rank,
+                                originals.roots().get(rank),
+                                job.user(),
+                                images,
+                                work,
+                                settings.checkpointDeadline(),
+                                originals.stoppedByJob(rank)));
+                checkpoints.put(rank, checkpoint);
+                StartedCommands.note(workRoot, checkpoint.started());
+            }
         }
     }
 
@@ -175,20 +171,19 @@ final class Attempt {
             if (held == null) {
                 continue;
             }
-            MDC.put(LogFields.RANK, Integer.toString(held.rank()));
-            checkpoints.remove(checkpoint.getKey());
-            originals.held(held);
-            record.paused();
-            if (isSpent()) {
-                LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
-                MDC.remove(LogFields.RANK);
-                continue;
+            try (LogContext.Scope about = LogContext.rank(held.rank())) {
+                checkpoints.remove(checkpoint.getKey());
+                originals.held(held);
+                record.paused();
+                if (isSpent()) {
+                    LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
+                    continue;
+                }
+                tellStopped(held);
+                session(plan.placeOf(held.rank())).sayWhatItMay(held);
+                record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
+                LOG.info("rank {} is written and held", held.rank());
             }
-            tellStopped(held);
-            session(plan.placeOf(held.rank())).sayWhatItMay(held);
-            record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
-            LOG.info("rank {} is written and held", held.rank());
-            MDC.remove(LogFields.RANK);
             int place = plan.placeOf(held.rank());
             if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
                 lastRanks.put(place, held.rank());
@@ -357,17 +352,19 @@ final class Attempt {
             ended(rank, Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime())));
         }
         for (int rank : checkpoints.keySet()) {
-            MDC.put(LogFields.RANK, Integer.toString(rank));
-            LOG.error("the checkpoint of rank {} has not ended within {}; look after its process", rank, END_DEADLINE);
+            try (LogContext.Scope about = LogContext.rank(rank)) {
+                LOG.error(
+                        "the checkpoint of rank {} has not ended within {}; look after its process",
+                        rank,
+                        END_DEADLINE);
+            }
         }
-        MDC.remove(LogFields.RANK);
         checkpoints.clear();
     }
 
     /** Takes a checkpoint of an attempt that was given up off the list if it has ended, or ends by then. */
     private void ended(int rank, Duration atMost) {
-        MDC.put(LogFields.RANK, Integer.toString(rank));
-        try {
+        try (LogContext.Scope about = LogContext.rank(rank)) {
             HeldRank late = checkpoints.get(rank).await(atMost);
             if (late != null) {
                 originals.held(late);
@@ -379,8 +376,6 @@ final class Attempt {
         } catch (InterruptedException e) {
             // Kept for the caller: what was started is seen ended first.
             interrupted = true;
-        } finally {
-            MDC.remove(LogFields.RANK);
         }
     }
 

@@ -56,13 +56,13 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
      * Sees ended a hook that an earlier run of the service has left running; whether none is left. See
      * {@link RunningHook}.
      */
-    boolean endAbandoned(Path workDirectory, NativePrograms programs) {
+    boolean endAbandoned(Path workDirectory) {
         Duration longest = Stream.of(suspend, resume, reconnect)
                 .flatMap(Optional::stream)
                 .map(SiteCommand::deadline)
                 .max(Comparator.naturalOrder())
                 .orElse(FORGOTTEN_DEADLINE);
-        return RunningHook.endAbandoned(workDirectory, longest, programs);
+        return RunningHook.endAbandoned(workDirectory, longest);
     }
 
     private static Map<String, String> environment(String migrationId, JobNotes job, RunningHook noted) {

@@ -5,11 +5,10 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.HeldRanks;
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
@@ -22,7 +21,6 @@ import java.util.TreeMap;
 import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
@@ -40,7 +38,7 @@ final class OriginalRanks {
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
     private boolean looked;
-    private NativePrograms recorded;
+    private boolean recorded;
 
     OriginalRanks(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
         this.migrationId = migrationId;
@@ -53,9 +51,7 @@ final class OriginalRanks {
             String migrationId,
             ProcessTable processes,
             List<PlannedRank> ranks,
-            IntFunction<List<NamedProcess>> stoppedByJob,
-            NativePrograms programs)
-            throws CheckpointException {
+            IntFunction<List<NamedProcess>> stoppedByJob) {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         Map<Integer, HeldRank> held = new LinkedHashMap<>();
         for (PlannedRank rank : ranks) {
@@ -65,11 +61,11 @@ final class OriginalRanks {
             List<ProcessIdentity> stopped = stoppedByJob.apply(rank.rank()).stream()
                     .map(OriginalRanks::identity)
                     .toList();
-            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, stopped, programs));
+            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, stopped));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, processes, roots);
         originals.held.putAll(held);
-        originals.recorded = programs;
+        originals.recorded = true;
         return originals;
     }
 
@@ -205,17 +201,17 @@ final class OriginalRanks {
 
     /** Lets all that are held go on, but for what the job itself had stopped. */
     void release() {
-        Map<Integer, String> failures = recorded == null ? HeldRanks.release(held.values()) : resume(recorded);
+        Map<Integer, String> failures = recorded ? resume() : HeldRanks.release(held.values());
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
         held.clear();
     }
 
     /** A checkpoint may have been under way when the service died, and stop its rank once more. */
-    private Map<Integer, String> resume(NativePrograms programs) {
+    private Map<Integer, String> resume() {
         Map<Integer, String> failures = new TreeMap<>();
         for (HeldRank original : held.values()) {
             try {
-                AbandonedCommand.resume(original, programs);
+                AbandonedCommand.resume(original);
             } catch (CheckpointException | RuntimeException e) {
                 failures.put(original.rank(), String.valueOf(e.getMessage()));
             }
@@ -224,8 +220,8 @@ final class OriginalRanks {
     }
 
     private void logOf(int rank, String message, String why) {
-        MDC.put(LogFields.RANK, Integer.toString(rank));
-        LOG.error("migration {}: " + message, migrationId, rank, why);
-        MDC.remove(LogFields.RANK);
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            LOG.error("migration {}: " + message, migrationId, rank, why);
+        }
     }
 }

@@ -2,11 +2,11 @@ package io.ppmr.source;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.StartedCommands;
+import io.ppmr.logging.LogContext;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -46,8 +46,7 @@ final class RunningHook implements AutoCloseable {
     RunningHook(SiteCommand hook, Path workDirectory) {
         this.mark = workDirectory.toAbsolutePath().resolve(hook.name()).toString();
         this.workDirectory = workDirectory;
-        noter = new Thread(this::note, "ppmr-hook-note");
-        noter.setDaemon(true);
+        noter = LogContext.thread(this::note, "ppmr-hook-note");
         noter.start();
     }
 
@@ -114,7 +113,7 @@ final class RunningHook implements AutoCloseable {
      *
      * @return whether nothing is left; if not, the log says why
      */
-    static boolean endAbandoned(Path workDirectory, Duration deadline, NativePrograms programs) {
+    static boolean endAbandoned(Path workDirectory, Duration deadline) {
         try {
             List<ProcessIdentity> noted = StartedCommands.read(workDirectory);
             ProcessTable table = new ProcessTable();
@@ -132,7 +131,7 @@ final class RunningHook implements AutoCloseable {
                 }
                 if (left.stream().anyMatch(table::isAlive)) {
                     LOG.error("{} has not ended within {} and is ended", left, deadline);
-                    new AbandonedCommand(left, programs).endAll();
+                    new AbandonedCommand(left).endAll();
                 }
             }
             StartedCommands.forget(workDirectory);

@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.transaction.CoordinatorPorts;
@@ -30,7 +30,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * What a coordinator's decisions mean at the source: sessions and checkpoints, the originals, hooks, the fence. Owned
@@ -115,7 +114,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     void takenUpAt(int attemptNumber) {
         number = attemptNumber;
         hookAbandoned = true;
-        abandoned = AbandonedCheckpoints.of(id, settings.workDirectory(), programs);
+        abandoned = AbandonedCheckpoints.of(id, settings.workDirectory());
         voices.attempt(number);
     }
 
@@ -199,9 +198,9 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
             return Optional.empty();
         }
         if (message instanceof ControlMessage.Restored restored) {
-            MDC.put(LogFields.RANK, Integer.toString(restored.rank()));
-            LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
-            MDC.remove(LogFields.RANK);
+            try (LogContext.Scope about = LogContext.rank(restored.rank())) {
+                LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
+            }
             record.restored(restored);
             return Optional.empty();
         }
@@ -345,7 +344,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
     }
 
     private boolean endAbandonedHook() {
-        hookAbandoned = hookAbandoned && !job.hooks().endAbandoned(workDirectory, programs);
+        hookAbandoned = hookAbandoned && !job.hooks().endAbandoned(workDirectory);
         return !hookAbandoned;
     }
 

@@ -1,7 +1,7 @@
 package io.ppmr.source;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.MigrationProgress.Step;
 import io.ppmr.source.MigrationReport.Outcome;
@@ -26,7 +26,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * One migration at the source, new or taken up again from the journal: feeds what happens to the {@link Coordinator},
@@ -136,7 +135,12 @@ final class SourceMigration {
      * @param over told when nothing of it is left, before the report is given
      */
     void run(Runnable begin, Runnable over) {
-        MDC.put(LogFields.MIGRATION, id);
+        try (LogContext.Scope about = LogContext.migration(id)) {
+            runWhole(begin, over);
+        }
+    }
+
+    private void runWhole(Runnable begin, Runnable over) {
         Throwable defect = null;
         try {
             begin.run();
@@ -167,8 +171,9 @@ final class SourceMigration {
         try {
             Attempt.Heard heard = duties.poll(duties.isMoving() ? POLL : QUIET_POLL);
             if (heard != null) {
-                MDC.put(LogFields.PEER, heard.participant());
-                hear(heard.participant(), heard.event());
+                try (LogContext.Scope about = LogContext.peer(heard.participant())) {
+                    hear(heard.participant(), heard.event());
+                }
             }
             if (duties.isMoving()) {
                 duties.work(this::imageComplete);
@@ -178,9 +183,6 @@ final class SourceMigration {
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
-        } finally {
-            MDC.remove(LogFields.PEER);
-            MDC.remove(LogFields.RANK);
         }
         duties.takeFailure().ifPresent(failure -> fail(failure.reason(), failure.participant()));
         duties.takeFenced()

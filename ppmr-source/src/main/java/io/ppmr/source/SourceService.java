@@ -12,6 +12,7 @@ import io.ppmr.doctor.JobProbe;
 import io.ppmr.doctor.NodeProbe;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.JobFacts;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.keep.CopyNote;
@@ -254,9 +255,7 @@ public final class SourceService implements AutoCloseable {
             atEnd.run();
             running.compareAndSet(migration, null);
         };
-        Thread thread = new Thread(() -> migration.run(begin, over), "ppmr-migration");
-        thread.setDaemon(true);
-        thread.start();
+        LogContext.thread(() -> migration.run(begin, over), "ppmr-migration").start();
     }
 
     /** The processes as they are now; one that does not exist or belongs to another user is refused here. */
@@ -295,9 +294,8 @@ public final class SourceService implements AutoCloseable {
             }
         }
         if (!own.isEmpty()) {
-            Thread remover = new Thread(() -> own.forEach(CopyNote::removeCopy), "ppmr-copy-remove");
-            remover.setDaemon(true);
-            remover.start();
+            LogContext.thread(() -> own.forEach(CopyNote::removeCopy), "ppmr-copy-remove")
+                    .start();
         }
     }
 
@@ -321,7 +319,7 @@ public final class SourceService implements AutoCloseable {
         MigrationRecord record =
                 new MigrationRecord(id, "", settings.pool().poolBytes(), metrics.steps(), SourceService::logProgress);
         OriginalRanks originals = OriginalRanks.recorded(
-                id, processes, recorded.originals(), rank -> TransactionRecord.Stopped.of(records, 0, rank), programs);
+                id, processes, recorded.originals(), rank -> TransactionRecord.Stopped.of(records, 0, rank));
         SourceDuties duties = new SourceDuties(
                 id,
                 jobs.apply(recorded.job(), recorded.ranks()),

@@ -35,11 +35,4 @@ final class SpareNames {
     static String name(InetSocketAddress address) {
         return address.getHostString() + ":" + address.getPort();
     }
-
-    /** Runs what reads a command's output. */
-    static void daemon(Runnable task) {
-        Thread thread = new Thread(task, "ppmr-spares");
-        thread.setDaemon(true);
-        thread.start();
-    }
 }

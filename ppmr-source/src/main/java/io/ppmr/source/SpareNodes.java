@@ -1,16 +1,11 @@
 package io.ppmr.source;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.LoggerFactory;
@@ -61,7 +56,6 @@ public sealed interface SpareNodes {
     record Printed(List<String> command, Duration deadline) implements SpareNodes {
         private static final Pattern LINE = Pattern.compile("(?:\\[([^\\]]+)]|([^:\\s]+)):(\\d{1,5})");
         private static final int MAX_PORT = 65535;
-        private static final int MOST_BYTES = 1 << 20;
 
         public Printed {
             command = List.copyOf(command);
@@ -87,36 +81,14 @@ public sealed interface SpareNodes {
         }
 
         private String output() throws IOException, InterruptedException {
-            Process process = new ProcessBuilder(command)
-                    .redirectError(ProcessBuilder.Redirect.DISCARD)
-                    .start();
-            try {
-                process.getOutputStream().close();
-                CompletableFuture<byte[]> printed = CompletableFuture.supplyAsync(
-                        () -> {
-                            try {
-                                return process.getInputStream().readNBytes(MOST_BYTES);
-                            } catch (IOException e) {
-                                throw new UncheckedIOException(e);
-                            }
-                        },
-                        SpareNames::daemon);
-                byte[] bytes = printed.get(deadline.toMillis(), TimeUnit.MILLISECONDS);
-                if (!process.waitFor(deadline.toMillis(), TimeUnit.MILLISECONDS)) {
-                    throw new TimeoutException();
-                }
-                if (process.exitValue() != 0) {
-                    throw new IOException(this + " ends with status " + process.exitValue() + ": look at it");
-                }
-                return new String(bytes, StandardCharsets.UTF_8);
-            } catch (TimeoutException e) {
-                throw new IOException(this + " has not ended within " + deadline + ": look at it", e);
-            } catch (ExecutionException e) {
-                throw new IOException(this + " cannot be read: " + e.getCause(), e);
-            } finally {
-                process.descendants().forEach(ProcessHandle::destroyForcibly);
-                process.destroyForcibly();
+            Command.Result result = Command.of(command).withoutErrors().run(deadline);
+            if (result.timedOut()) {
+                throw new IOException(this + " has not ended within " + deadline + ": look at it");
             }
+            if (!result.succeeded()) {
+                throw new IOException(this + " ends with status " + result.exitCode() + ": look at it");
+            }
+            return result.output();
         }
 
         @Override

@@ -1,6 +1,6 @@
 package io.ppmr.source;
 
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.source.session.SessionEvent;
 import io.ppmr.transport.tcp.Connector;
@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * How a migration talks to its participants: over an attempt's sessions as long as they live, by a courier to one whose
@@ -68,17 +67,16 @@ final class Voices implements AutoCloseable {
 
     private Courier courier(String participant) {
         int number = attempt;
-        // The courier's threads inherit it.
-        MDC.put(LogFields.PEER, participant);
-        Courier courier = new Courier(
-                new Connector(address(participant), settings.authenticator(), settings.connectDeadline()),
-                participant,
-                number,
-                settings.silenceLimit(),
-                List.of(),
-                message -> heard.accept(new Attempt.Heard(number, participant, new SessionEvent.Said(message))));
-        MDC.remove(LogFields.PEER);
-        return courier;
+        // The courier's threads have it from here.
+        try (LogContext.Scope about = LogContext.peer(participant)) {
+            return new Courier(
+                    new Connector(address(participant), settings.authenticator(), settings.connectDeadline()),
+                    participant,
+                    number,
+                    settings.silenceLimit(),
+                    List.of(),
+                    message -> heard.accept(new Attempt.Heard(number, participant, new SessionEvent.Said(message))));
+        }
     }
 
     /** The address that a participant's name is. */

@@ -16,14 +16,15 @@ import java.util.Map;
 final class ArchitectureRules {
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
-            Map.entry("logging", List.of()),
+            Map.entry("os", List.of()),
+            Map.entry("logging", List.of("os")),
             Map.entry("protocol", List.of()),
             Map.entry("bufferpool", List.of()),
-            Map.entry("fuse", List.of()),
-            Map.entry("checkpoint", List.of()),
+            Map.entry("fuse", List.of("os")),
+            Map.entry("checkpoint", List.of("os", "logging")),
             Map.entry("doctor", List.of("protocol", "checkpoint")),
             Map.entry("transaction", List.of("protocol")),
-            Map.entry("transport", List.of("protocol", "bufferpool")),
+            Map.entry("transport", List.of("protocol", "bufferpool", "logging")),
             Map.entry(
                     "source",
                     List.of(
@@ -34,7 +35,8 @@ final class ArchitectureRules {
                             "checkpoint",
                             "doctor",
                             "transaction",
-                            "logging")),
+                            "logging",
+                            "os")),
             Map.entry(
                     "target",
                     List.of(
@@ -45,7 +47,8 @@ final class ArchitectureRules {
                             "checkpoint",
                             "doctor",
                             "transaction",
-                            "logging")),
+                            "logging",
+                            "os")),
             Map.entry(
                     "cli",
                     List.of(
@@ -58,9 +61,10 @@ final class ArchitectureRules {
                             "checkpoint",
                             "doctor",
                             "transaction",
-                            "logging")),
+                            "logging",
+                            "os")),
             Map.entry(
-                    "bench",
+                    "testbed",
                     List.of(
                             "cli",
                             "source",
@@ -72,7 +76,24 @@ final class ArchitectureRules {
                             "checkpoint",
                             "doctor",
                             "transaction",
-                            "logging")));
+                            "logging",
+                            "os")),
+            Map.entry(
+                    "bench",
+                    List.of(
+                            "testbed",
+                            "cli",
+                            "source",
+                            "target",
+                            "transport",
+                            "protocol",
+                            "bufferpool",
+                            "fuse",
+                            "checkpoint",
+                            "doctor",
+                            "transaction",
+                            "logging",
+                            "os")));
 
     private ArchitectureRules() {}
 

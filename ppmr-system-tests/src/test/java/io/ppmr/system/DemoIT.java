@@ -49,15 +49,7 @@ class DemoIT {
         Path json = directory.resolve("demo.json");
         Path log = directory.resolve("demo.log");
         ProcessBuilder builder = new ProcessBuilder(command(
-                "demo",
-                "--checkpointer",
-                checkpointer,
-                "--processes",
-                "3",
-                "--size",
-                "48m",
-                "--json",
-                json.toString()));
+                "--checkpointer", checkpointer, "--processes", "3", "--size", "48m", "--json", json.toString()));
         builder.environment().put("_JAVA_SR_SIGNUM", "40");
         Process demo =
                 builder.redirectErrorStream(true).redirectOutput(log.toFile()).start();
@@ -90,7 +82,7 @@ class DemoIT {
         words.addAll(Arrays.asList(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
         words.add("-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"));
         words.add("-Dppmr.demo.dir=" + HOME.resolve("ppmr-checkpoint/target/native-test"));
-        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.ppmr.cli.Main"));
+        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.ppmr.testbed.demo.Demo"));
         words.addAll(Arrays.asList(arguments));
         return words;
     }

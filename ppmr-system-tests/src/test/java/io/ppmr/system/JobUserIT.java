@@ -18,6 +18,7 @@ import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.SourceService;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.SourceService;
 import io.ppmr.target.TargetService;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -5,6 +5,7 @@ import io.ppmr.protocol.ControlMessageCodec;
 import io.ppmr.protocol.Frame;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.ProtocolException;
+import io.ppmr.testbed.Conditions;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;

@@ -17,6 +17,7 @@ import io.ppmr.source.Job;
 import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.keep.Keeping;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

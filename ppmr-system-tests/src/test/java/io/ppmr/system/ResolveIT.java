@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.cli.control.ControlClient;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.OpenMigration;
 import io.ppmr.transaction.OperatorWord;
 import io.ppmr.transaction.Outcome;

@@ -9,6 +9,7 @@ import io.ppmr.source.MigrationReport.Outcome;
 import io.ppmr.source.SourceService;
 import io.ppmr.source.keep.Keeping;
 import io.ppmr.target.TargetService;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;

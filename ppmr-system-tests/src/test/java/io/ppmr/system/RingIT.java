@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.source.MigrationReport;
 import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

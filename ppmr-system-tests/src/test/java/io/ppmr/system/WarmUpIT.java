@@ -63,7 +63,7 @@ class WarmUpIT {
 
     private List<String> mounts() throws IOException {
         return Files.readAllLines(MOUNTS).stream()
-                .filter(line -> line.contains(" " + directory.toString()))
+                .filter(line -> line.contains(" " + directory + "/"))
                 .toList();
     }
 

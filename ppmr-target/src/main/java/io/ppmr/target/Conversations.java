@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.target.image.ArrivingImageView;
@@ -37,7 +37,6 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * What sources and other targets say to this one, and the migrations that it is about: begun on a connection, or known
@@ -116,13 +115,12 @@ final class Conversations {
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
-            Restoration.endAbandoned(settings.workDirectory(), this::wasVoted, programs);
+            Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
             for (String id : open) {
                 TargetMigration migration = migration(id);
                 running.put(id, migration);
-                Thread thread = new Thread(() -> runRecovered(migration), "ppmr-recovered");
-                thread.setDaemon(true);
-                thread.start();
+                LogContext.thread(() -> runRecovered(migration), "ppmr-recovered")
+                        .start();
             }
         } catch (CheckpointException e) {
             throw new IOException("what the service before has left cannot be taken up: " + e.getMessage(), e);
@@ -144,8 +142,7 @@ final class Conversations {
     }
 
     private void runRecovered(TargetMigration migration) {
-        MDC.put(LogFields.MIGRATION, migration.id());
-        try {
+        try (LogContext.Scope about = LogContext.migration(migration.id())) {
             migration.run();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -164,7 +161,7 @@ final class Conversations {
         List<PlannedRank> voted = vote == null ? List.of() : vote.copies();
         int attempt = vote == null ? 0 : vote.attempt();
         CopiedRanks copies =
-                CopiedRanks.recorded(id, voted, rank -> TransactionRecord.Stopped.of(records, attempt, rank), programs);
+                CopiedRanks.recorded(id, voted, rank -> TransactionRecord.Stopped.of(records, attempt, rank));
         return new TargetMigration(id, settings, programs, copies, records, journal);
     }
 
@@ -175,11 +172,10 @@ final class Conversations {
         ControlLink link = new ControlLink(
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         SessionAgent agent = new SessionAgent(link, event -> listeningTo.get().accept(event));
-        agent.start();
-        agents.add(agent);
-        // The thread is this connection's alone; those that it starts inherit what it is about.
-        MDC.put(LogFields.PEER, addressOf(link));
-        try {
+        // The agent, and all threads that work for this connection, have it from here.
+        try (LogContext.Scope about = LogContext.peer(addressOf(link))) {
+            agent.start();
+            agents.add(agent);
             SessionEvent first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
             Optional<Introduction.Visitor> heard = introduction.answer(first, link, incoming.values());
             if (heard.isPresent()) {
@@ -190,7 +186,17 @@ final class Conversations {
             } else if (!(first instanceof SessionEvent.Said said)) {
                 LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
             } else if (said.message() instanceof Begin begin) {
-                begin(begin, heard, session, channel, link, agent, early, listeningTo);
+                try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
+                    try {
+                        begin(begin, heard, session, channel, link, agent, early, listeningTo);
+                    } catch (IOException | CheckpointException e) {
+                        LOG.warn(
+                                "migration {} from {} has broken off here: {}",
+                                begin.migrationId(),
+                                link.peer(),
+                                e.getMessage());
+                    }
+                }
             } else {
                 listen(said.message(), link, early);
             }
@@ -233,9 +239,7 @@ final class Conversations {
                 migration = migration(id);
                 running.put(id, migration);
                 TargetMigration started = migration;
-                Thread thread = new Thread(() -> runRecovered(started), "ppmr-answer");
-                thread.setDaemon(true);
-                thread.start();
+                LogContext.thread(() -> runRecovered(started), "ppmr-answer").start();
             }
             return migration;
         }
@@ -261,7 +265,6 @@ final class Conversations {
             BlockingQueue<SessionEvent> early,
             AtomicReference<Consumer<SessionEvent>> listeningTo)
             throws IOException, InterruptedException, CheckpointException {
-        MDC.put(LogFields.MIGRATION, begin.migrationId());
         String refusal = admission.refusal(begin, heard);
         TargetMigration before = running.get(begin.migrationId());
         if (refusal == null && before != null && before.outcome().isEmpty()) {

@@ -4,10 +4,9 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.HeldRanks;
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.StoppedProcesses;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import java.time.Duration;
@@ -19,7 +18,6 @@ import java.util.Map;
 import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /** The restored ranks of a migration on this node, held until it is decided. Owned by the migration's thread. */
 final class CopiedRanks {
@@ -36,15 +34,11 @@ final class CopiedRanks {
 
     /** Those that an earlier run of the service has voted for. */
     static CopiedRanks recorded(
-            String migrationId,
-            List<PlannedRank> recorded,
-            IntFunction<List<NamedProcess>> stoppedByJob,
-            NativePrograms programs)
-            throws CheckpointException {
+            String migrationId, List<PlannedRank> recorded, IntFunction<List<NamedProcess>> stoppedByJob) {
         CopiedRanks copies = new CopiedRanks(migrationId);
         for (PlannedRank rank : recorded) {
             copies.add(HeldProcesses.recorded(
-                    rank.rank(), identities(rank.processes()), identities(stoppedByJob.apply(rank.rank())), programs));
+                    rank.rank(), identities(rank.processes()), identities(stoppedByJob.apply(rank.rank()))));
         }
         return copies;
     }
@@ -135,8 +129,8 @@ final class CopiedRanks {
     }
 
     private void logOf(int rank, String what, String why) {
-        MDC.put(LogFields.RANK, Integer.toString(rank));
-        LOG.error("migration {}: rank {} {}: {}", migrationId, rank, what, why);
-        MDC.remove(LogFields.RANK);
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            LOG.error("migration {}: rank {} {}: {}", migrationId, rank, what, why);
+        }
     }
 }

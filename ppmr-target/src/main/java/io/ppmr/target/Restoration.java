@@ -14,7 +14,7 @@ import io.ppmr.checkpoint.RestartTask;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessage.Begin;
 import io.ppmr.protocol.TransferReport;
@@ -34,7 +34,6 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * The restarts of one attempt, reading out of the images while they arrive (paper 1, section IV). It decides nothing.
@@ -83,10 +82,9 @@ final class Restoration {
     /** Starts a restart for every rank; each waits for its image. */
     void start() throws IOException, CheckpointException {
         JobUser user = new JobUser(begin.uid(), begin.gid());
-        try {
-            for (int rank : begin.ranks()) {
-                // The threads that watch its restart inherit it.
-                MDC.put(LogFields.RANK, Integer.toString(rank));
+        for (int rank : begin.ranks()) {
+            // The threads that watch its restart have it from here.
+            try (LogContext.Scope about = LogContext.rank(rank)) {
                 Path work = WorkDirectories.create(workRoot, rank);
                 Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
                 RankCommand restart =
@@ -94,8 +92,6 @@ final class Restoration {
                 restarts.put(rank, restart);
                 StartedCommands.note(workRoot, restart.started());
             }
-        } finally {
-            MDC.remove(LogFields.RANK);
         }
     }
 
@@ -195,19 +191,19 @@ final class Restoration {
         restarts.values().forEach(RankCommand::cancel);
         boolean interrupted = Thread.interrupted();
         for (Map.Entry<Integer, RankCommand> restart : restarts.entrySet()) {
-            MDC.put(LogFields.RANK, Integer.toString(restart.getKey()));
-            try {
-                HeldRank late = restart.getValue().await(END_DEADLINE);
-                if (late != null) {
-                    copies.add(late);
+            try (LogContext.Scope about = LogContext.rank(restart.getKey())) {
+                try {
+                    HeldRank late = restart.getValue().await(END_DEADLINE);
+                    if (late != null) {
+                        copies.add(late);
+                    }
+                } catch (CheckpointException | RuntimeException e) {
+                    LOG.info("a restart ended: {}", e.getMessage());
+                } catch (InterruptedException e) {
+                    interrupted = true;
                 }
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.info("a restart ended: {}", e.getMessage());
-            } catch (InterruptedException e) {
-                interrupted = true;
             }
         }
-        MDC.remove(LogFields.RANK);
         restarts.clear();
         if (interrupted) {
             Thread.currentThread().interrupt();
@@ -233,8 +229,7 @@ final class Restoration {
      *
      * @param voted whether an attempt, by its directory's name, was voted for: its ranks are the transaction's
      */
-    static void endAbandoned(Path workDirectory, Predicate<String> voted, NativePrograms programs)
-            throws IOException, CheckpointException {
+    static void endAbandoned(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
             directories = found.filter(StartedCommands::isNoted).toList();
@@ -243,8 +238,8 @@ final class Restoration {
             String name = directory.getFileName().toString();
             if (!voted.test(name)) {
                 LOG.warn("{} was being restored when the service before ended: it is ended", name);
-                new AbandonedCommand(StartedCommands.read(directory), programs).endAll();
-                AbandonedCommand.endMarked(directory.toAbsolutePath(), programs);
+                new AbandonedCommand(StartedCommands.read(directory)).endAll();
+                AbandonedCommand.endMarked(directory.toAbsolutePath());
                 removeWork(directory);
             }
         }

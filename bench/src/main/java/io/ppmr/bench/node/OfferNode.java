@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A thread asks for the slot of its next chunk when it offers one, so that one is under way and the next is granted.
  */
-final class OfferNode implements BenchNode {
+final class OfferNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(OfferNode.class);
     private static final long LIMIT_S = 60;
     private static final int NAMELESS_MODE = 0600;

@@ -39,7 +39,7 @@ import org.slf4j.LoggerFactory;
  * before the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
  * scheduled in between.
  */
-final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decisions {
+final class RestartNode implements NodeMain.BenchNode, ImageListener, SlotLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
     private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
     private static final TransferSettings SETTINGS =
@@ -76,7 +76,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
         }
     }
 
-    RestartNode(NodeSetting setting) throws Exception {
+    RestartNode(NodeMain.Setting setting) throws Exception {
         setting.warmUp();
         geometry = setting.geometry();
         pool = new BufferPool(geometry.plus(1));

@@ -15,13 +15,28 @@ import io.ppmr.target.session.SessionAgent;
 import io.ppmr.target.session.SessionEvent;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.DirectListener;
+import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.rdma.RdmaTransport;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.Closeable;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,7 +45,7 @@ import org.slf4j.LoggerFactory;
  * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} says where the source is to connect to,
  * {@code join PROOF}, once it has done so, gives the directory.
  */
-final class TargetNode implements BenchNode {
+final class TargetNode implements NodeMain.BenchNode {
     static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
     static final String DIRECTORY = "run.";
 
@@ -75,7 +90,7 @@ final class TargetNode implements BenchNode {
         }
     }
 
-    TargetNode(NodeSetting setting) throws Exception {
+    TargetNode(NodeMain.Setting setting) throws Exception {
         setting.warmUp();
         geometry = setting.geometry();
         laneChunks = Math.max(1, Math.min(LANE_MAX, geometry.chunkCount() / LANE_MAX));
@@ -136,5 +151,77 @@ final class TargetNode implements BenchNode {
     public void close() throws IOException {
         end.close();
         mount.close();
+    }
+
+    /** The target's side of the connections: listens, and takes those of one run after the other. */
+    static final class TargetEnd implements Closeable {
+        private static final String RDMA = "rdma";
+
+        private final boolean direct;
+        private final BufferPool pool;
+        private final ServerSocketChannel listener = ServerSocketChannel.open();
+        private FutureTask<Joined> joining;
+        private DirectPeer peer;
+
+        /** A run's connections. */
+        record Joined(SocketChannel control, Function<PullListener, ChunkPuller> puller) {}
+
+        /** {@code words}: the transport's name and the address to listen at. */
+        TargetEnd(List<String> words, BufferPool pool) throws IOException {
+            this.direct = words.get(0).equals(RDMA);
+            this.pool = pool;
+            listener.bind(new InetSocketAddress(InetAddress.getByName(words.get(1)), 0));
+        }
+
+        /** Waits for a source from now on; gives where it is to connect to. */
+        String begin(int dataConnections) throws IOException {
+            InetSocketAddress at = (InetSocketAddress) listener.getLocalAddress();
+            String where = at.getAddress().getHostAddress() + " " + at.getPort();
+            if (direct) {
+                DirectListener waiting = RdmaTransport.load().listen(pool, at.getAddress());
+                where += " " + waiting.port();
+                joining = new FutureTask<>(() -> acceptDirect(waiting));
+            } else {
+                joining = new FutureTask<>(() -> accept(dataConnections));
+            }
+            Thread thread = new Thread(joining, "bench-accept");
+            thread.setDaemon(true);
+            thread.start();
+            return where;
+        }
+
+        private Joined accept(int dataConnections) throws IOException {
+            SocketChannel control = SourceEnd.noDelay(listener.accept());
+            List<SocketChannel> data = new ArrayList<>();
+            for (int i = 0; i < dataConnections; i++) {
+                data.add(SourceEnd.noDelay(listener.accept()));
+            }
+            return new Joined(control, pulls -> new TcpChunkPuller(pool, data, pulls));
+        }
+
+        private Joined acceptDirect(DirectListener waiting) throws IOException {
+            try (DirectListener open = waiting) {
+                SocketChannel control = SourceEnd.noDelay(listener.accept());
+                InetAddress from = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
+                peer = open.accept(from, SourceEnd.DEADLINE, () -> false);
+                return new Joined(control, peer::puller);
+            }
+        }
+
+        /** The connections, when the source has made its own; {@code proof} is what it says with RDMA. */
+        Joined join(List<String> proof) throws Exception {
+            Joined joined = joining.get(SourceEnd.DEADLINE.toSeconds(), TimeUnit.SECONDS);
+            if (direct) {
+                peer.require(
+                        new MemoryProof(Long.parseLong(proof.get(0)), Long.parseLong(proof.get(1)), proof.get(2)),
+                        SourceEnd.DEADLINE);
+            }
+            return joined;
+        }
+
+        @Override
+        public void close() throws IOException {
+            listener.close();
+        }
     }
 }

@@ -49,7 +49,7 @@ class AllocationTest {
                 0,
                 pool,
                 claims,
-                new AggregationNode.Discard(claims, true),
+                new SourceNode.Discard(claims, true),
                 ImageCopy.FileCopy.NONE,
                 new ImageFate(false));
         file.opened();

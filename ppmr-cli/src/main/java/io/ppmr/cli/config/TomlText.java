@@ -1,5 +1,6 @@
 package io.ppmr.cli.config;
 
+import com.fasterxml.jackson.core.io.JsonStringEncoder;
 import java.util.ArrayList;
 import java.util.List;
 import org.tomlj.TomlArray;
@@ -34,17 +35,8 @@ final class TomlText {
         return "[" + String.join(", ", values.stream().map(TomlText::of).toList()) + "]";
     }
 
+    /** As in JSON, but for the one character that TOML wants escaped, too. */
     private static String quoted(String text) {
-        StringBuilder out = new StringBuilder("\"");
-        text.chars().forEach(c -> {
-            if (c == '"' || c == '\\') {
-                out.append('\\').append((char) c);
-            } else if (c < ' ' || c == 0x7f) {
-                out.append(String.format("\\u%04x", c));
-            } else {
-                out.append((char) c);
-            }
-        });
-        return out.append('"').toString();
+        return '"' + new String(JsonStringEncoder.getInstance().quoteAsString(text)).replace("\u007f", "\\u007F") + '"';
     }
 }

@@ -1,6 +1,8 @@
 package io.ppmr.cli.control;
 
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
 
 /**
  * Who may use a control socket. Root and the service's own user may do everything; beyond them a group may, and
@@ -46,7 +48,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
      * @param ownUser the service's user
      * @param groups looks up all groups of a user
      */
-    Right of(String user, String userGroup, String ownUser, GroupLookup groups) {
+    Right of(String user, String userGroup, String ownUser, Function<String, Set<Integer>> groups) {
         if (isOwner(user, ownUser) || (group.isPresent() && belongs(user, userGroup, group.get(), groups))) {
             return Right.CONTROL;
         }
@@ -58,10 +60,11 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
         return user.equals("root") || user.equals("0") || user.equals(ownUser);
     }
 
-    private static boolean belongs(String user, String userGroup, ControlGroup group, GroupLookup groups) {
+    private static boolean belongs(
+            String user, String userGroup, ControlGroup group, Function<String, Set<Integer>> groups) {
         return userGroup.equals(group.name())
                 || userGroup.equals(String.valueOf(group.gid()))
-                || groups.groupsOf(user).contains(group.gid());
+                || groups.apply(user).contains(group.gid());
     }
 
     /** The socket's mode: the kernel keeps out whom we would turn away anyway. */

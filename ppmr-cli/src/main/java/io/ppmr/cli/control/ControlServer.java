@@ -1,6 +1,7 @@
 package io.ppmr.cli.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.os.Accounts;
 import io.ppmr.transport.listen.AcceptLoop;
 import io.ppmr.transport.listen.RareLog;
 import java.io.IOException;
@@ -20,6 +21,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import jdk.net.ExtendedSocketOptions;
 import jdk.net.UnixDomainPrincipal;
 import org.slf4j.Logger;
@@ -46,7 +48,7 @@ public final class ControlServer implements AutoCloseable {
     private final Path socket;
     private final ControlAccess access;
     private final Map<String, ControlRequests.Request> requests;
-    private final GroupLookup groups;
+    private final Function<String, Set<Integer>> groups;
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
@@ -59,10 +61,11 @@ public final class ControlServer implements AutoCloseable {
 
     /** Binds the socket; throws if another service answers there. */
     public ControlServer(Path socket, ControlAccess access, ControlRequests requests) throws IOException {
-        this(socket, access, requests, GroupLookup.system());
+        this(socket, access, requests, ControlServer::groupsOf);
     }
 
-    ControlServer(Path socket, ControlAccess access, ControlRequests requests, GroupLookup groups) throws IOException {
+    ControlServer(Path socket, ControlAccess access, ControlRequests requests, Function<String, Set<Integer>> groups)
+            throws IOException {
         this.socket = socket;
         this.access = access;
         this.requests = Map.copyOf(requests.requests());
@@ -85,6 +88,16 @@ public final class ControlServer implements AutoCloseable {
                     e);
         }
         loop = new AcceptLoop("control", server, ARRIVING, channel -> new Caller());
+    }
+
+    /** All groups of a user, the supplementary ones, too, which SO_PEERCRED does not tell. */
+    private static Set<Integer> groupsOf(String user) {
+        try {
+            return Accounts.groupsOf(user);
+        } catch (IOException e) {
+            LOG.warn("none of their groups is counted for user {}: {}", user, e.getMessage());
+            return Set.of();
+        }
     }
 
     /** Where it is. */
@@ -183,7 +196,7 @@ public final class ControlServer implements AutoCloseable {
         boolean owner = ControlAccess.isOwner(user, ownUser);
         Optional<String> refusal = owner ? Optional.empty() : places.shareIsTaken(user);
         if (refusal.isPresent()) {
-            // Before the groups are looked up, which starts a process.
+            // Before the groups are looked up, which may take a while.
             return new Identified(user, ControlAccess.Right.NOTHING, refusal);
         }
         ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);

@@ -1,15 +1,16 @@
 package io.ppmr.cli.install;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 
 /** What an installation asks of systemd, where it runs. */
 final class Systemd {
-    private static final long LIMIT_S = 60;
+    private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final List<String> UNITS = List.of("ppmr-source.service", "ppmr-target.service");
 
     private Systemd() {}
@@ -31,34 +32,21 @@ final class Systemd {
 
     /** Those units that run. */
     static List<String> running() throws IOException, InterruptedException {
-        return UNITS.stream().filter(Systemd::isActive).toList();
-    }
-
-    private static boolean isActive(String unit) {
-        try {
-            return run(List.of("systemctl", "is-active", "--quiet", unit)).exitValue() == 0;
-        } catch (IOException e) {
-            throw new java.io.UncheckedIOException(e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while systemd was asked for " + unit, e);
+        List<String> running = new ArrayList<>();
+        for (String unit : UNITS) {
+            if (Command.of(List.of("systemctl", "is-active", "--quiet", unit))
+                    .run(LIMIT)
+                    .succeeded()) {
+                running.add(unit);
+            }
         }
+        return running;
     }
 
     private static void require(List<String> command) throws IOException, InterruptedException {
-        Process process = run(command);
-        if (process.exitValue() != 0) {
-            throw new IOException("'" + String.join(" ", command) + "' fails: "
-                    + new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip());
+        Command.Result result = Command.of(command).run(LIMIT);
+        if (!result.succeeded()) {
+            throw new IOException(result.describe());
         }
-    }
-
-    private static Process run(List<String> command) throws IOException, InterruptedException {
-        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-        if (!process.waitFor(LIMIT_S, TimeUnit.SECONDS)) {
-            process.destroyForcibly();
-            throw new IOException("'" + String.join(" ", command) + "' has not ended within " + LIMIT_S + " s");
-        }
-        return process;
     }
 }

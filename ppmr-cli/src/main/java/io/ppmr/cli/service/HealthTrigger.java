@@ -1,6 +1,7 @@
 package io.ppmr.cli.service;
 
 import io.ppmr.cli.service.HealthJudge.Answer;
+import io.ppmr.os.Command;
 import io.ppmr.source.MigrationReport.Outcome;
 import java.io.IOException;
 import java.util.concurrent.CountDownLatch;
@@ -105,31 +106,23 @@ public final class HealthTrigger implements AutoCloseable {
     }
 
     private Answer ask() throws InterruptedException {
-        Process process = null;
         try {
-            process = new ProcessBuilder(settings.command())
-                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                    .redirectError(ProcessBuilder.Redirect.DISCARD)
-                    .start();
-            process.getOutputStream().close();
-            if (!process.waitFor(settings.deadline().toMillis(), TimeUnit.MILLISECONDS)) {
+            Command.Result result =
+                    Command.of(settings.command()).withoutOutput().run(settings.deadline());
+            if (result.timedOut()) {
                 LOG.warn("health command: no answer within {} (health_deadline): not counted", settings.deadline());
                 return Answer.UNKNOWN;
             }
-            int status = process.exitValue();
-            if (status > LAST_ANSWER) {
-                LOG.warn("health command: it could not be run or was killed (status {}): not counted", status);
+            if (result.exitCode() > LAST_ANSWER) {
+                LOG.warn(
+                        "health command: it could not be run or was killed (status {}): not counted",
+                        result.exitCode());
                 return Answer.UNKNOWN;
             }
-            return status == 0 ? Answer.WELL : Answer.GOING;
+            return result.succeeded() ? Answer.WELL : Answer.GOING;
         } catch (IOException e) {
             LOG.error("health command: it cannot be run: {}; correct triggers.health", e.getMessage());
             return Answer.UNKNOWN;
-        } finally {
-            if (process != null && process.isAlive()) {
-                process.descendants().forEach(ProcessHandle::destroyForcibly);
-                process.destroyForcibly();
-            }
         }
     }
 

@@ -3,7 +3,7 @@ package io.ppmr.cli.service;
 import io.ppmr.cli.announce.AnnouncedJobs;
 import io.ppmr.cli.announce.MoveRecords;
 import io.ppmr.cli.config.ConfiguredJob;
-import io.ppmr.logging.LogFields;
+import io.ppmr.logging.LogContext;
 import io.ppmr.source.Cancellation;
 import io.ppmr.source.MigrationOrder;
 import io.ppmr.source.MigrationProgress;
@@ -22,7 +22,6 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
@@ -148,7 +147,13 @@ public final class Migrations {
         Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
         latest = null;
-        Thread thread = new Thread(() -> run(started, job, to, keep, by, cancellation), "migration");
+        Thread thread = new Thread(
+                () -> {
+                    try (LogContext.Scope about = LogContext.migration(started.id())) {
+                        run(started, job, to, keep, by, cancellation);
+                    }
+                },
+                "migration");
         running = new Running(started, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
@@ -252,7 +257,6 @@ public final class Migrations {
             Optional<Path> keep,
             String by,
             Cancellation cancellation) {
-        MDC.put(LogFields.MIGRATION, started.id());
         MigrationEvent last = new MigrationEvent.Failed("broke off; the service's log says why");
         try {
             last = new MigrationEvent.Ended(move(started, order(job, to, keep, by), cancellation));

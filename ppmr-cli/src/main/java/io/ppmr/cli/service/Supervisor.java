@@ -1,40 +1,42 @@
 package io.ppmr.cli.service;
 
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
+import io.ppmr.os.UnixDatagramSocket;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whoever started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The launcher
- * has {@code ppmr-notify} connect standard input to systemd's socket, since the JDK has no datagrams on Unix sockets;
- * each write to it is one message. Safe for any thread.
+ * Whoever started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The messages
+ * come from this process itself, which is the unit's main one. The launcher has put the socket's address under a name
+ * of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
  */
 public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);
+    private static final String SOCKET = "PPMR_NOTIFY_SOCKET";
+    private static final Duration SEND_LIMIT = Duration.ofSeconds(5);
     private static final long US_A_SECOND = 1_000_000;
 
-    private final Optional<OutputStream> socket;
+    private final Optional<Consumer<String>> listener;
     private final Optional<Duration> watchdog;
 
     /**
-     * @param socket takes one message a write; none where nobody listens
+     * @param listener is told each message; none where nobody listens
      * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
      */
-    Supervisor(Optional<OutputStream> socket, Optional<Duration> watchdog) {
-        this.socket = socket;
+    Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
+        this.listener = listener;
         this.watchdog = watchdog;
     }
 
-    /** The one that the environment speaks of. */
-    public static Supervisor of(Map<String, String> environment) {
-        if (!environment.getOrDefault("PPMR_NOTIFY", "").equals("stdin")) {
+    /** The one that the environment speaks of; throws if that one cannot be reached. */
+    public static Supervisor of(Map<String, String> environment) throws IOException {
+        String address = environment.get(SOCKET);
+        if (address == null) {
             return new Supervisor(Optional.empty(), Optional.empty());
         }
         String ours = Long.toString(ProcessHandle.current().pid());
@@ -43,11 +45,12 @@ public final class Supervisor {
                 .filter(microseconds ->
                         environment.getOrDefault("WATCHDOG_PID", ours).equals(ours))
                 .map(microseconds -> Duration.ofNanos(Long.parseLong(microseconds) * 1000));
-        return new Supervisor(Optional.of(new FileOutputStream(FileDescriptor.in)), watchdog);
+        UnixDatagramSocket socket = UnixDatagramSocket.to(address, SEND_LIMIT);
+        return new Supervisor(Optional.of(message -> tell(socket, message)), watchdog);
     }
 
     boolean listens() {
-        return socket.isPresent();
+        return listener.isPresent();
     }
 
     /** How long it waits for a sign of life before it ends the service, if it does. */
@@ -81,13 +84,12 @@ public final class Supervisor {
     }
 
     private synchronized void say(String message) {
-        if (socket.isEmpty()) {
-            return;
-        }
-        try {
-            socket.get().write(message.getBytes(StandardCharsets.UTF_8));
-        } catch (IOException e) {
-            LOG.warn("systemd could not be told '{}': {}", message.replace('\n', ' '), e.getMessage());
+        listener.ifPresent(told -> told.accept(message));
+    }
+
+    private static void tell(UnixDatagramSocket socket, String message) {
+        if (socket.send(message.getBytes(StandardCharsets.UTF_8)) != UnixDatagramSocket.Sent.TAKEN) {
+            LOG.warn("systemd could not be told '{}' within {}", message.replace('\n', ' '), SEND_LIMIT);
         }
     }
 }

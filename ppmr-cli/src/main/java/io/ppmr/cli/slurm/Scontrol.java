@@ -1,6 +1,7 @@
 package io.ppmr.cli.slurm;
 
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
@@ -12,7 +13,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -104,27 +104,15 @@ final class Scontrol {
     private static String run(Path directory, String... arguments) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("scontrol"));
         words.addAll(List.of(arguments));
-        Path output = Files.createTempFile("ppmr-scontrol", ".out");
-        try {
-            Process process = new ProcessBuilder(words)
-                    .directory(directory.toFile())
-                    .redirectErrorStream(true)
-                    .redirectOutput(output.toFile())
-                    .start();
-            process.getOutputStream().close();
-            if (!process.waitFor(LIMIT.toSeconds(), TimeUnit.SECONDS)) {
-                process.destroyForcibly();
-                throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
-                        + " s: does slurmctld run?");
-            }
-            String said = Files.readString(output).strip();
-            if (process.exitValue() != 0) {
-                throw new IOException(
-                        String.join(" ", words) + " failed with status " + process.exitValue() + ": " + said);
-            }
-            return said;
-        } finally {
-            Files.delete(output);
+        Command.Result result = Command.of(words).in(directory).run(LIMIT);
+        if (result.timedOut()) {
+            throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
+                    + " s: does slurmctld run?");
         }
+        if (!result.succeeded()) {
+            throw new IOException(
+                    String.join(" ", words) + " failed with status " + result.exitCode() + ": " + result.output());
+        }
+        return result.output();
     }
 }

@@ -1,6 +1,6 @@
 package io.ppmr.cli.slurm;
 
-import io.ppmr.cli.demo.JavaCommand;
+import io.ppmr.cli.service.JavaCommand;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

@@ -3,7 +3,7 @@ package io.ppmr.cli.slurm;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.cli.CommandFailure;
 import io.ppmr.cli.ExitCode;
-import io.ppmr.cli.demo.JavaCommand;
+import io.ppmr.cli.service.JavaCommand;
 import io.ppmr.cli.service.ProcessSignals;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -22,10 +22,13 @@ import org.junit.jupiter.api.io.TempDir;
 class ControlAccessTest {
     private static final ControlGroup OPERATORS = new ControlGroup("operators", 815);
     private static final ControlAccess FOR_GROUP = new ControlAccess(Optional.of(OPERATORS), false);
-    private static final GroupLookup GROUPS = user -> user.equals("alice") ? Set.of(100, 815) : Set.of(100);
 
     @TempDir
     private Path folder;
+
+    private static Set<Integer> groups(String user) {
+        return user.equals("alice") ? Set.of(100, 815) : Set.of(100);
+    }
 
     @BeforeEach
     void setUp() throws IOException {
@@ -35,30 +38,24 @@ class ControlAccessTest {
 
     @Test
     void shouldLetRootAndTheServicesUserControlWhenNothingIsConfigured() {
-        assertEquals(Right.CONTROL, ControlAccess.OWNER.of("root", "root", "ppmr", GROUPS));
-        assertEquals(Right.CONTROL, ControlAccess.OWNER.of("ppmr", "ppmr", "ppmr", GROUPS));
-        assertEquals(Right.NOTHING, ControlAccess.OWNER.of("alice", "operators", "ppmr", GROUPS));
+        assertEquals(Right.CONTROL, ControlAccess.OWNER.of("root", "root", "ppmr", ControlAccessTest::groups));
+        assertEquals(Right.CONTROL, ControlAccess.OWNER.of("ppmr", "ppmr", "ppmr", ControlAccessTest::groups));
+        assertEquals(Right.NOTHING, ControlAccess.OWNER.of("alice", "operators", "ppmr", ControlAccessTest::groups));
     }
 
     @Test
     void shouldLetTheGroupControlWhenCallerIsOfItByAnyWay() {
-        assertEquals(Right.CONTROL, FOR_GROUP.of("bob", "operators", "root", GROUPS));
-        assertEquals(Right.CONTROL, FOR_GROUP.of("bob", "815", "root", GROUPS));
-        assertEquals(Right.CONTROL, FOR_GROUP.of("alice", "users", "root", GROUPS));
-        assertEquals(Right.NOTHING, FOR_GROUP.of("bob", "users", "root", GROUPS));
+        assertEquals(Right.CONTROL, FOR_GROUP.of("bob", "operators", "root", ControlAccessTest::groups));
+        assertEquals(Right.CONTROL, FOR_GROUP.of("bob", "815", "root", ControlAccessTest::groups));
+        assertEquals(Right.CONTROL, FOR_GROUP.of("alice", "users", "root", ControlAccessTest::groups));
+        assertEquals(Right.NOTHING, FOR_GROUP.of("bob", "users", "root", ControlAccessTest::groups));
     }
 
     @Test
     void shouldLetOthersReadTheStatusWhenConfiguredSo() {
         ControlAccess access = new ControlAccess(Optional.of(OPERATORS), true);
-        assertEquals(Right.STATUS, access.of("bob", "users", "root", GROUPS));
-        assertEquals(Right.CONTROL, access.of("alice", "users", "root", GROUPS));
-    }
-
-    @Test
-    void shouldKnowTheSystemsGroupsWhenAsked() {
-        assertTrue(GroupLookup.system().groupsOf("root").contains(0));
-        assertEquals(Set.of(), GroupLookup.system().groupsOf("nobody-of-that-name"));
+        assertEquals(Right.STATUS, access.of("bob", "users", "root", ControlAccessTest::groups));
+        assertEquals(Right.CONTROL, access.of("alice", "users", "root", ControlAccessTest::groups));
     }
 
     /** As another user, on a real socket. */

@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
@@ -89,7 +90,7 @@ class ControlFloodTest {
     void shouldAnswerRootTheGroupAndOtherUsersWhileUsersHoldAllThatTheyCanGet() throws Exception {
         ControlAccess access = new ControlAccess(Optional.of(OPERATORS), true);
         // An operator who belongs to the group by a supplementary group alone, which has to be looked up.
-        GroupLookup groups = user -> user.equals("4790") ? Set.of(100, 815) : Set.of(100);
+        Function<String, Set<Integer>> groups = user -> user.equals("4790") ? Set.of(100, 815) : Set.of(100);
         try (ControlServer server = new ControlServer(folder.resolve("s"), access, () -> REQUESTS, groups)) {
             flood(4711);
             assertEquals("{\"status\":\"4712\"}", ask(4712, 816), "one user keeps no other one out");

@@ -2,10 +2,12 @@ package io.ppmr.cli.service;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.OutputStream;
-import java.nio.charset.StandardCharsets;
+import io.ppmr.os.DatagramListener;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -16,6 +18,9 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class LifeSignsTest {
     private static final String ALIVE = "WATCHDOG=1";
@@ -25,18 +30,7 @@ class LifeSignsTest {
     private final AtomicReference<Optional<String>> doing = new AtomicReference<>(Optional.empty());
 
     private LifeSigns begin(Duration watchdog) {
-        OutputStream socket = new OutputStream() {
-            @Override
-            public void write(int one) {
-                throw new IllegalStateException("a message is one write");
-            }
-
-            @Override
-            public void write(byte[] bytes) {
-                said.add(new String(bytes, StandardCharsets.UTF_8));
-            }
-        };
-        return new LifeSigns(new Supervisor(Optional.of(socket), Optional.ofNullable(watchdog)));
+        return new LifeSigns(new Supervisor(Optional.of(said::add), Optional.ofNullable(watchdog)));
     }
 
     private static void await(BooleanSupplier condition) {
@@ -100,21 +94,45 @@ class LifeSignsTest {
     }
 
     @Test
-    void shouldSayNothingWhenNobodyListens() {
+    void shouldSayNothingWhenNobodyListens() throws Exception {
         Supervisor nobody = Supervisor.of(Map.of("WATCHDOG_USEC", "1000000"));
         assertFalse(nobody.listens());
         assertEquals(Optional.empty(), nobody.watchdog());
         nobody.ready("idle");
     }
 
-    @Test
-    void shouldFeedTheWatchdogThatIsMeantForThisProcess() {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void shouldTellSystemdItselfOnePartAMessageWhenItListens(boolean isAbstract, @TempDir Path directory)
+            throws Exception {
+        String address = (isAbstract ? "@" : "") + directory.resolve("notify");
         String ours = Long.toString(ProcessHandle.current().pid());
-        Map<String, String> environment =
-                Map.of("PPMR_NOTIFY", "stdin", "WATCHDOG_USEC", "60000000", "WATCHDOG_PID", ours);
-        assertEquals(
-                Optional.of(Duration.ofSeconds(60)), Supervisor.of(environment).watchdog());
-        Map<String, String> another = Map.of("PPMR_NOTIFY", "stdin", "WATCHDOG_USEC", "60000000", "WATCHDOG_PID", "1");
-        assertEquals(Optional.empty(), Supervisor.of(another).watchdog());
+        try (DatagramListener systemd = new DatagramListener(address)) {
+            Supervisor supervisor = Supervisor.of(
+                    Map.of("PPMR_NOTIFY_SOCKET", address, "WATCHDOG_USEC", "60000000", "WATCHDOG_PID", ours));
+            assertEquals(Optional.of(Duration.ofSeconds(60)), supervisor.watchdog());
+            supervisor.ready("idle,\nand well");
+            supervisor.alive();
+            assertEquals("READY=1\nSTATUS=idle, and well", systemd.nextText());
+            assertEquals("WATCHDOG=1", systemd.nextText());
+        }
+    }
+
+    @Test
+    void shouldFeedNoWatchdogThatIsMeantForAnother(@TempDir Path directory) throws Exception {
+        String address = directory.resolve("notify").toString();
+        try (DatagramListener systemd = new DatagramListener(address)) {
+            Map<String, String> another =
+                    Map.of("PPMR_NOTIFY_SOCKET", address, "WATCHDOG_USEC", "60000000", "WATCHDOG_PID", "1");
+            assertEquals(Optional.empty(), Supervisor.of(another).watchdog());
+        }
+    }
+
+    @Test
+    void shouldNameTheSocketWhenNobodyIsThere(@TempDir Path directory) {
+        String address = directory.resolve("none").toString();
+        String message = assertThrows(IOException.class, () -> Supervisor.of(Map.of("PPMR_NOTIFY_SOCKET", address)))
+                .getMessage();
+        assertEquals("cannot reach " + address + ": No such file or directory (errno 2)", message);
     }
 }

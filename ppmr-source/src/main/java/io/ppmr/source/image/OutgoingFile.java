@@ -466,18 +466,21 @@ public final class OutgoingFile {
         return lengthBytes;
     }
 
+    /** The CRC32C of a part of a chunk that is being advertised; for the thread that does so. */
+    public int crc32c(int advertised, int offsetInChunk, int lengthBytes) {
+        return crc.of(pool, advertised, offsetInChunk, offsetInChunk + lengthBytes);
+    }
+
     private void seal() throws IOException {
         if (chunk == BufferPool.NONE) {
             return;
         }
         int sealed = chunk;
         chunk = BufferPool.NONE;
-        int crc32c = outlet.wantsCrc() ? crc.of(pool, sealed, from, to) : 0;
         pool.ready(sealed);
-        outlet.filled(System.nanoTime() - chunkSinceNs);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);
+            outlet.advertise(this, sealed, from, offset, to - from, slot, chunkSinceNs);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
             spend(String.valueOf(e.getMessage()));

@@ -19,8 +19,13 @@ public interface Outlet {
     /** Bytes of a file's head, at a native address that is valid during the call. */
     void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
 
-    /** A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. */
-    void advertise(OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+    /**
+     * A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. Its CRC32C is the file's to tell.
+     *
+     * @param claimedNs when it was claimed, by {@link System#nanoTime}
+     */
+    void advertise(
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException;
 
     /** A frame that carries one number. */
@@ -35,16 +40,9 @@ public interface Outlet {
     /** A writer waits for a chunk of the pool. */
     void starving();
 
-    /** Whether a chunk's CRC32C is wanted. A target always wants it; a measurement may ask what it costs. */
-    default boolean wantsCrc() {
-        return true;
-    }
     /** A writer has waited for one. */
     void waitedForChunk(long tookNs);
 
     /** A writer has waited for a slot. */
     void waitedForSlot(OutgoingFile file, long tookNs);
-
-    /** A chunk is about to be advertised, so long after it was claimed. */
-    void filled(long tookNs);
 }

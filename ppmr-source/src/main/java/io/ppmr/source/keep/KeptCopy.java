@@ -1,5 +1,6 @@
 package io.ppmr.source.keep;
 
+import io.ppmr.logging.LogContext;
 import io.ppmr.source.image.ImageCopy;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.source.keep.CopyBuffer.Block;
@@ -50,9 +51,7 @@ final class KeptCopy implements ImageCopy, AutoCloseable {
         this.directory = directory;
         this.patience = patience;
         this.buffer = new CopyBuffer(bufferBytes, patience.toNanos());
-        Thread writer = new Thread(this::run, "ppmr-copy");
-        writer.setDaemon(true);
-        writer.start();
+        LogContext.thread(this::run, "ppmr-copy").start();
     }
 
     // ---- those who write images ---------------------------------------------------------------------------------

@@ -97,8 +97,10 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void advertise(
-            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
+        int crc32c = file.crc32c(chunk, offsetInChunk, lengthBytes);
+        hops.filled(System.nanoTime() - claimedNs);
         hops.advertised(chunk, lengthBytes);
         long deadlineNs = System.nanoTime() + link.silenceLimitNs();
         while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
@@ -175,11 +177,6 @@ public final class LinkOutlet implements Outlet {
     @Override
     public void waitedForSlot(OutgoingFile file, long tookNs) {
         hops.waitedForSlot(file.id(), tookNs);
-    }
-
-    @Override
-    public void filled(long tookNs) {
-        hops.filled(tookNs);
     }
 
     private void count(int lengthBytes) {

@@ -1,6 +1,7 @@
 package io.ppmr.source.session;
 
 import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessageCodec;
 import io.ppmr.protocol.FrameType;
 import io.ppmr.protocol.ProtocolException;
@@ -62,11 +63,7 @@ public final class SessionAgent implements Agent {
 
     /** Starts the agent's thread. */
     public void start() {
-        AgentRunner.startOnThread(runner, task -> {
-            Thread thread = new Thread(task, roleName());
-            thread.setDaemon(true);
-            return thread;
-        });
+        AgentRunner.startOnThread(runner, task -> LogContext.thread(task, roleName()));
     }
 
     /** From now on the agent serves these files; called before the first of them is written. */

@@ -80,7 +80,7 @@ final class TestOutlet implements Outlet {
 
     @Override
     public void advertise(
-            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
         frame();
         if (mood != Mood.TAKES_NOTHING) {
@@ -119,11 +119,6 @@ final class TestOutlet implements Outlet {
 
     @Override
     public void waitedForSlot(OutgoingFile file, long tookNs) {
-        // Not counted here.
-    }
-
-    @Override
-    public void filled(long tookNs) {
         // Not counted here.
     }
 }

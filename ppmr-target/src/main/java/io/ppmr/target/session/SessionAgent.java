@@ -1,5 +1,6 @@
 package io.ppmr.target.session;
 
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessageCodec;
 import io.ppmr.protocol.FrameType;
@@ -53,11 +54,7 @@ public final class SessionAgent implements Agent {
 
     /** Starts the agent's thread. */
     public void start() {
-        AgentRunner.startOnThread(runner, task -> {
-            Thread thread = new Thread(task, roleName());
-            thread.setDaemon(true);
-            return thread;
-        });
+        AgentRunner.startOnThread(runner, task -> LogContext.thread(task, roleName()));
     }
 
     /** From now on frames about bytes go to this transfer; called before the source may send any. */

@@ -1,5 +1,6 @@
 package io.ppmr.transport.tcp;
 
+import io.ppmr.logging.LogContext;
 import io.ppmr.protocol.ControlMessage;
 import io.ppmr.protocol.ControlMessageCodec;
 import io.ppmr.protocol.FrameType;
@@ -62,8 +63,7 @@ public final class Courier implements AutoCloseable {
         this.silenceLimitNs = silenceLimit.toNanos();
         this.introduction = List.copyOf(introduction);
         this.answers = answers;
-        thread = new Thread(this::run, "ppmr-courier-" + target);
-        thread.setDaemon(true);
+        thread = LogContext.thread(this::run, "ppmr-courier-" + target);
         thread.start();
     }
 
@@ -98,11 +98,7 @@ public final class Courier implements AutoCloseable {
             Talk talk = new Talk(link);
             AgentRunner runner =
                     new AgentRunner(new LinkIdle(link, () -> false, () -> AGENT_SLEEP_MS), talk::onError, null, talk);
-            AgentRunner.startOnThread(runner, task -> {
-                Thread agent = new Thread(task, talk.roleName());
-                agent.setDaemon(true);
-                return agent;
-            });
+            AgentRunner.startOnThread(runner, task -> LogContext.thread(task, talk.roleName()));
             try {
                 for (ControlMessage message : introduction) {
                     link.send(message);
