@@ -85,6 +85,8 @@ class WarmUpIT {
     private void killOneInItsWarmUp(String service, Path workDirectory) throws Exception {
         List<String> words = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java"));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
+        // The build gives its properties to the tests' JVM in a file, not as arguments.
+        words.add("-Dppmr.native.dir=" + System.getProperty("ppmr.native.dir"));
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName()));
         words.addAll(List.of(service, workDirectory.toString()));
         Process killed = new ProcessBuilder(words)
