@@ -62,7 +62,7 @@ static void become(uid_t uid, gid_t gid)
 static void report(const char *path)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* The folder is the service's own; a link would be followed by nobody else either. */
+    /* The folder is the service's own. O_NOFOLLOW refuses a link all the same. */
     int output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || output < 0)
         die(path);

@@ -85,12 +85,12 @@ final class BlcrCheckpointer implements Checkpointer {
         return new RestartNeeds(true, false);
     }
 
-    /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
     @Override
     public RunAs runAs() {
         return settings.runAs();
     }
 
+    /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
     @Override
     public boolean checkpointsHeldRanks() {
         return false;

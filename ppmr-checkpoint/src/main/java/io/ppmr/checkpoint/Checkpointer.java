@@ -36,9 +36,9 @@ public interface Checkpointer extends ImageHabits {
     boolean checkpointsHeldRanks();
 
     /**
-     * Whether the processes write their images themselves, and may be ended by a write that fails. If so, the writes of
-     * an attempt that has failed are taken and thrown away until its commands have ended; if not, they fail, which ends
-     * the command at once.
+     * Returns true if the processes write their images themselves, so that a failed write may end them. Then the writes
+     * of a failed attempt are taken and thrown away until its commands have ended. Otherwise those writes fail, which
+     * ends the command at once.
      */
     boolean writesFromWithin();
 
