@@ -18,7 +18,7 @@ import java.util.Set;
  * continued and stopped again between two looks shows by that.
  */
 public final class HeldProcesses implements HeldRank {
-    /** How long a thread that shows as stopped may still be on a processor's queue. */
+    /** A thread that shows as stopped may stay on a processor's queue for so long. */
     private static final Duration SETTLE_LIMIT = Duration.ofMillis(500);
 
     private final int rank;
@@ -183,7 +183,7 @@ public final class HeldProcesses implements HeldRank {
         return order;
     }
 
-    /** Which of these do not live any more. */
+    /** Finds which of these processes have ended. */
     List<ProcessIdentity> gone(Collection<ProcessIdentity> some) {
         return some.stream().filter(process -> !table.isAlive(process)).toList();
     }

@@ -58,9 +58,9 @@ public final class ProcessTable {
     }
 
     /**
-     * Whether a process has a variable in its environment, proc_pid_environ(5); false of one that has ended or may not
-     * be looked at. A process can make any part of its memory its environment, so no more is read than execve(2)
-     * takes.
+     * Returns true if a process has a variable in its environment, proc_pid_environ(5), and false if the process has
+     * ended or may not be looked at. A process can make any part of its memory its environment, so no more is read
+     * than execve(2) takes.
      *
      * @param variable NAME=VALUE
      * @param wholeValue false if the value may go on behind that
@@ -278,7 +278,7 @@ public final class ProcessTable {
     }
 
     /**
-     * Those of these processes and their living descendants that are stopped by a signal, by one look at all processes.
+     * Finds which of these processes and their living descendants a signal has stopped, by one look at all processes.
      */
     public Set<ProcessIdentity> stopped(Collection<ProcessIdentity> roots) {
         Set<ProcessIdentity> stopped = new LinkedHashSet<>(trees(roots));
@@ -286,7 +286,7 @@ public final class ProcessTable {
         return stopped;
     }
 
-    /** How much each living thread of a process has run so far, in the order of their numbers. */
+    /** Reads how much each living thread of a process has run so far, in the order of their numbers. */
     List<ThreadTimes> times(ProcessIdentity process) {
         List<ThreadTimes> times = new ArrayList<>();
         for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {
@@ -297,9 +297,9 @@ public final class ProcessTable {
     }
 
     /**
-     * Whether every living thread of a stopped process has left its processor for good. A thread shows the state of a
-     * stop some moments before that, and counts its last switch only then. The kernel names the place where a thread
-     * waits only when it runs nowhere; one that names none (a kernel without such names) cannot be told.
+     * Returns true once every living thread of a stopped process has left its processor for good. A thread shows the
+     * state of a stop some moments before that, and counts its last switch only then. The kernel names the place where
+     * a thread waits only when it runs nowhere; one that names none (a kernel without such names) cannot be told.
      */
     boolean isOffProcessor(ProcessIdentity process) {
         for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {

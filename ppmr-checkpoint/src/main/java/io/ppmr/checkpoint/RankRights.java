@@ -22,10 +22,11 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
- * What the processes of a rank may do and have open, read from {@code /proc} while they are stopped. The source takes
- * it of the originals and sends it before the image is whole; the target takes it of the copies and compares the two
- * before it votes ({@link RightsCheck}), so neither journal holds it: an attempt that a restart of a service interrupts
- * before the vote is rolled back, and after the vote it has been compared. Immutable; for any thread.
+ * Describes what the processes of a rank may do and what they have open, read from {@code /proc} while they are
+ * stopped. The source reads it of the originals and sends it before the image is whole; the target reads it of the
+ * copies and compares the two before it votes ({@link RightsCheck}), so neither journal holds it: an attempt that a
+ * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared. Immutable;
+ * for any thread.
  *
  * <p>The kernel shows the securebits of another process nowhere, so they are not in it.
  *
@@ -45,17 +46,19 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
     private static final int OWNER_WRITES = 0200;
     private static final int MAPS_FIELDS = 6;
     private static final int MAPS_PATH = 5;
-    private static final int MAPS_SHARED = 3;
+    private static final int MAPS_DEVICE = 3;
+    /** The place of the letter in the permissions that says whether a mapping is shared. */
+    private static final int SHARED_LETTER = 3;
 
     private static final String SHARED_MEMORY = "/dev/zero (deleted)";
 
     /** Memory that belongs to no file and that no path leads to. */
     static final Set<String> ANONYMOUS_MEMORY = Set.of(SHARED_MEMORY, "/anon_hugepage (deleted)");
 
-    /** What CRIU makes of shared memory. */
+    /** The path that shared memory has after CRIU has restored it. */
     static final String UNNAMED_MEMORY = "/memfd: (deleted)";
 
-    /** Of all limits, in the order of {@code /proc/PID/limits}, as prlimit(1) calls them. */
+    /** Gives for each limit, by its name in {@code /proc/PID/limits}, the name that prlimit(1) has for it. */
     static final Map<String, String> LIMITS = limitNames();
 
     private static final List<String> NAMESPACES = List.of("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts");
@@ -97,7 +100,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
      * @param writes whether it is open for writing
      */
     public record OpenFile(String path, int ownerUid, boolean reads, boolean writes) {
-        /** Whether the same file is open here for at least as much. */
+        /** Returns true if this is the same file, open for at least as much as the other one. */
         boolean covers(OpenFile other) {
             return path.equals(other.path)
                     && ownerUid == other.ownerUid
@@ -171,7 +174,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         }
     }
 
-    /** Whether memory is shared that belongs to no file. */
+    /** Returns true if a process shares memory that belongs to no file. */
     boolean hasSharedMemory() {
         return files.stream()
                 .anyMatch(
@@ -328,8 +331,8 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
             if (fields.length < MAPS_FIELDS || !fields[MAPS_PATH].startsWith("/")) {
                 continue;
             }
-            boolean shared = fields[1].charAt(MAPS_SHARED) == 's';
-            if (!shared && !seen.add(line.substring(line.indexOf(fields[MAPS_SHARED])))) {
+            boolean shared = fields[1].charAt(SHARED_LETTER) == 's';
+            if (!shared && !seen.add(line.substring(line.indexOf(fields[MAPS_DEVICE])))) {
                 continue;
             }
             Path link = proc.resolve("map_files").resolve(address(fields[0]));
@@ -358,7 +361,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         return lines;
     }
 
-    /** What {@link #lines} has written; throws and names the line that does not fit. */
+    /** Reads what {@link #lines} has written; throws and names the line that does not fit. */
     public static RankRights parse(List<String> lines) throws CheckpointException {
         List<ThreadRights> threads = new ArrayList<>();
         Set<OpenFile> files = new LinkedHashSet<>();

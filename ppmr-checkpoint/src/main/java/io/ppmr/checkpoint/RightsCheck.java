@@ -6,12 +6,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
@@ -160,7 +158,7 @@ public final class RightsCheck {
                         Integer.parseInt(result.output().lines().findFirst().orElseThrow())));
     }
 
-    /** What leads to a process's files from here: nothing where it has the mounts of this service. proc(5), root. */
+    /** Gives the prefix by which a process's paths are reached from here; empty if it has this service's mounts. */
     private static String mountsOf(ProcessIdentity process) throws CheckpointException {
         Path of = Path.of("/proc", Integer.toString(process.pid()));
         try {
@@ -186,8 +184,7 @@ public final class RightsCheck {
      */
     private boolean lower(HeldRank restored, RankRights copy, RankRights original) throws CheckpointException {
         List<String> limits = new ArrayList<>();
-        Set<String> names = new LinkedHashSet<>(RankRights.LIMITS.values());
-        for (String name : names) {
+        for (String name : RankRights.LIMITS.values()) {
             long most = most(original, name, ThreadRights.HARD);
             if (Long.compareUnsigned(most(copy, name, ThreadRights.HARD), most) > 0) {
                 limits.add("--" + name + "=" + ThreadRights.shown(most(original, name, ThreadRights.SOFT)) + ":"
@@ -225,7 +222,7 @@ public final class RightsCheck {
     private static long most(RankRights rights, String limit, int which) {
         long most = 0;
         for (ThreadRights thread : rights.threads()) {
-            long[] value = new TreeMap<>(thread.limits()).get(limit);
+            long[] value = thread.limits().get(limit);
             if (value != null && Long.compareUnsigned(value[which], most) > 0) {
                 most = value[which];
             }

@@ -12,7 +12,7 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
- * What one thread may do, see credentials(7), capabilities(7), namespaces(7), sched(7). Immutable.
+ * Describes what one thread may do, see credentials(7), capabilities(7), namespaces(7), sched(7). Immutable.
  *
  * @param id its number as it sees it itself
  * @param uids real, effective, saved and filesystem user

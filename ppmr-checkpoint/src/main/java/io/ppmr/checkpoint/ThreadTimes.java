@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * How much a thread has run so far. A thread that stays stopped leaves both numbers as they are, however often it is
- * looked at; one that is continued changes the second one when it stops again, however short it ran.
+ * Counts how much a thread has run so far. A thread that stays stopped leaves both numbers as they are, however often
+ * it is looked at; one that is continued changes the second one when it stops again, however short it ran.
  *
  * @param thread its number
  * @param runNs its time on a processor, the first field of {@code schedstat}; 0 on a kernel that does not count it

@@ -94,7 +94,9 @@ public final class UserPath implements AutoCloseable {
      */
     public static Optional<String> read(Path path, JobUser user, int limitBytes) throws IOException {
         try (UserPath file = hold(path)) {
-            if (file.uid != user.uid() && file.uid != ROOT && file.uid != ownUid()) {
+            if (file.uid != user.uid()
+                    && file.uid != ROOT
+                    && file.uid != JobUser.ofService().uid()) {
                 throw new IOException(path + " belongs to user " + file.uid + ". Remedy: it must belong to the job's"
                         + " user " + user.uid() + ", or to root");
             }
@@ -212,10 +214,6 @@ public final class UserPath implements AutoCloseable {
 
     private static int errno() {
         return LastError.getLastError(Runtime.getSystemRuntime());
-    }
-
-    private static int ownUid() throws IOException {
-        return (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
     }
 
     @Override

@@ -43,7 +43,7 @@ public final class WorkDirectories {
         if (!Files.exists(workDirectory)) {
             passage(workDirectory);
         }
-        int own = ownUid();
+        int own = JobUser.ofService().uid();
         for (Path one = workDirectory.toRealPath(); one != null; one = one.getParent()) {
             Map<String, Object> found = Files.readAttributes(one, "unix:uid,mode");
             int owner = (int) found.get("uid");
@@ -82,7 +82,7 @@ public final class WorkDirectories {
     static Path scratch(Path workDirectory, JobUser user) throws IOException {
         Path scratch = make(workDirectory, SCRATCH);
         // A service that is not root's runs its tools as itself.
-        if (ownUid() == 0 && !user.equals(owner(scratch))) {
+        if (JobUser.ofService().uid() == 0 && !user.equals(owner(scratch))) {
             Files.setAttribute(scratch, "unix:gid", user.gid(), LinkOption.NOFOLLOW_LINKS);
             Files.setAttribute(scratch, "unix:uid", user.uid(), LinkOption.NOFOLLOW_LINKS);
         }
@@ -107,10 +107,6 @@ public final class WorkDirectories {
     private static JobUser owner(Path path) throws IOException {
         Map<String, Object> found = Files.readAttributes(path, "unix:uid,gid", LinkOption.NOFOLLOW_LINKS);
         return new JobUser((int) found.get("uid"), (int) found.get("gid"));
-    }
-
-    private static int ownUid() throws IOException {
-        return (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
     }
 
     /**

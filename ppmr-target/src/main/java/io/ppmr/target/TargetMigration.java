@@ -237,7 +237,9 @@ final class TargetMigration implements ParticipantPorts {
                             stopped.rank(), new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
                 }
             } else if (said.message() instanceof ControlMessage.Originals originals) {
-                hearOriginals(originals);
+                if (restoring && link.attempt() == attempt) {
+                    hearOriginals(originals);
+                }
             } else {
                 WireMessages.fromWire(said.link().attempt(), said.message())
                         .ifPresent(message -> participant.heard(message, System.nanoTime()));
@@ -262,9 +264,7 @@ final class TargetMigration implements ParticipantPorts {
 
     private void hearOriginals(ControlMessage.Originals said) {
         try {
-            if (restoration != null) {
-                restoration.hear(said);
-            }
+            restoration.hear(said);
         } catch (CheckpointException e) {
             fail(String.valueOf(e.getMessage()));
         }
