@@ -19,12 +19,12 @@ public interface Checkpointer extends ImageHabits {
         return RestartNeeds.UNKNOWN;
     }
 
-    /** As whom its commands run. */
+    /** Says as whom its commands run. */
     RunAs runAs();
 
     /**
-     * Whose the directories are in which a rank's image is written and shown: whoever its commands write and read them
-     * as. Nobody else creates, renames, removes or cuts anything there.
+     * Returns the owner of the directories in which a rank's image is written and shown: the user as whom the restart
+     * reads them. Nobody else creates, renames, removes or cuts anything there.
      *
      * @param user the job's user
      */

@@ -6,7 +6,7 @@ import java.util.Map;
 /** What a configuration says about a checkpointer. Immutable; {@link #create} makes the adapter of it. */
 public sealed interface CheckpointerSettings {
 
-    /** As whom its commands run. */
+    /** Says as whom its commands run. */
     RunAs runAs();
 
     /** The adapter, with the usual waits. */

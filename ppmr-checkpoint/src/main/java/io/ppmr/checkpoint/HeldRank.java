@@ -13,7 +13,7 @@ public sealed interface HeldRank permits HeldProcesses {
     /** All its processes, the root first; PIDs as this node's service sees them. */
     List<ProcessIdentity> processes();
 
-    /** Those of them that the job itself had stopped before the rank was held: they are never set going. */
+    /** Returns those of them that the job itself had stopped before the rank was held: they are never set going. */
     Set<ProcessIdentity> stoppedByJob();
 
     /** The same rank with these as {@link #stoppedByJob}. */

@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
 /**
- * As whom a checkpointer's two commands run. It decides whose the directory of an image is: nobody but the user of the
- * restart, and the job's user only where that is the same, can change what a restart reads.
+ * Says as whom a checkpointer's two commands run, and so who owns the directory of an image: only the user as whom the
+ * restart runs can change what it reads.
  */
 public enum RunAs {
     /** Both commands run as the job's user, who owns the image. */
@@ -17,12 +17,12 @@ public enum RunAs {
     /** Both commands run as root, which owns the image. */
     ROOT;
 
-    /** Whether the checkpoint command runs as the service's own user, which is root. */
+    /** Returns true if the checkpoint command runs as the service's own user, which is root. */
     public boolean checkpointsAsRoot() {
         return this != JOB_USER;
     }
 
-    /** Whether the restart runs as the service's own user, which is root. */
+    /** Returns true if the restart runs as the service's own user, which is root. */
     public boolean restartsAsRoot() {
         return this == ROOT;
     }

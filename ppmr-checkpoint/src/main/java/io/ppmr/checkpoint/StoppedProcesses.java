@@ -8,8 +8,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Which processes of a rank the job itself had stopped before it was held, told so that another node finds them again
- * among the copies. Immutable.
+ * Names the processes of a rank that the job itself had stopped before it was held, so that another node finds them
+ * again among the restored ones. Immutable.
  *
  * @param pids the PID of every process of the rank as it sees itself, the root's first, a parent's before its
  *     children's, children in the order in which they were started
@@ -26,7 +26,7 @@ public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<I
         stopped = List.copyOf(stopped);
     }
 
-    /** Those of a held rank. */
+    /** Describes those of a held rank. */
     public static StoppedProcesses of(HeldRank rank) throws CheckpointException {
         ProcessTable table = new ProcessTable();
         List<ProcessIdentity> order = table.inOrderOfBirth(rank.processes());

@@ -152,7 +152,7 @@ record ThreadRights(
         return String.join(" ", words);
     }
 
-    /** What {@link #words} has written; throws IllegalArgumentException or IndexOutOfBoundsException if it has not. */
+    /** Reads what {@link #words} has written; throws IllegalArgumentException or IndexOutOfBoundsException else. */
     static ThreadRights parse(String text) {
         String[] words = text.split(" ", -1);
         Map<String, long[]> limits = new TreeMap<>();

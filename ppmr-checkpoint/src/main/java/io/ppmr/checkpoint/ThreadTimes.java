@@ -46,7 +46,7 @@ record ThreadTimes(int thread, long runNs, long switches) {
         }
     }
 
-    /** What differs from an earlier look at the same thread, for people. */
+    /** Describes for people what differs from an earlier look at the same thread. */
     String since(ThreadTimes before) {
         return "thread " + thread + " had run " + before.runNs + " ns and left a processor " + before.switches
                 + " times when its command had ended, by now " + runNs + " ns and " + switches + " times";

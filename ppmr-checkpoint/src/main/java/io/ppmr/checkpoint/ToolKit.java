@@ -101,8 +101,8 @@ record ToolKit(
     }
 
     /**
-     * Where a tool runs and has its own files: a scratch folder of the user as whom it runs, or the service's own
-     * folder; made if missing.
+     * Returns the folder in which a tool runs and has its files: a scratch folder of the user as whom it runs, or the
+     * service's own folder. It is made if it is missing.
      */
     Path toolDirectory(Path workDirectory, Optional<JobUser> user) throws CheckpointException {
         try {

@@ -100,7 +100,7 @@ final class ToolProcess {
         return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
     }
 
-    /** What it has written so far; of much, the end. */
+    /** Reads what it has written so far; of much, the end. */
     String output() throws CheckpointException {
         try {
             return UserPath.tail(output, OUTPUT_BYTES).orElse("");
@@ -134,7 +134,7 @@ final class ToolProcess {
         return own.map(root -> table.family(root, look)).orElseGet(this::members);
     }
 
-    /** How it ended, with the end of its output and of its log, if it has one, in one line. */
+    /** Describes in one line how it ended, with the end of its output and of its log, if it has one. */
     String describeEnd(Path log) {
         String words = tail(output);
         String logged = tail(log);
@@ -184,7 +184,7 @@ final class ToolProcess {
         }
     }
 
-    /** Whether a log in the service's own folder contains some ASCII words; false if there is no log. */
+    /** Returns true if a log in the service's own folder contains some ASCII words; false if there is no log. */
     static boolean contains(Path log, String words) throws CheckpointException {
         try (InputStream input = Files.newInputStream(log)) {
             byte[] piece = new byte[SCAN_BYTES];

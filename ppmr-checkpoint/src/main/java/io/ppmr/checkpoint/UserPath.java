@@ -14,10 +14,10 @@ import jnr.ffi.LastError;
 import jnr.ffi.Runtime;
 
 /**
- * What lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It is held
- * by a descriptor ({@code O_PATH}) that follows no link in the path's last component, opens nothing and so waits for
- * nothing. All questions and reads go to what is held, whatever becomes of the name. Links before the last component
- * are followed. Owned by the thread that made it, until it is closed.
+ * Holds what lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It
+ * does so by a descriptor ({@code O_PATH}) that follows no link in the path's last component, opens nothing and so
+ * waits for nothing. All questions and reads go to what is held, whatever becomes of the name. Links before the last
+ * component are followed. Owned by the thread that made it, until it is closed.
  */
 public final class UserPath implements AutoCloseable {
     /** Enough for what is read here: a PID, an announcement. */
@@ -115,7 +115,7 @@ public final class UserPath implements AutoCloseable {
         }
     }
 
-    /** As it was called when it was taken hold of. */
+    /** Returns the path by which it was taken hold of. */
     public Path path() {
         return path;
     }

@@ -40,7 +40,7 @@ final class Attempt {
     private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final long RELEASE_WAIT_S = 20;
-    /** How long a target that fails a write has to say why, before the write's own error is taken for the reason. */
+    /** A target that fails a write has so long to say why; then the write's own error is taken for the reason. */
     private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
 
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
@@ -216,7 +216,7 @@ final class Attempt {
         }
     }
 
-    /** Whether a write has failed, in any session: then nothing is sealed or kept, whatever exit status there is. */
+    /** Returns true once a write has failed in any session: nothing is sealed or kept then, whatever the exit status. */
     private boolean isSpent() {
         return sessions.stream().anyMatch(session -> session.failure() != null);
     }
@@ -313,7 +313,7 @@ final class Attempt {
         }
     }
 
-    /** For whom {@link #giveUp} waits, for people; empty while it does not. Any thread. */
+    /** Tells people for whom {@link #giveUp} waits; empty while it does not. Any thread. */
     Optional<String> waitsFor() {
         return Optional.ofNullable(waitsFor);
     }

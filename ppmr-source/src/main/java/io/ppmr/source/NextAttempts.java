@@ -36,7 +36,7 @@ final class NextAttempts {
         refusedOnly &= not.refused();
     }
 
-    /** Whether a rank that is held can be checkpointed again. */
+    /** Returns true if a rank that is held can be checkpointed again. */
     boolean checkpointsHeldRanks() {
         return checkpointsHeldRanks;
     }

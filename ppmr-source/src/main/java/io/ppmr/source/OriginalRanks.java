@@ -180,7 +180,7 @@ final class OriginalRanks {
         return gone.isEmpty() ? null : "the originals of ranks " + gone + " are gone";
     }
 
-    /** Which rank is not proved to be stopped just now, and to have stood still since it was held; or null. */
+    /** Names a rank that is not proved to be stopped now, or that has run since it was held; null if there is none. */
     String whyNotHeld() {
         for (int rank : roots.keySet()) {
             HeldRank original = held.get(rank);

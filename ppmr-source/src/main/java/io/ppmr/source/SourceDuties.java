@@ -143,7 +143,7 @@ final class SourceDuties implements CoordinatorPorts, AutoCloseable {
         attempt.spent().ifPresent(spent -> failures.add(new Failure(spent.reason(), participant(spent.place()))));
     }
 
-    /** Which processes the job itself has stopped is on the disk, so that a restarted service leaves them so. */
+    /** Writes down which processes the job itself has stopped, so that a restarted service leaves them so. */
     private void noteStopped() throws IOException {
         List<PlannedRank> now = originals.stopped(plan);
         if (!now.equals(stopped)) {

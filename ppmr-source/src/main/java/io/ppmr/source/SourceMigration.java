@@ -107,7 +107,7 @@ final class SourceMigration {
         }
     }
 
-    /** Whether a rollback waits until checkpoints that write from within their processes have ended. Any thread. */
+    /** Returns true while a rollback waits for checkpoints that write from within their processes. Any thread. */
     boolean waitsForCheckpoints() {
         return duties.waitsFor().isPresent();
     }

@@ -275,7 +275,7 @@ final class SourceSession {
         send(new ControlMessage.Originals(held.rank(), true, page));
     }
 
-    /** Why the images are not wanted any more; null while they are, and before there are any. */
+    /** Says why the images are not wanted any more; null while they are, and before there are any. */
     String failure() {
         return files == null ? null : files.failure();
     }

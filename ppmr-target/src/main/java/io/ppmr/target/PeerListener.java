@@ -84,7 +84,7 @@ final class PeerListener implements AutoCloseable, TargetHandshake.Sessions {
         return (InetSocketAddress) server.socket().getLocalSocketAddress();
     }
 
-    /** Whether it takes connections. Any thread; blocks it, for the limit at most. */
+    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
     boolean goesRound(long limitNs) {
         return loop.goesRound(limitNs);
     }

@@ -193,7 +193,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * Why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any thread;
+     * Says why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any thread;
      * blocks it.
      */
     public Optional<String> complaint(Duration limit) throws InterruptedException {

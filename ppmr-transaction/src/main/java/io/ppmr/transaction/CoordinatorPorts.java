@@ -13,7 +13,7 @@ public interface CoordinatorPorts {
     /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
     Originals originals();
 
-    /** Which original is not held, for people; asked after {@link #originals} has said so. */
+    /** Names for people an original that is not held; asked after {@link #originals} has said so. */
     String whyNotHeld();
 
     /** Who takes part in another attempt after this failure, or empty if there is to be none. */

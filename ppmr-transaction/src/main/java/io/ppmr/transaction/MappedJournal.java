@@ -217,7 +217,7 @@ public final class MappedJournal implements TransactionJournal {
                 .toList();
     }
 
-    /** What a participant has written before its vote, which may be the record that has no room in this file. */
+    /** Finds what participants have written before their votes; a vote may be what has no room in this file. */
     private Set<TransactionRecord> prefaces() {
         Set<String> voted = new HashSet<>();
         Set<TransactionRecord> prefaces = new HashSet<>();

@@ -24,7 +24,7 @@ public final class ConfiguredControl {
         return socket;
     }
 
-    /** Where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in the file. */
+    /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
     public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
         boolean target = opened.has(TargetKeys.LISTEN.name());

@@ -53,7 +53,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
         return statusForAll ? Right.STATUS : Right.NOTHING;
     }
 
-    /** Whether a caller is root or the service's own user, who may do everything and are kept out by nobody. */
+    /** Returns true if a caller is root or the service's own user, who may do everything and are never kept out. */
     static boolean isOwner(String user, String ownUser) {
         return user.equals("root") || user.equals("0") || user.equals(ownUser);
     }

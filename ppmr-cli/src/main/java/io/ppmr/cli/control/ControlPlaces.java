@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * How many connections to a control socket there may be at once. A user has a share. Those who may control the service
+ * Counts the connections to a control socket, and limits them. A user has a share. Those who may control the service
  * have places that nobody else gets, and take others' as well while these are free. So no user, and no number of users,
  * keeps root from the socket. Safe for any thread.
  */
@@ -21,7 +21,7 @@ final class ControlPlaces {
     private int controlling;
     private int others;
 
-    /** Whether a user has as many connections as a user may. */
+    /** Says why a user gets no further connection; empty if the user's share is not used up. */
     synchronized Optional<String> shareIsTaken(String user) {
         int held = users.getOrDefault(user, 0);
         return held < OF_A_USER

@@ -105,7 +105,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Whether it takes connections. Any thread; blocks it, for the limit at most. */
+    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
     public Optional<String> complaint(Duration limit) {
         return loop.goesRound(limit.toNanos())
                 ? Optional.empty()

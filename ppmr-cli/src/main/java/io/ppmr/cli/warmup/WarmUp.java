@@ -57,7 +57,7 @@ import org.slf4j.LoggerFactory;
  * logged. Used by the service's main thread.
  */
 public final class WarmUp implements AutoCloseable {
-    /** How many migrations a service makes unless it is told otherwise. */
+    /** So many migrations a service makes unless it is told otherwise. */
     public static final int MIGRATIONS = 12;
     /** How much later a service may be ready for it. */
     public static final Duration LIMIT = Duration.ofSeconds(5);
@@ -120,7 +120,7 @@ public final class WarmUp implements AutoCloseable {
         return workDirectory.toAbsolutePath().resolve(".warm-up-" + service);
     }
 
-    /** Where a service mounts in its warm-up; one that was killed then leaves its mounts there. */
+    /** Returns where a service mounts in its warm-up; one that was killed then leaves its mounts there. */
     public static List<Path> mountPoints(String service, Path workDirectory) {
         Path folder = folder(service, workDirectory);
         return List.of(folder.resolve(SOURCE), folder.resolve(TARGET));

@@ -3,8 +3,8 @@ package io.ppmr.source.image;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * Whether the images that are written through one session are still wanted, and what becomes of writes when they are
- * not. Shared by all files of the session; any thread.
+ * Knows whether the images that are written through one session are still wanted, and what becomes of writes when they
+ * are not. Shared by all files of the session; any thread.
  *
  * <p>The first failure counts, and is for good: the image can never be whole afterwards. From then on the calls of a
  * checkpointer that runs beside the process fail with EIO, so that it ends soon. Those of one that writes from within
@@ -30,17 +30,17 @@ public final class ImageFate {
         return failure.compareAndSet(null, reason);
     }
 
-    /** Why they are not wanted, or null while they are. */
+    /** Says why they are not wanted, or null while they are. */
     String failure() {
         return failure.get();
     }
 
-    /** Whether calls succeed and what they write is thrown away. */
+    /** Returns true if calls succeed and what they write is thrown away. */
     boolean discards() {
         return writesFromWithin && !refused && failure.get() != null;
     }
 
-    /** Whether failed calls are to be taken for good ones: then a failure makes {@link #discards} true. */
+    /** Returns true if failed calls are to be taken for good ones: then a failure makes {@link #discards} true. */
     boolean mayDiscard() {
         return writesFromWithin && !refused;
     }

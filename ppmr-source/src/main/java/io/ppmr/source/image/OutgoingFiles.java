@@ -224,7 +224,7 @@ public final class OutgoingFiles {
         }
     }
 
-    /** Why the images are not wanted any more, or null while they are; a call may have found out by itself. */
+    /** Says why the images are not wanted any more, or null while they are; a call may have found out by itself. */
     public String failure() {
         return fate.failure();
     }

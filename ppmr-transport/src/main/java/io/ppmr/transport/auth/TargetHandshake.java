@@ -30,7 +30,7 @@ public final class TargetHandshake {
     public interface Sessions {
         boolean exists(SessionId session);
 
-        /** Whether another session could be opened. */
+        /** Returns true if another session can be opened. */
         boolean hasPlace();
 
         /** A new session, whose source has just been told that it is welcome. */

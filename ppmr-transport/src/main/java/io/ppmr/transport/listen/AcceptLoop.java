@@ -45,7 +45,7 @@ public final class AcceptLoop implements AutoCloseable {
     /** What a service does with a new connection, on the loop's thread, which it must not block. */
     @FunctionalInterface
     public interface Host {
-        /** Who will speak with it; the channel is in non-blocking mode, and the loop's until it is admitted. */
+        /** Gives who speaks with it; the channel is in non-blocking mode, and the loop's until it is admitted. */
         Guest receive(SocketChannel channel) throws IOException;
     }
 
@@ -129,7 +129,7 @@ public final class AcceptLoop implements AutoCloseable {
         thread.start();
     }
 
-    /** Whether its thread does its work. Any thread; blocks it, until the loop has gone round or the limit is over. */
+    /** Returns true if its thread works. Any thread; blocks it until the loop goes round or the limit is over. */
     public boolean goesRound(long limitNs) {
         return rounds.goesOn(limitNs, () -> {
             // Inside, so that no round is woken before it is counted from where.

@@ -48,7 +48,7 @@ final class Strangers<T> {
         this.clockNs = clockNs;
     }
 
-    /** What counts as one address: of IPv6 the network, as a host there can take any address of it. */
+    /** Gives what counts as one address: of IPv6 the network, as a host there can take any address of it. */
     static Object addressOf(SocketAddress remote) {
         if (!(remote instanceof InetSocketAddress internet)) {
             return "local";
@@ -84,7 +84,7 @@ final class Strangers<T> {
         }
     }
 
-    /** Who has been here longest. */
+    /** Gives the one who has been here longest. */
     Optional<T> oldest() {
         return places.keySet().stream().findFirst();
     }
@@ -94,7 +94,7 @@ final class Strangers<T> {
         return untilOverdueNs() <= 0 ? oldest() : Optional.empty();
     }
 
-    /** How long until the oldest's time is over; {@link Long#MAX_VALUE} if nobody is here. */
+    /** Gives the time until the oldest's is over; {@link Long#MAX_VALUE} if nobody is here. */
     long untilOverdueNs() {
         return places.isEmpty()
                 ? Long.MAX_VALUE
