@@ -216,7 +216,7 @@ final class Attempt {
         }
     }
 
-    /** Returns true once a write has failed in any session: nothing is sealed or kept then, whatever the exit status. */
+    /** Returns true once a write has failed in any session. Then nothing is sealed or kept. */
     private boolean isSpent() {
         return sessions.stream().anyMatch(session -> session.failure() != null);
     }
