@@ -66,7 +66,8 @@ public record TargetSettings(
 
     /**
      * Returns true if this node restores a user's job by this checkpointer. A tool that restarts as the job's user
-     * opens what that user can open; one that restarts as root opens what root can, so the operator must have named the user.
+     * opens what that user can open; one that restarts as root opens what root can, so the operator must have named
+     * the user.
      */
     boolean trusts(JobUser user, Checkpointer checkpointer) {
         return !checkpointer.runAs().restartsAsRoot()
