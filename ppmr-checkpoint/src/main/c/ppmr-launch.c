@@ -16,6 +16,8 @@
  * Exit status: the command's; 125 if it could not be started.
  */
 #define _GNU_SOURCE
+#include "kernel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -23,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,8 +115,8 @@ int main(int argc, char **argv)
         report(report_file);
     if (setsid() < 0 && errno != EPERM)
         die("setsid");
-    if (syscall(SYS_close_range, 3U, ~0U, 0U) != 0)
-        die("close_range");
+    if (close_descriptors(3, ~0U) != 0)
+        die("the descriptors cannot be closed");
     if (uid >= 0)
         become((uid_t)uid, (gid_t)gid);
     execvp(argv[i + 1], argv + i + 1);

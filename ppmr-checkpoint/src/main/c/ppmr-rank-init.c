@@ -15,10 +15,12 @@
  * named with --detach is taken out of the new namespace, so that the copy does not keep it alive after the node has
  * unmounted it. /proc is the namespace's own.
  *
- * The init reaps everything. It exits when the namespace is empty after something was in it, or when nothing came within
+ * The init reaps everything. On a kernel without pidfds (before Linux 5.3) it looks ten times a second. It exits when the namespace is empty after something was in it, or when nothing came within
  * the grace period: a finished job leaves nothing behind. pid_namespaces(7), mount_namespaces(7), pidfd_open(2).
  */
 #define _GNU_SOURCE
+#include "kernel.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +33,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,8 +70,11 @@ static void move_pid_cursor(void)
         fclose(file);
     }
     unsigned int random = 0;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        die("getrandom");
+    /* Not getrandom(2): kernels before Linux 3.17 have none. */
+    int source = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (source < 0 || read(source, &random, sizeof random) != (ssize_t)sizeof random)
+        die("/dev/urandom");
+    close(source);
     file = fopen("/proc/sys/kernel/ns_last_pid", "we");
     if (file == NULL)
         die("/proc/sys/kernel/ns_last_pid");
@@ -100,7 +103,7 @@ static bool is_zombie(int pid)
 
 struct census {
     int watched;      /* pidfds in fds[1..watched] */
-    int unwatched;    /* zombies of others, and more processes than there is room for */
+    int unwatched;    /* zombies of others, more processes than there is room for, all where there are no pidfds */
     int total;
 };
 
@@ -218,8 +221,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (syscall(SYS_close_range, 3U, ~0U, 0U) != 0)
-        die("close_range");
+    if (close_descriptors(3, ~0U) != 0)
+        die("the descriptors cannot be closed");
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) != 0)
         die("pipe");

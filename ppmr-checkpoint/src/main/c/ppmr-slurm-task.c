@@ -23,6 +23,8 @@
  * Exit status: the rank's; 125 if it could not be started or watched.
  */
 #define _GNU_SOURCE
+#include "kernel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -34,7 +36,6 @@
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -164,9 +165,9 @@ static void become_rank(char **command, const sigset_t *mask)
     dup2(input, 0);
     dup2(output, 1);
     dup2(error, 2);
-    if (syscall(SYS_close_range, 3U, (unsigned int)complaints - 1, 0U) != 0
-        || syscall(SYS_close_range, (unsigned int)complaints + 1, ~0U, 0U) != 0)
-        die("close_range");
+    if (close_descriptors(3, (unsigned int)complaints - 1) != 0
+        || close_descriptors((unsigned int)complaints + 1, ~0U) != 0)
+        die("the descriptors cannot be closed");
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(command[0], command);
     dprintf(complaints, "ppmr-slurm-task: rank %s: %s: %s\n", rank_text, command[0], strerror(errno));
@@ -394,13 +395,15 @@ static void pass(pid_t pid, int status)
         ptrace(PTRACE_CONT, pid, NULL, NULL);
 }
 
-/* Waits for the end of a rank that may not be traced. */
+/* Waits for the end of a rank that may not be traced; without pidfds (before Linux 5.3) by looking for its start time. */
 static void await_end(int signals)
 {
+    long long start = start_ticks(pids[0]);
     int fd = (int)syscall(SYS_pidfd_open, pids[0], 0);
+    bool looks = fd < 0 && errno == ENOSYS;
     struct pollfd waiting[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-    while (fd >= 0 && (waiting[0].revents & POLLIN) == 0) {
-        if (poll(waiting, 2, -1) < 0 && errno != EINTR)
+    while (looks ? start >= 0 && start_ticks(pids[0]) == start : fd >= 0 && (waiting[0].revents & POLLIN) == 0) {
+        if (poll(waiting, 2, looks ? RECORD_POLL_MS : -1) < 0 && errno != EINTR)
             die("poll");
         struct signalfd_siginfo info;
         if ((waiting[1].revents & POLLIN) != 0 && read(signals, &info, sizeof info) == (ssize_t)sizeof info

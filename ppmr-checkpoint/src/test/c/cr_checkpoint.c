@@ -1,21 +1,32 @@
 /*
  * cr_checkpoint: stands in for BLCR's program of that name, for selfckpt-job only. It takes BLCR's options and refuses
- * unknown ones; the job writes its context file itself, as BLCR's kernel module has a process do.
+ * unknown ones. It opens the context file and hands it over; the job writes it itself, as BLCR's kernel module has a
+ * process do. How it behaves was recorded with the real one (blcr-session in src/test/resources of ppmr-os):
  *
- * Exit status: 0 the checkpoint is complete; 1 usage; otherwise the errno of what failed.
+ *   - It opens with O_DIRECT where the filesystem takes that, and with O_NONBLOCK: a FIFO without a reader is ENXIO, and
+ *     one that is full ends the checkpoint with EAGAIN. -F takes a FIFO; an anonymous pipe is EINVAL.
+ *   - By default it writes to .NAME.tmp and renames in the end; --clobber and --noclobber write under the name.
+ *   - The signal (--stop, --term) is sent when the process has written, even where a write has failed.
+ *
+ * Exit status: 0 the checkpoint is complete; 1 usage; otherwise the errno of what failed: 17 the file exists, 3 there was
+ * no process to checkpoint.
  */
 #define _GNU_SOURCE
 #include "selfckpt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,7 +56,14 @@ static const struct option OPTIONS[] = {
     {NULL, 0, NULL, 0},
 };
 
-static struct selfckpt_request request = {.policy = POLICY_ATOMIC, .after = AFTER_RUN, .sync = 1};
+/* How the context file is created. */
+enum policy { POLICY_ATOMIC, POLICY_CLOBBER, POLICY_NOCLOBBER, POLICY_DESCRIPTOR };
+
+static struct selfckpt_request request = {.sync = 1};
+static enum policy policy = POLICY_ATOMIC;
+static int after; /* the signal that the process gets when it has written, 0 for none */
+static char path[PATH_MAX];
+static char written_path[PATH_MAX + 8];
 static int image_fd = -1;
 static long limit_s = 0;
 
@@ -67,50 +85,79 @@ static long positive(const char *text)
     return value;
 }
 
-static void absolute(const char *path)
-{
-    char directory[PATH_MAX / 2] = "";
-    if (*path != '/' && getcwd(directory, sizeof directory) == NULL) {
-        perror("cr_checkpoint: getcwd");
-        exit(1);
-    }
-    int length = *path == '/' ? snprintf(request.path, sizeof request.path, "%s", path)
-                              : snprintf(request.path, sizeof request.path, "%s/%s", directory, path);
-    if (length >= (int)sizeof request.path) {
-        fprintf(stderr, "cr_checkpoint: file name too long\n");
-        exit(ENAMETOOLONG);
-    }
-}
-
 static void parse(int argc, char **argv)
 {
     int option;
     while ((option = getopt_long(argc, argv, "pTf:F:t:q", OPTIONS, NULL)) != -1) {
         switch (option) {
         case 'p': case 'T': case 'q': break;
-        case 'f': absolute(optarg); break;
-        case 'F': image_fd = (int)positive(optarg); request.policy = POLICY_DESCRIPTOR; break;
+        case 'f': snprintf(path, sizeof path, "%s", optarg); break;
+        case 'F': image_fd = (int)positive(optarg); policy = POLICY_DESCRIPTOR; break;
         case 't': limit_s = positive(optarg); break;
-        case OPTION_ATOMIC: request.policy = POLICY_ATOMIC; break;
-        case OPTION_CLOBBER: request.policy = POLICY_CLOBBER; break;
-        case OPTION_NOCLOBBER: request.policy = POLICY_NOCLOBBER; break;
-        case OPTION_STOP: request.after = AFTER_STOP; break;
-        case OPTION_CONT: request.after = AFTER_CONT; break;
-        case OPTION_RUN: request.after = AFTER_RUN; break;
-        case OPTION_TERM: request.after = AFTER_TERM; break;
-        case OPTION_KILL: request.after = AFTER_KILL; break;
+        case OPTION_ATOMIC: policy = POLICY_ATOMIC; break;
+        case OPTION_CLOBBER: policy = POLICY_CLOBBER; break;
+        case OPTION_NOCLOBBER: policy = POLICY_NOCLOBBER; break;
+        case OPTION_STOP: after = SIGSTOP; break;
+        case OPTION_CONT: after = SIGCONT; break;
+        case OPTION_RUN: after = 0; break;
+        case OPTION_TERM: after = SIGTERM; break;
+        case OPTION_KILL: after = SIGKILL; break;
         case OPTION_SYNC: request.sync = 1; break;
         case OPTION_NOSYNC: request.sync = 0; break;
-        case OPTION_VERSION: puts("cr_checkpoint version 0.8.5 (ppmr's stand-in for tests)"); exit(0);
+        case OPTION_VERSION: puts("cr_checkpoint version 0.8.6_b4 (ppmr's stand-in for tests)"); exit(0);
         default: usage();
         }
     }
     if (optind != argc - 1)
         usage();
-    if (image_fd >= 0 && *request.path != '\0') {
+    if (image_fd >= 0 && *path != '\0') {
         fprintf(stderr, "cr_checkpoint: -f and -F exclude each other\n");
         usage();
     }
+}
+
+/* Nothing is left of a context file that is not whole. */
+static int fail(int error)
+{
+    if (*written_path != '\0')
+        unlink(written_path);
+    return error;
+}
+
+static void open_image(void)
+{
+    if (policy == POLICY_DESCRIPTOR) {
+        char link[64];
+        char name[64] = "";
+        snprintf(link, sizeof link, "/proc/self/fd/%d", image_fd);
+        if (readlink(link, name, sizeof name - 1) < 0 || strncmp(name, "pipe:", 5) == 0) {
+            fprintf(stderr, "Checkpoint failed: %s\n", strerror(EINVAL));
+            exit(EINVAL);
+        }
+        return;
+    }
+    char folder[PATH_MAX];
+    char name[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    snprintf(name, sizeof name, "%s", path);
+    int length = policy == POLICY_ATOMIC
+        ? snprintf(written_path, sizeof written_path, "%s/.%s.tmp", dirname(folder), basename(name))
+        : snprintf(written_path, sizeof written_path, "%s", path);
+    int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | (policy == POLICY_NOCLOBBER ? O_EXCL : O_TRUNC);
+    errno = ENAMETOOLONG;
+    if (length < (int)sizeof written_path)
+        image_fd = open(written_path, flags | O_DIRECT, 0400);
+    if (image_fd < 0 && errno == EINVAL)
+        image_fd = open(written_path, flags & ~O_EXCL, 0400);
+    if (image_fd < 0) {
+        int error = errno;
+        fprintf(stderr, "Unable to open file '%s': %s\nFailed to open checkpoint file '%s'\n", written_path,
+                strerror(error), path);
+        exit(error);
+    }
+    struct stat status;
+    if (fstat(image_fd, &status) != 0 || S_ISFIFO(status.st_mode))
+        *written_path = '\0';
 }
 
 static int connect_to(int pid)
@@ -121,10 +168,16 @@ static int connect_to(int pid)
     if (connection < 0
         || connect(connection, (struct sockaddr *)&address,
                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0) {
-        /* What BLCR says of a process without its library. */
-        fprintf(stderr, "Failed cr_request_checkpoint of PID %d: %s\n", pid,
-                errno == ECONNREFUSED ? "checkpoint support missing from application, or no such process" : strerror(errno));
-        exit(errno == ECONNREFUSED ? ESRCH : errno);
+        int error = errno;
+        if (error != ECONNREFUSED) {
+            fprintf(stderr, "Checkpoint failed: %s\n", strerror(error));
+            exit(fail(error));
+        }
+        if (kill(pid, 0) != 0 && errno == ESRCH)
+            fprintf(stderr, "Checkpoint failed: no processes checkpointed\n");
+        else
+            fprintf(stderr, "Checkpoint failed: support missing from application\n");
+        exit(fail(ESRCH));
     }
     return connection;
 }
@@ -136,31 +189,28 @@ static void send_request(int connection)
         struct cmsghdr align;
     } control = {0};
     struct iovec part = {.iov_base = &request, .iov_len = sizeof request};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (image_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &image_fd, sizeof(int));
-    }
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &image_fd, sizeof(int));
     if (sendmsg(connection, &message, MSG_NOSIGNAL) != (ssize_t)sizeof request) {
         perror("cr_checkpoint: cannot send the request");
-        exit(EIO);
+        exit(fail(EIO));
     }
+    close(image_fd);
 }
 
 int main(int argc, char **argv)
 {
     parse(argc, argv);
     int pid = (int)positive(argv[optind]);
-    if (image_fd < 0 && *request.path == '\0') {
-        char name[64];
-        snprintf(name, sizeof name, "context.%d", pid);
-        absolute(name);
-    }
+    if (image_fd < 0 && *path == '\0')
+        snprintf(path, sizeof path, "context.%d", pid);
+    open_image();
+    request.waits = after != 0;
     int connection = connect_to(pid);
     send_request(connection);
 
@@ -169,17 +219,20 @@ int main(int argc, char **argv)
     if (ready == 0) {
         /* Closing the connection tells the job to give up and go on. */
         fprintf(stderr, "Checkpoint failed: %s\n", strerror(ETIME));
-        return ETIME;
+        return fail(ETIME);
     }
     struct selfckpt_reply reply;
     if (ready < 0 || recv(connection, &reply, sizeof reply, 0) != (ssize_t)sizeof reply) {
-        fprintf(stderr, "Checkpoint failed: no processes checkpointed (PID %d ended or was being checkpointed already)\n", pid);
-        return ESRCH;
+        fprintf(stderr, "Checkpoint failed: no processes checkpointed\n");
+        return fail(ESRCH);
     }
-    if (reply.error != 0) {
-        reply.message[sizeof reply.message - 1] = '\0';
-        fprintf(stderr, "Checkpoint failed: %s: %s\n", reply.message, strerror(reply.error));
-        return reply.error;
-    }
-    return 0;
+    int error = reply.error;
+    if (error == 0 && policy == POLICY_ATOMIC && rename(written_path, path) != 0)
+        error = errno;
+    /* The job does not go on before the connection ends. */
+    if (after != 0)
+        kill(pid, after);
+    if (error != 0)
+        fprintf(stderr, "Checkpoint failed: %s\n", strerror(error));
+    return error == 0 ? 0 : fail(error);
 }

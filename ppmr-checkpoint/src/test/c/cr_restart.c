@@ -1,11 +1,17 @@
 /*
  * cr_restart: stands in for BLCR's program of that name, for images of selfckpt-job. It takes BLCR's options and refuses
- * unknown ones. The restored process reads the stream itself, front to back; cr_restart stays its parent until it ends,
- * and ends the same way.
+ * unknown ones. The restored process reads the stream itself, front to back. As the real one it was recorded with:
  *
- * Exit status: the restored process's; 1 usage; otherwise the errno of what failed.
+ *   - A process whose parent was init when it was checkpointed is restored as init's child, and cr_restart ends with 0
+ *     at once. Any other one is cr_restart's child until it ends, and cr_restart ends the same way.
+ *   - The restored process has the PID that it had, or a new one with --no-restore-pid. BLCR's kernel module may give any
+ *     PID; this needs root (/proc/sys/kernel/ns_last_pid, pid_namespaces(7)).
+ *
+ * Exit status: as said; 1 usage; 255 the image cannot be opened; otherwise the errno of what failed: 5 the image is short.
  */
 #define _GNU_SOURCE
+#include "selfckpt.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -16,10 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OPTION_RUN = 256, OPTION_STOP, OPTION_RESTORE_PID, OPTION_NO_RESTORE_PID, OPTION_RELOCATE, OPTION_ON_SUCCESS,
-       OPTION_ON_FAILURE, OPTION_VERSION, MAX_RELOCATIONS = 16, MAX_ARGUMENTS = 2 * MAX_RELOCATIONS + 8 };
+       OPTION_ON_FAILURE, OPTION_VERSION, MAX_RELOCATIONS = 16, MAX_ARGUMENTS = 2 * MAX_RELOCATIONS + 10,
+       EXIT_NOT_OPENED = 255, PID_TRIES = 1000 };
 
 static const struct option OPTIONS[] = {
     {"file", required_argument, NULL, 'f'},
@@ -28,6 +36,9 @@ static const struct option OPTIONS[] = {
     {"stop", no_argument, NULL, OPTION_STOP},
     {"restore-pid", no_argument, NULL, OPTION_RESTORE_PID},
     {"no-restore-pid", no_argument, NULL, OPTION_NO_RESTORE_PID},
+    /* As it is here whatever is said; the other way round is not offered. */
+    {"no-restore-pgid", no_argument, NULL, 'q'},
+    {"no-restore-sid", no_argument, NULL, 'q'},
     {"relocate", required_argument, NULL, OPTION_RELOCATE},
     {"run-on-success", required_argument, NULL, OPTION_ON_SUCCESS},
     {"run-on-failure", required_argument, NULL, OPTION_ON_FAILURE},
@@ -72,7 +83,7 @@ static void parse(int argc, char **argv)
                 usage();
             relocations[relocation_count++] = optarg;
             break;
-        case OPTION_VERSION: puts("cr_restart version 0.8.5 (ppmr's stand-in for tests)"); exit(0);
+        case OPTION_VERSION: puts("cr_restart version 0.8.6_b4 (ppmr's stand-in for tests)"); exit(0);
         default: usage();
         }
     }
@@ -82,30 +93,60 @@ static void parse(int argc, char **argv)
         usage();
 }
 
-static int fail(const char *what, int error)
+static void run_hook(const char *command)
 {
-    fprintf(stderr, "Restart failed: %s: %s\n", what, strerror(error));
-    if (on_failure != NULL && system(on_failure) != 0)
-        fprintf(stderr, "cr_restart: the command '%s' failed\n", on_failure);
+    if (command != NULL && system(command) != 0)
+        fprintf(stderr, "cr_restart: the command '%s' failed\n", command);
+}
+
+static int fail(int error)
+{
+    fprintf(stderr, "Restart failed: %s\n", strerror(error));
+    run_hook(on_failure);
     return error;
 }
 
+/* Reads the next piece of the head; an errno, 0 for success. */
+static int read_head(void *data, uint32_t expected)
+{
+    uint32_t length = 0;
+    char *parts[] = {(char *)&length, data};
+    size_t sizes[] = {sizeof length, expected};
+    for (int i = 0; i < 2; i++) {
+        for (size_t used = 0; used < sizes[i];) {
+            ssize_t got = read(image_fd, parts[i] + used, sizes[i] - used);
+            if (got < 0 && errno == EINTR)
+                continue;
+            if (got <= 0) {
+                int error = got == 0 ? EIO : errno;
+                fprintf(stderr, "- vfs_read returned %d\n", got == 0 ? 0 : -error);
+                return error;
+            }
+            used += (size_t)got;
+        }
+        if (length != expected)
+            return EINVAL;
+    }
+    return 0;
+}
+
 /* The restored process is a selfckpt-job that reads its state from the image. */
-static void become_job(int ready_fd)
+static void become_job(int state_fd, int ready_fd)
 {
     char program[4096];
-    char image_text[16];
-    char ready_text[16];
+    char texts[3][16];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
     if (length < 0)
         _exit(127);
     program[length] = '\0';
     char *slash = strrchr(program, '/');
     snprintf(slash + 1, 32, "selfckpt-job");
-    snprintf(image_text, sizeof image_text, "%d", image_fd);
-    snprintf(ready_text, sizeof ready_text, "%d", ready_fd);
-    char *arguments[MAX_ARGUMENTS] = {"selfckpt-job", "--restore-fd", image_text, "--ready-fd", ready_text};
-    int count = 5;
+    snprintf(texts[0], sizeof texts[0], "%d", image_fd);
+    snprintf(texts[1], sizeof texts[1], "%d", state_fd);
+    snprintf(texts[2], sizeof texts[2], "%d", ready_fd);
+    char *arguments[MAX_ARGUMENTS] = {"selfckpt-job", "--restore-fd", texts[0], "--state-fd", texts[1], "--ready-fd",
+                                      texts[2]};
+    int count = 7;
     if (stop)
         arguments[count++] = "--stop";
     for (int i = 0; i < relocation_count; i++) {
@@ -114,6 +155,89 @@ static void become_job(int ready_fd)
     }
     execv(program, arguments);
     _exit(127);
+}
+
+/* fork(2) for a child with that PID, or any one where it is 0. Somebody else may be given it in between. */
+static pid_t fork_as(pid_t wanted)
+{
+    for (int tries = 0; wanted != 0 && tries < PID_TRIES; tries++) {
+        if (kill(wanted, 0) == 0 || errno == EPERM) {
+            errno = EBUSY;
+            return -1;
+        }
+        FILE *last = fopen("/proc/sys/kernel/ns_last_pid", "we");
+        if (last == NULL)
+            return -1;
+        fprintf(last, "%d", (int)wanted - 1);
+        if (fclose(last) != 0)
+            return -1;
+        pid_t child = fork();
+        if (child < 0 || (child == 0 ? getpid() : child) == wanted)
+            return child;
+        if (child == 0)
+            _exit(0);
+        waitpid(child, NULL, 0);
+    }
+    if (wanted != 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    return fork();
+}
+
+/* Makes the restored process, a child of init for an orphan; its PID, or -1 with errno. */
+static pid_t make_job(pid_t wanted, bool orphan, int state_fd, int ready_fd)
+{
+    if (!orphan) {
+        pid_t child = fork_as(wanted);
+        if (child == 0)
+            become_job(state_fd, ready_fd);
+        return child;
+    }
+    int born[2];
+    if (pipe2(born, O_CLOEXEC) != 0)
+        return -1;
+    pid_t parent = fork();
+    if (parent == 0) {
+        pid_t child = fork_as(wanted);
+        if (child == 0)
+            become_job(state_fd, ready_fd);
+        int answer[] = {child, child < 0 ? errno : 0};
+        _exit(write(born[1], answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
+    }
+    int answer[] = {-1, ECHILD};
+    close(born[1]);
+    if (parent > 0) {
+        if (read(born[0], answer, sizeof answer) != (ssize_t)sizeof answer)
+            answer[0] = -1;
+        waitpid(parent, NULL, 0);
+    }
+    close(born[0]);
+    errno = answer[1];
+    return answer[0];
+}
+
+/* Whether a process that is not our child is stopped, within ten seconds; proc(5). */
+static bool stops(pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+    for (int looks = 0; looks < 5000; looks++) {
+        char path[64];
+        char text[512];
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        if (fd >= 0)
+            close(fd);
+        if (length <= 0)
+            return false;
+        text[length] = '\0';
+        char *name_end = strrchr(text, ')');
+        if (name_end != NULL && name_end[2] == 'T')
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 static int end_like(int status)
@@ -128,42 +252,58 @@ static int end_like(int status)
 int main(int argc, char **argv)
 {
     parse(argc, argv);
-    if (restore_pid) {
-        fprintf(stderr, "cr_restart: this stand-in cannot restore a PID; give --no-restore-pid\n");
-        return ENOSYS;
-    }
     if (file != NULL) {
         image_fd = open(file, O_RDONLY);
-        if (image_fd < 0)
-            return fail(file, errno);
+        if (image_fd < 0) {
+            fprintf(stderr, "Failed to open(%s, O_RDONLY): %s\n", file, strerror(errno));
+            run_hook(on_failure);
+            return EXIT_NOT_OPENED;
+        }
     }
+    struct image_header header;
+    struct job_state state;
+    int error = read_head(&header, sizeof header);
+    if (error == 0 && (memcmp(header.magic, SELFCKPT_MAGIC, sizeof header.magic) != 0 || header.version != 2))
+        error = EINVAL;
+    if (error == 0)
+        error = read_head(&state, sizeof state);
+    if (error != 0)
+        return fail(error);
+    bool orphan = header.orphan != 0;
     int ready[2];
-    if (pipe(ready) != 0)
-        return fail("pipe", errno);
+    int states[2];
+    if (pipe(ready) != 0 || pipe(states) != 0)
+        return fail(errno);
     fcntl(ready[0], F_SETFD, FD_CLOEXEC);
-    pid_t child = fork();
-    if (child < 0)
-        return fail("fork", errno);
-    if (child == 0)
-        become_job(ready[1]);
+    if (write(states[1], &state, sizeof state) != (ssize_t)sizeof state)
+        return fail(errno);
+    close(states[1]);
+    pid_t job = make_job(restore_pid ? (pid_t)header.pid : 0, orphan, states[0], ready[1]);
+    if (job < 0)
+        return fail(errno);
+    close(states[0]);
     close(ready[1]);
     close(image_fd);
 
-    int32_t error = 0;
+    int32_t answer = 0;
     int status;
-    if (read(ready[0], &error, sizeof error) != (ssize_t)sizeof error)
-        error = ECHILD;
-    if (error != 0) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, 0);
-        return fail(file == NULL ? "image" : file, error);
-    }
+    if (read(ready[0], &answer, sizeof answer) != (ssize_t)sizeof answer)
+        answer = ECHILD;
     close(ready[0]);
-    if (stop && (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status)))
-        return fail("the restored process has ended", ECHILD);
-    if (on_success != NULL && system(on_success) != 0)
-        fprintf(stderr, "cr_restart: the command '%s' failed\n", on_success);
-    if (waitpid(child, &status, 0) != child)
-        return fail("wait", errno);
+    if (answer == 0 && stop) {
+        bool stopped = orphan ? stops(job) : waitpid(job, &status, WUNTRACED) == job && WIFSTOPPED(status);
+        answer = stopped ? 0 : ECHILD;
+    }
+    if (answer != 0) {
+        kill(job, SIGKILL);
+        if (!orphan)
+            waitpid(job, &status, 0);
+        return fail(answer);
+    }
+    run_hook(on_success);
+    if (orphan)
+        return 0;
+    if (waitpid(job, &status, 0) != job)
+        return fail(errno);
     return end_like(status);
 }

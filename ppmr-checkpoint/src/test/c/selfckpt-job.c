@@ -1,16 +1,18 @@
 /*
  * selfckpt-job: a computing process that checkpoints itself in BLCR's pattern and really restarts from the stream.
  *
- *   selfckpt-job --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS]
+ *   selfckpt-job --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS] [--writers N]
  *   selfckpt-job --size BYTES --passes N --seed S --expect
- *   selfckpt-job --restore-fd FD --ready-fd FD [--stop] [--relocate OLD=NEW]...          (used by cr_restart)
+ *   selfckpt-job --restore-fd FD --state-fd FD --ready-fd FD [--stop] [--relocate OLD=NEW]...   (used by cr_restart)
  *
  * Each pass updates every byte of memory from its former state and appends "pass N HASH PID" to the progress file; the
  * result folds in all of memory and goes to --out by rename. --expect prints the result of an undisturbed run. --pace
  * makes each pass last at least that long.
  *
  * Two threads: one computes, one listens for cr_checkpoint. The computing thread writes the context file itself, under
- * the job's own user, between two blocks of a pass, so a checkpoint may come at any moment.
+ * the job's own user, between two blocks of a pass, so a checkpoint may come at any moment. With --writers several
+ * threads write each run in pieces of 128 KiB, not in order: so the kernel splits what BLCR writes to a filesystem that
+ * it opens with O_DIRECT and that serves several requests at once.
  *
  * Context file (BLCR's shape; numbers in the machine's order): a 4-byte length and a small struct of that length, three
  * times (header, state, out and progress path); then for each run of up to 64 MiB one page of 4 KiB that says where it
@@ -43,23 +45,8 @@
 #define BLOCK_WORDS 8192U
 #define PACE_STEPS 16U
 #define MAX_RELOCATIONS 16
-
-struct image_header {
-    char magic[8];
-    uint32_t version;
-    uint32_t page_bytes;
-};
-
-struct job_state {
-    uint64_t size_bytes;
-    uint64_t passes;
-    uint64_t seed;
-    uint64_t pass;          /* the pass that is under way, from 0 */
-    uint64_t word;          /* the next word of it */
-    uint64_t progress_offset;
-    uint64_t pace_ms;
-    uint64_t lanes[LANES];
-};
+#define PIECE_BYTES (128U << 10)
+#define MAX_WRITERS 16
 
 struct job_paths {
     char out[PATH_MAX];
@@ -72,7 +59,7 @@ struct run_page {
     char fill[PAGE_BYTES - 16];
 };
 
-static const char MAGIC[8] = {'P', 'P', 'M', 'R', 'S', 'C', 'K', '1'};
+_Static_assert(SELFCKPT_LANES == LANES, "the lanes of a context file are those of the computation");
 
 static struct job_state state;
 static struct job_paths paths;
@@ -96,12 +83,19 @@ static bool hung_up(int connection)
     return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-static int write_all(int fd, const void *data, size_t length)
+/* A filesystem that wants aligned memory for O_DIRECT gets the write without it. */
+static bool leaves_direct(int fd)
 {
-    const char *next = data;
+    int flags = errno == EINVAL ? fcntl(fd, F_GETFL) : -1;
+    return flags >= 0 && (flags & O_DIRECT) != 0 && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+/* At an offset, or at the file position where that is -1. */
+static int write_at(int fd, const char *next, size_t length, off_t offset)
+{
     while (length > 0) {
-        ssize_t written = write(fd, next, length);
-        if (written < 0 && errno == EINTR)
+        ssize_t written = offset < 0 ? write(fd, next, length) : pwrite(fd, next, length, offset);
+        if (written < 0 && (errno == EINTR || leaves_direct(fd)))
             continue;
         if (written < 0)
             return errno;
@@ -109,8 +103,60 @@ static int write_all(int fd, const void *data, size_t length)
             return EIO;
         next += written;
         length -= (size_t)written;
+        offset += offset < 0 ? 0 : written;
     }
     return 0;
+}
+
+static int write_all(int fd, const void *data, size_t length)
+{
+    return write_at(fd, data, length, -1);
+}
+
+/* A run that several threads write at once. */
+struct shared_run {
+    int fd;
+    const char *data;
+    size_t length;
+    off_t offset;
+    size_t next;
+    int error;
+};
+
+static void *write_pieces(void *argument)
+{
+    struct shared_run *run = argument;
+    size_t pieces = (run->length + PIECE_BYTES - 1) / PIECE_BYTES;
+    for (;;) {
+        size_t taken = __atomic_fetch_add(&run->next, 1, __ATOMIC_RELAXED);
+        if (taken >= pieces)
+            return NULL;
+        /* Of each two the later one first. */
+        size_t piece = (taken ^ 1) < pieces ? taken ^ 1 : taken;
+        size_t start = piece * PIECE_BYTES;
+        size_t length = run->length - start < PIECE_BYTES ? run->length - start : PIECE_BYTES;
+        int error = write_at(run->fd, run->data + start, length, run->offset + (off_t)start);
+        if (error != 0)
+            __atomic_store_n(&run->error, error, __ATOMIC_RELAXED);
+    }
+}
+
+static int write_run(int fd, const char *data, size_t length)
+{
+    if (state.writers < 2)
+        return write_all(fd, data, length);
+    struct shared_run run = {.fd = fd, .data = data, .length = length, .offset = lseek(fd, 0, SEEK_CUR)};
+    pthread_t threads[MAX_WRITERS];
+    size_t started = 0;
+    if (run.offset < 0)
+        return errno;
+    while (started < state.writers && pthread_create(&threads[started], NULL, write_pieces, &run) == 0)
+        started++;
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (started == 0)
+        return EAGAIN;
+    return run.error != 0 ? run.error : lseek(fd, run.offset + (off_t)length, SEEK_SET) < 0 ? errno : 0;
 }
 
 static int write_counted(int fd, const void *data, uint32_t length)
@@ -121,8 +167,9 @@ static int write_counted(int fd, const void *data, uint32_t length)
 
 static int write_image(int fd, int connection)
 {
-    struct image_header header = {.version = 1, .page_bytes = PAGE_BYTES};
-    memcpy(header.magic, MAGIC, sizeof MAGIC);
+    struct image_header header = {
+        .version = 2, .page_bytes = PAGE_BYTES, .pid = (uint32_t)getpid(), .orphan = getppid() == 1};
+    memcpy(header.magic, SELFCKPT_MAGIC, sizeof header.magic);
     int error = write_counted(fd, &header, sizeof header);
     if (error == 0)
         error = write_counted(fd, &state, sizeof state);
@@ -136,49 +183,19 @@ static int write_image(int fd, int connection)
         page.length = state.size_bytes - offset < RUN_BYTES ? state.size_bytes - offset : RUN_BYTES;
         error = write_all(fd, &page, sizeof page);
         if (error == 0)
-            error = write_all(fd, (const char *)memory + offset, page.length);
+            error = write_run(fd, (const char *)memory + offset, page.length);
     }
     page.length = 0;
     return error != 0 ? error : write_all(fd, &page, sizeof page);
 }
 
-static int save(const struct selfckpt_request *request, int passed_fd, int connection, const char **what)
+static int save(const struct selfckpt_request *request, int fd, int connection)
 {
-    char temporary[PATH_MAX + 8];
-    const char *path = request->path;
-    int fd = passed_fd;
-    if (request->policy != POLICY_DESCRIPTOR) {
-        int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC;
-        if (request->policy == POLICY_ATOMIC) {
-            snprintf(temporary, sizeof temporary, "%s.tmp", request->path);
-            path = temporary;
-        }
-        *what = "cannot open the context file";
-        fd = open(path, flags | (request->policy == POLICY_NOCLOBBER ? O_EXCL : O_TRUNC), 0400);
-        if (fd < 0)
-            return errno;
-    }
-    struct stat status;
-    *what = "cannot stat the context file";
-    int error = fstat(fd, &status) != 0 ? errno : 0;
-    if (error == 0) {
-        *what = "cannot write the context file";
-        error = write_image(fd, connection);
-    }
-    if (error == 0 && request->sync) {
-        *what = "cannot fsync the context file";
+    int error = write_image(fd, connection);
+    if (error == 0 && request->sync)
         error = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
-    }
-    if (close(fd) != 0 && error == 0) {
-        *what = "cannot close the context file";
+    if (close(fd) != 0 && error == 0)
         error = errno;
-    }
-    if (error == 0 && request->policy == POLICY_ATOMIC) {
-        *what = "cannot rename the context file";
-        error = rename(temporary, request->path) != 0 ? errno : 0;
-    }
-    if (error != 0 && request->policy != POLICY_DESCRIPTOR)
-        unlink(path);
     return error;
 }
 
@@ -199,39 +216,18 @@ static ssize_t receive_request(int connection, struct selfckpt_request *request,
 
 static void checkpoint(int connection)
 {
-    static struct selfckpt_request request;
-    struct selfckpt_reply reply = {0};
+    struct selfckpt_request request;
+    struct selfckpt_reply reply = {.error = EPROTO};
     int passed_fd = -1;
-    const char *what = "malformed request";
-    if (receive_request(connection, &request, &passed_fd) != (ssize_t)sizeof request) {
-        reply.error = EPROTO;
-    } else {
-        request.path[PATH_MAX - 1] = '\0';
-        reply.error = save(&request, passed_fd, connection, &what);
+    if (receive_request(connection, &request, &passed_fd) == (ssize_t)sizeof request && passed_fd >= 0)
+        reply.error = save(&request, passed_fd, connection);
+    /* A cr_checkpoint that has given up meanwhile wants the job to go on; else its signal comes before it ends. */
+    char byte;
+    if (send(connection, &reply, sizeof reply, MSG_NOSIGNAL) == (ssize_t)sizeof reply && request.waits) {
+        while (recv(connection, &byte, 1, 0) < 0 && errno == EINTR)
+            continue;
     }
-    if (reply.error != 0)
-        snprintf(reply.message, sizeof reply.message, "%s", what);
-    /* A cr_checkpoint that has given up meanwhile wants the job to go on. */
-    bool delivered = send(connection, &reply, sizeof reply, MSG_NOSIGNAL) == (ssize_t)sizeof reply;
     close(connection);
-    if (reply.error != 0 || !delivered)
-        return;
-    switch (request.after) {
-    case AFTER_STOP:
-        kill(getpid(), SIGSTOP);
-        break;
-    case AFTER_CONT:
-        kill(getpid(), SIGCONT);
-        break;
-    case AFTER_TERM:
-        kill(getpid(), SIGTERM);
-        break;
-    case AFTER_KILL:
-        kill(getpid(), SIGKILL);
-        break;
-    default:
-        break;
-    }
 }
 
 /* ---- the listener ---------------------------------------------------------------------------------------------- */
@@ -346,6 +342,7 @@ static void publish(uint64_t value)
 
 struct restore {
     int image_fd;
+    int state_fd;
     int ready_fd;
     bool stop;
     const char *relocations[MAX_RELOCATIONS];
@@ -370,8 +367,12 @@ static void read_exactly(const struct restore *restore, void *data, size_t lengt
         ssize_t got = read(restore->image_fd, next, length);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
-            report_restored(restore, got == 0 ? EIO : errno);
+        if (got <= 0) {
+            int error = got == 0 ? EIO : errno;
+            fprintf(stderr, "- vfs_read returned %d\n- thaw_threads returned error, aborting. -%d\n",
+                    got == 0 ? 0 : -error, error);
+            report_restored(restore, error);
+        }
         next += got;
         length -= (size_t)got;
     }
@@ -403,11 +404,10 @@ static void relocate(char *path, const struct restore *restore)
 
 static void restore_from_stream(const struct restore *restore)
 {
-    struct image_header header;
-    read_counted(restore, &header, sizeof header);
-    if (memcmp(header.magic, MAGIC, sizeof MAGIC) != 0 || header.version != 1 || header.page_bytes != PAGE_BYTES)
-        report_restored(restore, EINVAL);
-    read_counted(restore, &state, sizeof state);
+    /* cr_restart has read the head, and with it the state. */
+    if (read(restore->state_fd, &state, sizeof state) != (ssize_t)sizeof state)
+        report_restored(restore, EPROTO);
+    close(restore->state_fd);
     read_counted(restore, &paths, sizeof paths);
     relocate(paths.out, restore);
     relocate(paths.progress, restore);
@@ -435,7 +435,8 @@ static void restore_from_stream(const struct restore *restore)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: " PROGRAM " --size BYTES --passes N --seed S (--out FILE --progress FILE [--pace MS] | --expect)\n");
+    fprintf(stderr, "usage: " PROGRAM " --size BYTES --passes N --seed S (--out FILE --progress FILE [--pace MS] [--writers N]"
+                    " | --expect)\n");
     exit(2);
 }
 
@@ -473,12 +474,18 @@ static bool parse(int argc, char **argv, struct restore *restore)
             state.seed = number_option(PROGRAM, option, argv[i]);
         else if (strcmp(option, "--pace") == 0)
             state.pace_ms = number_option(PROGRAM, option, argv[i]);
-        else if (strcmp(option, "--out") == 0)
+        else if (strcmp(option, "--writers") == 0) {
+            state.writers = number_option(PROGRAM, option, argv[i]);
+            if (state.writers > MAX_WRITERS)
+                usage();
+        } else if (strcmp(option, "--out") == 0)
             absolute_path(paths.out, argv[i]);
         else if (strcmp(option, "--progress") == 0)
             absolute_path(paths.progress, argv[i]);
         else if (strcmp(option, "--restore-fd") == 0)
             restore->image_fd = (int)number_option(PROGRAM, option, argv[i]);
+        else if (strcmp(option, "--state-fd") == 0)
+            restore->state_fd = (int)number_option(PROGRAM, option, argv[i]);
         else if (strcmp(option, "--ready-fd") == 0)
             restore->ready_fd = (int)number_option(PROGRAM, option, argv[i]);
         else if (strcmp(option, "--relocate") == 0 && strchr(argv[i], '=') != NULL
@@ -492,7 +499,7 @@ static bool parse(int argc, char **argv, struct restore *restore)
 
 int main(int argc, char **argv)
 {
-    struct restore restore = {.image_fd = -1, .ready_fd = -1};
+    struct restore restore = {.image_fd = -1, .state_fd = -1, .ready_fd = -1};
     bool expect = parse(argc, argv, &restore);
     if (restore.image_fd >= 0) {
         restore_from_stream(&restore);

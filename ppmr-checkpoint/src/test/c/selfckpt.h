@@ -11,22 +11,39 @@
  */
 #define SELFCKPT_SOCKET_FORMAT "ppmr-selfckpt-%d"
 
-/* How the job creates its context file. */
-enum selfckpt_policy { POLICY_ATOMIC, POLICY_CLOBBER, POLICY_NOCLOBBER, POLICY_DESCRIPTOR };
-
-/* What becomes of the job when its context file is complete. */
-enum selfckpt_after { AFTER_RUN, AFTER_STOP, AFTER_CONT, AFTER_TERM, AFTER_KILL };
-
+/* What cr_checkpoint asks for; the open context file comes with it. */
 struct selfckpt_request {
-    uint32_t policy;
-    uint32_t after;
+    uint32_t waits; /* whether the job waits until the connection ends, since a signal comes before that */
     uint32_t sync;
-    char path[PATH_MAX];
 };
 
 struct selfckpt_reply {
     int32_t error; /* 0, or an errno */
-    char message[256];
+};
+
+/* The head of a context file: a 4-byte length before each of the two. */
+#define SELFCKPT_LANES 8
+
+static const char SELFCKPT_MAGIC[8] = {'P', 'P', 'M', 'R', 'S', 'C', 'K', '2'};
+
+struct image_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t page_bytes;
+    uint32_t pid;    /* that it had */
+    uint32_t orphan; /* whether its parent was init */
+};
+
+struct job_state {
+    uint64_t size_bytes;
+    uint64_t passes;
+    uint64_t seed;
+    uint64_t pass;          /* the pass that is under way, from 0 */
+    uint64_t word;          /* the next word of it */
+    uint64_t progress_offset;
+    uint64_t pace_ms;
+    uint64_t writers;       /* how many write its image at once */
+    uint64_t lanes[SELFCKPT_LANES];
 };
 
 #endif

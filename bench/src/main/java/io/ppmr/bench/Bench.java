@@ -1,6 +1,6 @@
 package io.ppmr.bench;
 
-import io.ppmr.logging.ServiceLog;
+import io.ppmr.daemon.log.ServiceLog;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -17,17 +17,12 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         synopsisSubcommandLabel = "COMMAND",
         subcommands = {
-            StageCommands.Aggregation.class,
-            StageCommands.Transfer.class,
-            StageCommands.Pipeline.class,
-            StageCommands.Restart.class,
-            StageCommands.Whole.class,
             ServiceCommands.Migration.class,
             ServiceCommands.Multiplex.class,
             SweepCommand.class,
             ServiceCommands.Cold.class,
             ServiceCommands.Idle.class,
-            LimitsCommand.class,
+            BenchCommand.Limits.class,
             PiecesCommand.class
         })
 public final class Bench implements Runnable {
@@ -45,8 +40,9 @@ public final class Bench implements Runnable {
 
     /** Runs a command and gives its exit code; for main and for tests. */
     static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
-        return new CommandLine(new Bench())
-                .setOut(out)
+        CommandLine bench = new CommandLine(new Bench());
+        BenchCommand.addStages(bench);
+        return bench.setOut(out)
                 .setErr(err)
                 .setExecutionExceptionHandler((failure, command, parsed) -> failed(failure, err))
                 .execute(arguments);
@@ -58,7 +54,7 @@ public final class Bench implements Runnable {
     }
 
     private static int failed(Exception failure, PrintWriter err) {
-        if (failure instanceof BenchFailure || failure instanceof IOException) {
+        if (failure instanceof IOException) {
             err.println("ppmr bench: " + failure.getMessage());
         } else {
             err.println("ppmr bench: an error in the benchmark itself; please report it with what follows");

@@ -1,6 +1,11 @@
 package io.ppmr.bench;
 
+import io.ppmr.os.Command;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -15,21 +20,30 @@ import java.util.Map;
  */
 final class FileStrategies {
     private static final Duration LIMIT = Duration.ofMinutes(15);
+    private static final Duration SSHD_LIMIT = Duration.ofSeconds(20);
     private static final int PORT = 2222;
     private static final double NS_A_SECOND = 1e9;
 
+    /** Of whoever calls ssh(1), scp(1) or sshfs(1); the server's key is made for one run. */
+    private static final String CLIENT =
+            "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentityFile=%s";
+
+    private final Services services;
     private final TwoNodes nodes;
     private final Path folder;
+    private final Path key;
     private final int processes;
 
-    FileStrategies(TwoNodes nodes, Path folder, int processes) {
-        this.nodes = nodes;
+    FileStrategies(Services services, Path folder, int processes) {
+        this.services = services;
+        this.nodes = services.nodes();
         this.folder = folder;
+        this.key = folder.resolve("ssh-key");
         this.processes = processes;
     }
 
     /** Checkpoint to a local disk, copy with scp, restart from disk. */
-    Run local() throws BenchFailure, IOException, InterruptedException {
+    Run local() throws Exception {
         Path there = Files.createDirectories(folder.resolve("disk-b"));
         Path here = Files.createDirectories(folder.resolve("disk-a"));
         Process server = startSshd();
@@ -39,10 +53,10 @@ final class FileStrategies {
             clock.ends("write");
             List<Process> copies = new ArrayList<>();
             for (int rank = 0; rank < processes; rank++) {
-                List<String> words = new ArrayList<>(List.of("scp", "-q", "-P", Integer.toString(PORT)));
-                words.addAll(sshOptions());
-                words.addAll(List.of(image(here, rank).toString(), "root@" + TwoNodes.ADDRESS_B + ":" + there + "/"));
-                copies.add(nodes.a().command(words).start());
+                copies.add(nodes.a()
+                        .command(Programs.words(
+                                "scp -q -P %s " + CLIENT + " %s %s", PORT, key, image(here, rank), at(there) + "/"))
+                        .start());
             }
             await(copies, "scp");
             Programs.call(List.of("sync"));
@@ -51,21 +65,21 @@ final class FileStrategies {
             clock.goesOn();
             restart(there);
             clock.ends("read");
-            return clock.phases("local", bytes(there)).run(null, null);
+            return clock.run("local", bytes(there));
         } finally {
             server.destroyForcibly();
         }
     }
 
     /** Checkpoint into a network filesystem that the other node serves, restart out of it. */
-    Run shared() throws BenchFailure, IOException, InterruptedException {
+    Run shared() throws Exception {
         Path served = Files.createDirectories(folder.resolve("served"));
         Path fromA = Files.createDirectories(folder.resolve("shared-a"));
         Path fromB = Files.createDirectories(folder.resolve("shared-b"));
         Process server = startSshd();
         try {
-            mount(nodes.a().prefix(), served, fromA);
-            mount(nodes.b().prefix(), served, fromB);
+            mount(nodes.a(), served, fromA);
+            mount(nodes.b(), served, fromB);
             Clock clock = new Clock();
             checkpoint(fromA);
             clock.ends("write");
@@ -73,7 +87,7 @@ final class FileStrategies {
             clock.goesOn();
             restart(fromB);
             clock.ends("read");
-            return clock.phases("shared", bytes(served)).run(null, null);
+            return clock.run("shared", bytes(served));
         } finally {
             server.destroyForcibly();
         }
@@ -106,142 +120,88 @@ final class FileStrategies {
         return program;
     }
 
-    private void checkpoint(Path to) throws BenchFailure, IOException, InterruptedException {
+    private void checkpoint(Path to) throws Exception {
         List<Process> commands = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             commands.add(nodes.a()
-                    .command(List.of(
-                            nodes.bin().resolve("cr_checkpoint").toString(),
-                            "--tree",
-                            "--file",
-                            image(to, rank).toString(),
-                            "--noclobber",
-                            "--stop",
-                            "--time",
-                            "600",
-                            Files.readString(nodes.pidFile(rank)).strip()))
+                    .command(Programs.words(
+                            "%s --tree --file %s --noclobber --stop --time 600 %s",
+                            nodes.bin().resolve("cr_checkpoint"),
+                            image(to, rank),
+                            Files.readString(services.job().pidFile(rank)).strip()))
                     .start());
         }
         await(commands, "cr_checkpoint");
     }
 
-    private void restart(Path from) throws IOException, InterruptedException {
+    private void restart(Path from) throws Exception {
         List<Path> restored = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             Path mark = folder.resolve("restored-" + rank);
             Files.deleteIfExists(mark);
             restored.add(mark);
             nodes.b()
-                    .command(List.of(
-                            nodes.bin().resolve("cr_restart").toString(),
-                            "--file",
-                            image(from, rank).toString(),
-                            "--stop",
-                            "--no-restore-pid",
-                            "--run-on-success=touch " + mark))
+                    .command(Programs.words(
+                            "%s --file %s --stop --no-restore-pid %s",
+                            services.restartProgram(), image(from, rank), "--run-on-success=touch " + mark))
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .redirectError(folder.resolve("restart-" + rank + ".log").toFile())
                     .start();
         }
-        Waiting.until(
-                LIMIT, "every rank to be restored", () -> restored.stream().allMatch(Files::exists));
+        Conditions.until(
+                LIMIT, "every rank is restored", () -> restored.stream().allMatch(Files::exists));
     }
 
-    private static void await(List<Process> commands, String what)
-            throws BenchFailure, IOException, InterruptedException {
+    private static void await(List<Process> commands, String what) throws IOException, InterruptedException {
         for (Process command : commands) {
+            Programs.endAfter(command, LIMIT.toSeconds());
             byte[] said = command.getErrorStream().readAllBytes();
             if (command.waitFor() != 0) {
-                throw new BenchFailure(what + " failed: " + new String(said, java.nio.charset.StandardCharsets.UTF_8));
+                throw new IOException(what + " failed: " + new String(said, StandardCharsets.UTF_8));
             }
         }
     }
 
-    private Process startSshd() throws BenchFailure, IOException, InterruptedException {
+    private Process startSshd() throws Exception {
         for (String needed : List.of("sshd", "scp", "sshfs")) {
             if (!Programs.present(needed)) {
-                throw new BenchFailure(needed + " is missing: install openssh-server, openssh-client and sshfs");
+                throw new IOException(needed + " is missing: install openssh-server, openssh-client and sshfs");
             }
         }
         Files.createDirectories(Path.of("/run/sshd"));
-        Path key = folder.resolve("ssh-key");
         if (!Files.exists(key)) {
-            Programs.call(List.of("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.toString()));
+            Programs.call(Programs.words("ssh-keygen -q -t ed25519 -N %s -f %s", "", key));
         }
         Process server = nodes.b()
-                .command(List.of(
-                        "/usr/sbin/sshd",
-                        "-D",
-                        "-f",
-                        "/dev/null",
-                        "-p",
-                        Integer.toString(PORT),
-                        "-h",
-                        key.toString(),
-                        "-o",
-                        "AuthorizedKeysFile=" + key + ".pub",
-                        "-o",
-                        "PermitRootLogin=yes",
-                        "-o",
-                        "StrictModes=no",
-                        "-o",
-                        "PidFile=none",
-                        "-o",
-                        "MaxStartups=100",
-                        "-o",
-                        "Subsystem=sftp internal-sftp"))
+                .command(Programs.words(
+                        "/usr/sbin/sshd -D -f /dev/null -p %s -h %s -o AuthorizedKeysFile=%s.pub -o PermitRootLogin=yes"
+                                + " -o StrictModes=no -o PidFile=none -o MaxStartups=100 -o %s",
+                        PORT, key, key, "Subsystem=sftp internal-sftp"))
                 .redirectError(folder.resolve("sshd.log").toFile())
                 .start();
-        List<String> words = new ArrayList<>(nodes.a().prefix());
-        words.addAll(List.of("ssh", "-p", Integer.toString(PORT)));
-        words.addAll(sshOptions());
-        words.addAll(List.of("root@" + TwoNodes.ADDRESS_B, "true"));
-        Waiting.until(Duration.ofSeconds(20), "sshd in the second node (its log: sshd.log)", () -> succeeds(words));
+        List<String> asking = nodes.a()
+                .command(Programs.words("ssh -p %s " + CLIENT + " root@%s true", PORT, key, TwoNodes.ADDRESS_B))
+                .command();
+        Conditions.until(SSHD_LIMIT, "sshd answers in the second node (its log: sshd.log)", () -> Command.of(asking)
+                .run(SSHD_LIMIT)
+                .succeeded());
         return server;
     }
 
-    private static boolean succeeds(List<String> words) {
-        try {
-            Programs.call(words);
-            return true;
-        } catch (BenchFailure | IOException e) {
-            return false;
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            return false;
-        }
+    private static String at(Path directory) {
+        return "root@" + TwoNodes.ADDRESS_B + ":" + directory;
     }
 
-    private List<String> sshOptions() {
-        return List.of(
-                "-i",
-                folder.resolve("ssh-key").toString(),
-                "-o",
-                "StrictHostKeyChecking=no",
-                "-o",
-                "UserKnownHostsFile=/dev/null",
-                "-o",
-                "LogLevel=ERROR");
-    }
-
-    private void mount(List<String> prefix, Path served, Path at)
-            throws BenchFailure, IOException, InterruptedException {
-        List<String> words = new ArrayList<>(prefix);
-        words.addAll(List.of(
-                "sshfs",
-                "-p",
-                Integer.toString(PORT),
-                "-o",
-                "direct_io,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null,LogLevel=ERROR,IdentityFile="
-                        + folder.resolve("ssh-key"),
-                "root@" + TwoNodes.ADDRESS_B + ":" + served,
-                at.toString()));
-        Process mounting = new ProcessBuilder(words)
+    private void mount(Node node, Path served, Path at) throws IOException, InterruptedException {
+        List<String> words = Programs.words("sshfs -p %s -o direct_io " + CLIENT + " %s %s", PORT, key, at(served), at);
+        // It goes on in the background and keeps its output.
+        Process mounting = node.command(words)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(folder.resolve("sshfs.log").toFile())
                 .start();
+        Programs.end(mounting, SSHD_LIMIT.toSeconds());
         if (mounting.waitFor() != 0) {
-            throw new BenchFailure("sshfs: " + Files.readString(folder.resolve("sshfs.log")));
+            throw new IOException("sshfs: " + Files.readString(folder.resolve("sshfs.log")));
         }
     }
 
@@ -257,7 +217,7 @@ final class FileStrategies {
         return directory.resolve("context." + rank);
     }
 
-    private static void dropCaches() throws BenchFailure, IOException, InterruptedException {
+    private static void dropCaches() throws Exception {
         Programs.call(List.of("sync"));
         Files.writeString(Path.of("/proc/sys/vm/drop_caches"), "3");
     }
@@ -279,8 +239,8 @@ final class FileStrategies {
             sinceNs = System.nanoTime();
         }
 
-        private Phases phases(String strategy, long bytes) {
-            return Phases.of(strategy, bytes, soFar, phases);
+        private Run run(String strategy, long bytes) {
+            return Run.migration(strategy, bytes, soFar, phases, null, null);
         }
     }
 }

@@ -1,11 +1,7 @@
 package io.ppmr.bench;
 
 import java.io.IOException;
-import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -39,11 +35,11 @@ final class IbReadBw {
         this.target = target;
     }
 
-    double mibPerSecond(long messageBytes, long messages) throws BenchFailure, IOException, InterruptedException {
+    double mibPerSecond(long messageBytes, long messages) throws IOException, InterruptedException {
         double average = 0;
         for (int tried = 0; average == 0; tried++) {
             if (tried == MOST_TRIES) {
-                throw new BenchFailure(PROGRAM + " gave no speed " + MOST_TRIES + " times: it could not measure the "
+                throw new IOException(PROGRAM + " gave no speed " + MOST_TRIES + " times: it could not measure the "
                         + "processor's clock; let the machine come to rest");
             }
             average = once(messageBytes, messages);
@@ -51,8 +47,8 @@ final class IbReadBw {
         return average;
     }
 
-    private double once(long messageBytes, long messages) throws BenchFailure, IOException, InterruptedException {
-        String port = Integer.toString(freePort());
+    private double once(long messageBytes, long messages) throws IOException, InterruptedException {
+        int port = Programs.freePort(source.address());
         Process server = start(words(source.device(), messageBytes, messages, port));
         try {
             List<String> client = words(target.device(), messageBytes, messages, port);
@@ -65,14 +61,13 @@ final class IbReadBw {
     }
 
     /** What the client prints. Its server may not listen yet, and does not say when it does. */
-    private static String read(List<String> client, Process server)
-            throws BenchFailure, IOException, InterruptedException {
+    private static String read(List<String> client, Process server) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + LISTEN_LIMIT_NS;
         while (true) {
             Process reading = start(client);
             try {
                 if (!reading.waitFor(LIMIT_S, TimeUnit.SECONDS)) {
-                    throw new BenchFailure(String.join(" ", client) + " has not ended within " + LIMIT_S
+                    throw new IOException(String.join(" ", client) + " has not ended within " + LIMIT_S
                             + " s: give fewer --bytes, or look whether the link is up");
                 }
                 String said = said(reading);
@@ -81,8 +76,8 @@ final class IbReadBw {
                 }
                 if (!server.isAlive() || System.nanoTime() - deadlineNs > 0) {
                     server.destroyForcibly();
-                    throw new BenchFailure(String.join(" ", client) + " fails: " + said + "\nits server: "
-                            + said(server) + "\n(does it run by itself between these two devices?)");
+                    throw new IOException(String.join(" ", client) + " fails: " + said + "\nits server: " + said(server)
+                            + "\n(does it run by itself between these two devices?)");
                 }
             } finally {
                 reading.destroyForcibly();
@@ -92,34 +87,26 @@ final class IbReadBw {
     }
 
     /** The figure out of a report; 0 where the machine was too busy to measure its clock. */
-    static double average(String report, long messageBytes) throws BenchFailure {
+    static double average(String report, long messageBytes) throws IOException {
         for (String line : report.lines().toList()) {
             String[] columns = line.strip().split("\\s+", -1);
             if (columns.length > AVERAGE_COLUMN && columns[0].equals(Long.toString(messageBytes))) {
                 return Double.parseDouble(columns[AVERAGE_COLUMN]);
             }
         }
-        throw new BenchFailure(PROGRAM + " gives no figure: " + report.strip());
+        throw new IOException(PROGRAM + " gives no figure: " + report.strip());
     }
 
-    private static List<String> words(String device, long messageBytes, long messages, String port) {
-        return new ArrayList<>(Arrays.asList(
-                PROGRAM,
-                "-d",
+    private static List<String> words(String device, long messageBytes, long messages, int port) {
+        // It connects as ours does (-R), without a word about the processor's frequency (-F).
+        return Programs.words(
+                PROGRAM + " -d %s -s %s -n %s -t %s -o %s -p %s -R -F",
                 device,
-                "-s",
-                Long.toString(messageBytes),
-                "-n",
-                Long.toString(Math.max(messages, LEAST_MESSAGES)),
-                "-t",
-                Integer.toString(UNDER_WAY),
-                "-o",
-                Integer.toString(UNDER_WAY),
-                "-p",
-                port,
-                // Connects as ours does; and no word about the processor's frequency.
-                "-R",
-                "-F"));
+                messageBytes,
+                Math.max(messages, LEAST_MESSAGES),
+                UNDER_WAY,
+                UNDER_WAY,
+                port);
     }
 
     private static Process start(List<String> words) throws IOException {
@@ -129,12 +116,5 @@ final class IbReadBw {
     /** Of a program that has ended: less than a pipe holds. */
     private static String said(Process process) throws IOException {
         return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-    }
-
-    private int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket()) {
-            socket.bind(new InetSocketAddress(source.address(), 0));
-            return socket.getLocalPort();
-        }
     }
 }

@@ -1,25 +1,26 @@
 package io.ppmr.bench;
 
+import io.ppmr.bench.Run.Span;
 import io.ppmr.bench.node.NodeMain;
-import io.ppmr.bench.node.NodeSetting;
-import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.testbed.ProcessFigures;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
 import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 
 /** A measured JVM, started as the launcher starts a service, and told what to do line by line. Closed by its owner. */
 final class NodeProcess implements Closeable {
-    private static final double TICKS_A_SECOND = 100;
-    private static final int UTIME = 11;
-    private static final int STIME = 12;
     private static final long END_S = 15;
 
     private final String role;
@@ -28,87 +29,83 @@ final class NodeProcess implements Closeable {
     private final BufferedReader answers;
     private final PrintStream commands;
 
-    private NodeProcess(String role, Path log, Process process) {
+    /**
+     * Starts one, which is of use when it {@linkplain #awaitReady is ready}.
+     *
+     * @param name of the folder in which it mounts
+     */
+    NodeProcess(Testbed testbed, String role, String name, StageOptions options, long poolBytes) throws IOException {
         this.role = role;
-        this.log = log;
-        this.process = process;
-        answers = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
-        commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
-    }
-
-    /** Starts one, which is of use when it {@linkplain #awaitReady is ready}. */
-    static NodeProcess start(NodeSetting setting) throws IOException {
-        Path folder = Files.createDirectories(setting.mountPoint());
-        List<String> words = new ArrayList<>();
-        words.add(System.getenv().getOrDefault("PPMR_JAVA", System.getProperty("java.home") + "/bin/java"));
-        String options = System.getenv("PPMR_JAVA_OPTIONS");
-        words.addAll(
-                options == null
-                        ? ManagementFactory.getRuntimeMXBean().getInputArguments()
-                        : List.of(options.strip().split("\\s+", -1)));
-        String extra = System.getenv("PPMR_BENCH_NODE_OPTIONS");
-        if (extra != null && !extra.isBlank()) {
-            words.addAll(List.of(extra.strip().split("\\s+", -1)));
+        Path mountPoint = testbed.folder(name);
+        log = mountPoint.resolveSibling(name + ".log");
+        List<String> words = new ArrayList<>(ServiceProcess.java().words());
+        words.remove(words.size() - 1);
+        words.add(1, "-Djava.library.path=" + System.getProperty("java.library.path"));
+        String extra =
+                System.getenv().getOrDefault("PPMR_BENCH_NODE_OPTIONS", "").strip();
+        if (!extra.isEmpty()) {
+            words.addAll(1, List.of(extra.split("\\s+", -1)));
         }
-        words.add("-Djava.library.path=" + System.getProperty("java.library.path"));
-        words.add("-D" + NativePrograms.DIRECTORY_PROPERTY + "="
-                + NativePrograms.fromSystemProperty().directory());
-        words.add("-cp");
-        words.add(System.getenv().getOrDefault("PPMR_CLASSPATH", System.getProperty("java.class.path")));
         words.add(NodeMain.class.getName());
-        words.addAll(setting.words());
-        Path log = folder.resolveSibling(folder.getFileName() + ".log");
-        Process process = new ProcessBuilder(words).redirectError(log.toFile()).start();
-        return new NodeProcess(setting.role(), log, process);
+        words.addAll(new NodeMain.Setting(
+                        role,
+                        mountPoint,
+                        PoolGeometry.of(poolBytes, Math.toIntExact(options.chunkBytes)),
+                        options.warmsUp(),
+                        options.carrier().targetWords())
+                .words());
+        process = new ProcessBuilder(words).redirectError(log.toFile()).start();
+        answers = process.inputReader(StandardCharsets.UTF_8);
+        commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
+        testbed.add(this);
     }
 
     /** Waits until it is mounted and warm; called once. */
-    NodeProcess awaitReady() throws BenchFailure, IOException {
+    NodeProcess awaitReady() throws IOException {
         answer("start");
         return this;
     }
 
     /** Tells it something and gives its answer. */
-    String ask(Object... words) throws BenchFailure, IOException {
-        StringBuilder line = new StringBuilder();
-        for (Object word : words) {
-            line.append(line.isEmpty() ? "" : " ").append(word);
-        }
+    String ask(Object... words) throws IOException {
+        String line = Arrays.stream(words).map(String::valueOf).collect(Collectors.joining(" "));
         commands.println(line);
-        return answer(line.toString());
+        return answer(line);
     }
 
-    private String answer(String command) throws BenchFailure, IOException {
+    private String answer(String command) throws IOException {
         String answer = answers.readLine();
         if (answer == null || !answer.startsWith("ok ")) {
-            throw new BenchFailure("the " + role + " answers '" + command + "' with " + answer + "; its log:\n"
+            throw new IOException("the " + role + " answers '" + command + "' with " + answer + "; its log:\n"
                     + Files.readString(log));
         }
         return answer.substring("ok ".length());
     }
 
-    long pid() {
-        return process.pid();
-    }
-
-    /** Processor time so far, of all its threads, in user space and kernel. */
-    double cpuSeconds() throws IOException {
-        String stat = Files.readString(Path.of("/proc", Long.toString(process.pid()), "stat"));
-        String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
-        return (Long.parseLong(fields[UTIME]) + Long.parseLong(fields[STIME])) / TICKS_A_SECOND;
-    }
-
-    long peakRssBytes() throws IOException {
-        for (String line : Files.readAllLines(Path.of("/proc", Long.toString(process.pid()), "status"))) {
-            if (line.startsWith("VmHWM:")) {
-                return Long.parseLong(line.replaceAll("\\D", "")) * 1024;
-            }
+    /** Does something with these processes and reads what it cost them together. */
+    static Run measure(List<NodeProcess> nodes, long chunks, Callable<Span> work) throws Exception {
+        long allocatedBytes = -allocatedBytes(nodes);
+        double cpuSeconds = 0;
+        for (NodeProcess node : nodes) {
+            cpuSeconds -= ProcessFigures.of(node.process.pid()).cpuSeconds();
         }
-        throw new IOException("no VmHWM of " + role);
+        Span span = work.call();
+        long peakRssBytes = 0;
+        for (NodeProcess node : nodes) {
+            ProcessFigures after = ProcessFigures.of(node.process.pid());
+            cpuSeconds += after.cpuSeconds();
+            peakRssBytes = Math.max(peakRssBytes, after.peakRssBytes());
+        }
+        allocatedBytes += allocatedBytes(nodes);
+        return Run.of(span, cpuSeconds, peakRssBytes, (double) allocatedBytes / chunks);
     }
 
-    long allocatedBytes() throws BenchFailure, IOException {
-        return Long.parseLong(ask("allocated"));
+    private static long allocatedBytes(List<NodeProcess> nodes) throws IOException {
+        long sum = 0;
+        for (NodeProcess node : nodes) {
+            sum += Long.parseLong(node.ask("allocated"));
+        }
+        return sum;
     }
 
     @Override

@@ -2,7 +2,7 @@ package io.ppmr.bench;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import io.ppmr.bench.pieces.PoolPieces;
+import io.ppmr.bench.pieces.Pieces;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -14,7 +14,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.profile.GCProfiler;
-import org.openjdk.jmh.results.Result;
 import org.openjdk.jmh.results.RunResult;
 import org.openjdk.jmh.runner.Runner;
 import org.openjdk.jmh.runner.options.Options;
@@ -72,7 +71,7 @@ final class PiecesCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         PrintWriter out = spec.commandLine().getOut();
         Options options = new OptionsBuilder()
-                .include(PoolPieces.class.getPackageName().replace(".", "\\.") + "\\..*" + only)
+                .include(Pieces.class.getName().replace(".", "\\.") + "\\..*" + only)
                 .mode(Mode.AverageTime)
                 .timeUnit(TimeUnit.NANOSECONDS)
                 .forks(forks)
@@ -99,7 +98,7 @@ final class PiecesCommand implements Callable<Integer> {
         if (json != null) {
             Map<String, Object> all = new LinkedHashMap<>();
             all.put("name", "pieces");
-            all.put("machine", Machine.here("none"));
+            all.put("machine", Result.Machine.here("none"));
             all.put("pieces", pieces);
             new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(json.toFile(), all);
         }
@@ -108,12 +107,13 @@ final class PiecesCommand implements Callable<Integer> {
 
     private static Piece piece(RunResult result) {
         String benchmark = result.getParams().getBenchmark();
-        String name = benchmark.substring(PoolPieces.class.getPackageName().length() + 1);
+        String name = benchmark.substring(Pieces.class.getName().length() + 1);
         if (!result.getParams().getParamsKeys().isEmpty()) {
             name += " " + result.getParams().getParam("chunkBytes");
         }
-        Result<?> time = result.getPrimaryResult();
-        Result<?> allocated = result.getSecondaryResults().get(ALLOCATED);
+        org.openjdk.jmh.results.Result<?> time = result.getPrimaryResult();
+        org.openjdk.jmh.results.Result<?> allocated =
+                result.getSecondaryResults().get(ALLOCATED);
         return new Piece(
                 name, time.getScore(), time.getScoreError(), allocated == null ? Double.NaN : allocated.getScore());
     }

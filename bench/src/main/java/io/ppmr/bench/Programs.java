@@ -1,71 +1,160 @@
 package io.ppmr.bench;
 
+import io.ppmr.bench.Run.Span;
+import io.ppmr.os.Command;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
-/** The benchmark's programs in C, and any other program that is run to its end. */
+/** The benchmark's programs in C, clients and limits, and others that measure. None of them is read from for ever. */
 final class Programs {
     /** Where they are, from the launcher. */
     static final String DIRECTORY_PROPERTY = "ppmr.bench.dir";
 
+    static final String IPERF = "iperf3";
+
     private static final long LIMIT_S = 600;
+    private static final long IPERF_LIMIT_S = 30;
+    /** With several connections the last line of this kind is the sum. */
+    private static final Pattern RECEIVED = Pattern.compile("([0-9.]+) Mbits/sec.*receiver");
+
+    private static final double MIB_A_MBIT = 1e6 / 8 / (1 << 20);
 
     private Programs() {}
 
-    /** Where one of our programs is. */
-    static Path find(String name) throws BenchFailure {
-        Path program = Path.of(System.getProperty(DIRECTORY_PROPERTY, ""), name);
-        if (!Files.isExecutable(program)) {
-            throw new BenchFailure(program + " is not there: " + "install gcc and libfuse-dev, and build with ./ppmr");
+    /** A command's words: those of the template, in which each {@code %s} is an argument with whatever it holds. */
+    static List<String> words(String template, Object... arguments) {
+        Iterator<Object> next = Arrays.asList(arguments).iterator();
+        List<String> words = new ArrayList<>();
+        for (String word : template.split(" ", -1)) {
+            words.add(word.contains("%s") ? word.replace("%s", String.valueOf(next.next())) : word);
         }
-        return program;
+        return words;
+    }
+
+    /** Runs any program to its end; gives what it printed on both streams. */
+    static String call(List<String> words) throws IOException, InterruptedException {
+        return Command.of(words).run(Duration.ofSeconds(LIMIT_S)).requireOutput();
     }
 
     /** Whether a program of the system can be found. */
     static boolean present(String name) {
-        for (String folder :
-                System.getenv().getOrDefault("PATH", "/usr/bin:/bin").split(":", -1)) {
-            if (Files.isExecutable(Path.of(folder, name))) {
-                return true;
-            }
-        }
-        return Files.isExecutable(Path.of("/usr/sbin", name));
+        String path = System.getenv().getOrDefault("PATH", "/usr/bin:/bin") + ":/usr/sbin";
+        return Arrays.stream(path.split(":", -1)).anyMatch(folder -> Files.isExecutable(Path.of(folder, name)));
     }
 
     /** Starts one of our programs. */
-    static Process start(String name, List<String> options) throws BenchFailure, IOException {
-        List<String> words = new ArrayList<>();
-        words.add(find(name).toString());
+    static Process start(String name, List<String> options) throws IOException {
+        Path program = Path.of(System.getProperty(DIRECTORY_PROPERTY, ""), name);
+        if (!Files.isExecutable(program)) {
+            throw new IOException(program + " is not there: install gcc and libfuse-dev, and build with ./ppmr");
+        }
+        List<String> words = new ArrayList<>(List.of(program.toString()));
         words.addAll(options);
         return new ProcessBuilder(words)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
     }
 
-    /** The figures of one of our programs that has been started. */
-    static Span await(Process process) throws BenchFailure, IOException, InterruptedException {
+    /** The figures of one of our programs that has been started; it has ended then, whatever happens. */
+    static Span await(Process process) throws IOException, InterruptedException {
         endAfter(process, LIMIT_S);
-        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        if (!process.waitFor(LIMIT_S, TimeUnit.SECONDS) || process.exitValue() != 0) {
-            process.destroyForcibly();
-            throw new BenchFailure(process.info().command().orElse("a program") + " failed; its message is above");
-        }
-        return Span.parse(output);
-    }
-
-    /** Runs one of our programs. */
-    static Span run(String name, List<String> options) throws BenchFailure, IOException, InterruptedException {
-        Process process = start(name, options);
         try {
-            return await(process);
+            String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            if (!process.waitFor(LIMIT_S, TimeUnit.SECONDS) || process.exitValue() != 0) {
+                throw new IOException(process.info().command().orElse("a program") + " failed; its message is above");
+            }
+            return Span.parse(output);
         } finally {
             process.destroyForcibly();
+        }
+    }
+
+    /** Starts processes that write or read one file each, {@code path} with %d for their number. */
+    static Process startClients(StageOptions options, String what, String path, String... more) throws IOException {
+        List<String> words = words(
+                what + " --processes %s --bytes %s --block %s --path %s",
+                options.writers,
+                options.bytesAWriter,
+                StageOptions.BLOCK_BYTES,
+                path);
+        words.addAll(Arrays.asList(more));
+        return start("bench-io", words);
+    }
+
+    /** Runs them to their end. */
+    static Span clients(StageOptions options, String what, String path, String... more)
+            throws IOException, InterruptedException {
+        return await(startClients(options, what, path, more));
+    }
+
+    /** A limit that needs no filesystem, in MiB/s: net (B, over as many connections), copy or disk. */
+    static double limit(StageOptions options, String what, int threads, String... more)
+            throws IOException, InterruptedException {
+        List<String> words = words(
+                what + " --threads %s --bytes %s --pool %s --chunk %s",
+                threads,
+                options.allBytes(),
+                options.poolBytes,
+                options.chunkBytes);
+        words.addAll(Arrays.asList(more));
+        return await(start("bench-limits", words)).mibPerSecond();
+    }
+
+    /**
+     * What iperf3(1) gets, one program for one process of two and for all its connections, in MiB/s.
+     *
+     * @param server words before those of the server, to have it run in a node
+     * @param client the same of the client
+     * @param address where the client finds the server
+     */
+    static double iperf(List<String> server, List<String> client, String address, int seconds, int connections)
+            throws IOException, InterruptedException {
+        int port = freePort(InetAddress.getLoopbackAddress());
+        List<String> serving = new ArrayList<>(server);
+        serving.addAll(words(IPERF + " -s -1 -p %s --forceflush", port));
+        Process process = new ProcessBuilder(serving).redirectErrorStream(true).start();
+        endAfter(process, IPERF_LIMIT_S);
+        try {
+            // It says so when it listens, or ends.
+            BufferedReader said = process.inputReader();
+            String line = said.readLine();
+            while (line != null && !line.contains("listening")) {
+                line = said.readLine();
+            }
+            List<String> asking = new ArrayList<>(client);
+            asking.addAll(words(IPERF + " -c %s -p %s -t %s -l 128K -f m -P %s", address, port, seconds, connections));
+            String report = call(asking);
+            Matcher rate = RECEIVED.matcher(report);
+            double last = 0;
+            while (rate.find()) {
+                last = Double.parseDouble(rate.group(1)) * MIB_A_MBIT;
+            }
+            if (last == 0) {
+                throw new IOException("iperf3 gives no figure: " + report);
+            }
+            return last;
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    static int freePort(InetAddress address) throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, address)) {
+            return socket.getLocalPort();
         }
     }
 
@@ -77,28 +166,12 @@ final class Programs {
     /** Waits for a process that is about to end, and ends it if it does not. */
     static void end(Process process, long atMostS) {
         try {
-            if (!process.waitFor(atMostS, TimeUnit.SECONDS)) {
-                process.destroyForcibly();
+            if (process.waitFor(atMostS, TimeUnit.SECONDS)) {
+                return;
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            process.destroyForcibly();
         }
-    }
-
-    /** Runs any program; gives what it printed on both streams. */
-    static String call(List<String> words) throws BenchFailure, IOException, InterruptedException {
-        Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
-        endAfter(process, LIMIT_S);
-        try {
-            process.getOutputStream().close();
-            String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            if (!process.waitFor(LIMIT_S, TimeUnit.SECONDS) || process.exitValue() != 0) {
-                throw new BenchFailure(String.join(" ", words) + ": " + output.strip());
-            }
-            return output;
-        } finally {
-            process.destroyForcibly();
-        }
+        process.destroyForcibly();
     }
 }

@@ -3,8 +3,11 @@ package io.ppmr.bench;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.os.Command;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 
@@ -29,6 +32,51 @@ record Result(
         Double ratio,
         Map<String, Object> details) {
 
+    /**
+     * What a result is held against.
+     *
+     * @param runs the limit's own runs, measured in turn with ours
+     */
+    record Limit(String name, double mibPerSecond, double ratio, List<Double> runs) {}
+
+    /**
+     * Where a result is from.
+     *
+     * @param device what carries the bytes
+     */
+    record Machine(
+            int cores, String processor, long memoryBytes, String kernel, String jdk, String fuse, String device) {
+
+        static Machine here(String device) throws IOException, InterruptedException {
+            return new Machine(
+                    Runtime.getRuntime().availableProcessors(),
+                    field("/proc/cpuinfo", "model name"),
+                    Long.parseLong(field("/proc/meminfo", "MemTotal").replaceAll("\\D", "")) * 1024,
+                    System.getProperty("os.name") + " " + System.getProperty("os.version"),
+                    System.getProperty("java.vendor") + " " + System.getProperty("java.runtime.version"),
+                    fuseVersion(),
+                    device);
+        }
+
+        private static String field(String file, String name) throws IOException {
+            for (String line : Files.readAllLines(Path.of(file))) {
+                if (line.startsWith(name)) {
+                    return line.substring(line.indexOf(':') + 1).strip();
+                }
+            }
+            return "0";
+        }
+
+        private static String fuseVersion() throws InterruptedException {
+            try {
+                List<String> words = List.of("dpkg-query", "-W", "-f=${Version}", "libfuse2");
+                return "libfuse " + Command.of(words).run(Duration.ofMinutes(1)).requireOutput();
+            } catch (IOException e) {
+                return "libfuse 2.9 (" + e.getMessage() + ")";
+            }
+        }
+    }
+
     static Result of(
             String name,
             Map<String, Object> settings,
@@ -42,9 +90,9 @@ record Result(
                 settings,
                 machine,
                 runs,
-                Figures.median(figures),
-                Figures.min(figures),
-                Figures.max(figures),
+                median(figures),
+                min(figures),
+                max(figures),
                 limit,
                 limit == null ? null : limit.ratio(),
                 details);
@@ -52,5 +100,20 @@ record Result(
 
     void write(Path file) throws IOException {
         new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(file.toFile(), this);
+    }
+
+    /** The middle of a few figures; 0 of none. */
+    static double median(List<Double> figures) {
+        List<Double> sorted = figures.stream().sorted().toList();
+        int count = sorted.size();
+        return count == 0 ? 0 : (sorted.get((count - 1) / 2) + sorted.get(count / 2)) / 2;
+    }
+
+    static double min(List<Double> figures) {
+        return figures.stream().mapToDouble(Double::doubleValue).min().orElse(0);
+    }
+
+    static double max(List<Double> figures) {
+        return figures.stream().mapToDouble(Double::doubleValue).max().orElse(0);
     }
 }

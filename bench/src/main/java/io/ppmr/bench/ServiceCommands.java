@@ -1,24 +1,20 @@
 package io.ppmr.bench;
 
-import io.ppmr.cli.demo.ServiceProcess;
+import io.ppmr.testbed.ProcessFigures;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
+import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.Spec;
 
 /** The commands that measure the product's two services between two nodes, migrations and idleness. */
 final class ServiceCommands {
@@ -27,13 +23,7 @@ final class ServiceCommands {
     private ServiceCommands() {}
 
     /** What they have in common: {@code --writers} is the job's processes, {@code --bytes} the memory of each. */
-    abstract static class ServiceCommand implements Callable<Integer> {
-        @Spec
-        CommandSpec spec;
-
-        @Mixin
-        StageOptions options;
-
+    abstract static class ServiceCommand extends BenchCommand {
         @Option(
                 names = "--link",
                 paramLabel = "RATE",
@@ -41,33 +31,30 @@ final class ServiceCommands {
                 description = "shape the link between the nodes, as tc(8) writes it, such as 1gbit (default: not)")
         String link;
 
-        PrintWriter out;
-
-        abstract Result measure() throws Exception;
-
-        @Override
-        public Integer call() throws Exception {
-            options.requireSense(spec.name(), "its two nodes are network namespaces without an RDMA device");
-            out = spec.commandLine().getOut();
-            Result result = measure();
-            if (options.json != null) {
-                result.write(options.json);
-            }
-            return 0;
+        ServiceCommand() {
+            super("its two nodes are network namespaces without an RDMA device");
         }
 
-        Map<String, Object> settings() {
+        /** Makes two nodes for a job of so many processes. */
+        Services nodes(Testbed testbed, int processes, long bytesEach) throws Exception {
+            return new Services(testbed, options, link, processes, bytesEach);
+        }
+
+        /** The same with both services. */
+        Services services(Testbed testbed, int processes, long bytesEach) throws Exception {
+            Services services = nodes(testbed, processes, bytesEach);
+            return services.start(services.restartProgram());
+        }
+
+        Result result(List<Run> runs, Result.Limit limit, Map<String, Object> details) throws Exception {
             Map<String, Object> settings = options.settings();
             settings.put("link", link.isEmpty() ? "not shaped" : link);
-            return settings;
-        }
-
-        Machine machine() throws IOException, InterruptedException {
-            return Machine.here(link.isEmpty() ? LINK : LINK + ", " + link);
+            Result.Machine machine = Result.Machine.here(link.isEmpty() ? LINK : LINK + ", " + link);
+            return Result.of(spec.name(), settings, machine, runs, limit, details);
         }
 
         void print(Run run) {
-            Phases phases = (Phases) run.more();
+            Run.Phases phases = run.more();
             StringBuilder line = new StringBuilder(String.format(
                     Locale.ROOT,
                     "%-9s %6.0f MiB in %7.2f s, %6.0f MiB/s ",
@@ -109,22 +96,23 @@ final class ServiceCommands {
         }
 
         private Run once(String strategy, List<Double> slowest) throws Exception {
-            try (Bed bed = new Bed()) {
-                Path folder = bed.folder(strategy);
-                TwoNodes nodes = bed.add(new TwoNodes(folder, link));
-                if (strategy.equals("pipeline") && Programs.present("iperf3")) {
-                    slowest.add(nodes.iperf());
+            try (Testbed testbed = Testbed.create("bench")) {
+                Path folder = testbed.folder(strategy);
+                Services services = nodes(testbed, options.writers, options.bytesAWriter);
+                TwoNodes nodes = services.nodes();
+                if (strategy.equals("pipeline") && Programs.present(Programs.IPERF)) {
+                    slowest.add(Programs.iperf(nodes.b().prefix(), nodes.a().prefix(), TwoNodes.ADDRESS_B, 3, 1));
                 }
                 if (strategy.equals("local") || strategy.equals("shared")) {
-                    nodes.startJob(options.writers, options.bytesAWriter);
-                    FileStrategies files = new FileStrategies(nodes, folder, options.writers);
+                    services.startJob();
+                    FileStrategies files = new FileStrategies(services, folder, options.writers);
                     return strategy.equals("local") ? files.local() : files.shared();
                 }
-                String restart = strategy.equals("staged")
-                        ? FileStrategies.stagingRestart(folder, nodes.bin()).toString()
-                        : nodes.bin().resolve("cr_restart").toString();
-                Services services = bed.add(new Services(nodes, folder, options, options.writers, restart));
-                nodes.startJob(options.writers, options.bytesAWriter);
+                services.start(
+                        strategy.equals("staged")
+                                ? FileStrategies.stagingRestart(folder, nodes.bin())
+                                : services.restartProgram());
+                services.startJob();
                 return services.migrate(strategy);
             }
         }
@@ -141,12 +129,12 @@ final class ServiceCommands {
                 out.printf(
                         Locale.ROOT, "%-9s median %.2f s, factor %.2f%n", strategy, median(ofIt), median(ofIt) / ours);
             });
-            Limit limit = null;
+            Result.Limit limit = null;
             if (!slowest.isEmpty()) {
-                double goodput = Figures.median(slowest);
+                double goodput = Result.median(slowest);
                 List<Double> rates =
                         runs.get(first).stream().map(Run::mibPerSecond).toList();
-                limit = new Limit("iperf3 over the same link", goodput, Figures.median(rates) / goodput, slowest);
+                limit = new Result.Limit("iperf3 over the same link", goodput, Result.median(rates) / goodput, slowest);
                 double iperfSeconds = runs.get(first).get(0).bytes() / (double) (1 << 20) / goodput;
                 details.put("seconds at iperf3's goodput", iperfSeconds);
                 details.put("seconds allowed, 1.03 times that and 0.3", 1.03 * iperfSeconds + 0.3);
@@ -159,11 +147,11 @@ final class ServiceCommands {
                         first,
                         ours);
             }
-            return Result.of("migration", settings(), machine(), runs.get(first), limit, details);
+            return result(runs.get(first), limit, details);
         }
 
         private static double median(List<Run> runs) {
-            return Figures.median(runs.stream().map(Run::seconds).toList());
+            return Result.median(runs.stream().map(Run::seconds).toList());
         }
     }
 
@@ -179,19 +167,12 @@ final class ServiceCommands {
             List<Run> firsts = new ArrayList<>();
             List<Double> tenths = new ArrayList<>();
             for (int round = 0; round < options.runs; round++) {
-                try (Bed bed = new Bed()) {
-                    Path folder = bed.folder("cold");
-                    TwoNodes nodes = bed.add(new TwoNodes(folder, link));
-                    Services services = bed.add(new Services(
-                            nodes,
-                            folder,
-                            options,
-                            options.writers,
-                            nodes.bin().resolve("cr_restart").toString()));
+                try (Testbed testbed = Testbed.create("bench")) {
+                    Services services = services(testbed, options.writers, options.bytesAWriter);
                     for (int number = 1; number <= LAST; number++) {
-                        nodes.startJob(options.writers, options.bytesAWriter);
+                        services.startJob();
                         Run run = services.migrate("pipeline");
-                        nodes.endCopies();
+                        services.endCopies();
                         print(run);
                         if (number == 1) {
                             firsts.add(run);
@@ -201,11 +182,11 @@ final class ServiceCommands {
                     }
                 }
             }
-            double first = Figures.median(firsts.stream().map(Run::mibPerSecond).toList());
-            Limit limit =
-                    new Limit("the tenth migration", Figures.median(tenths), first / Figures.median(tenths), tenths);
+            double first = Result.median(firsts.stream().map(Run::mibPerSecond).toList());
+            Result.Limit limit = new Result.Limit(
+                    "the tenth migration", Result.median(tenths), first / Result.median(tenths), tenths);
             out.printf(Locale.ROOT, "first to tenth: %.2f%n", limit.ratio());
-            return Result.of("cold", settings(), machine(), firsts, limit, Map.of());
+            return result(firsts, limit, Map.of());
         }
     }
 
@@ -224,32 +205,23 @@ final class ServiceCommands {
             for (int processes = 1; processes <= MOST; processes *= 2) {
                 List<Double> seconds = new ArrayList<>();
                 for (int round = 0; round < options.runs; round++) {
-                    try (Bed bed = new Bed()) {
-                        Path folder = bed.folder("multiplex");
-                        TwoNodes nodes = bed.add(new TwoNodes(folder, link));
-                        Services services = bed.add(new Services(
-                                nodes,
-                                folder,
-                                options,
-                                processes,
-                                nodes.bin().resolve("cr_restart").toString()));
-                        nodes.startJob(processes, all / processes);
+                    try (Testbed testbed = Testbed.create("bench")) {
+                        Services services = services(testbed, processes, all / processes);
+                        services.startJob();
                         Run run = services.migrate(processes + " proc");
                         print(run);
                         runs.add(run);
                         seconds.add(run.seconds());
                     }
                 }
-                details.put(processes + " processes, seconds", Figures.median(seconds));
+                details.put(processes + " processes, seconds", Result.median(seconds));
             }
-            return Result.of("multiplex", settings(), machine(), runs, null, details);
+            return result(runs, null, details);
         }
     }
 
     @Command(name = "idle", description = "an idle pair of services over a minute", mixinStandardHelpOptions = true)
     static final class Idle extends ServiceCommand {
-        private static final double TICK_SECONDS = 0.01;
-
         @Option(
                 names = "--seconds",
                 paramLabel = "N",
@@ -260,15 +232,8 @@ final class ServiceCommands {
         @Override
         Result measure() throws Exception {
             List<Run> runs = new ArrayList<>();
-            try (Bed bed = new Bed()) {
-                Path folder = bed.folder("idle");
-                TwoNodes nodes = bed.add(new TwoNodes(folder, link));
-                Services services = bed.add(new Services(
-                        nodes,
-                        folder,
-                        options,
-                        1,
-                        nodes.bin().resolve("cr_restart").toString()));
+            try (Testbed testbed = Testbed.create("bench")) {
+                Services services = services(testbed, 1, options.bytesAWriter);
                 for (int round = 0; round < options.runs; round++) {
                     Run run = watch(services);
                     runs.add(run);
@@ -280,14 +245,15 @@ final class ServiceCommands {
                             run.peakRssBytes() >> 20);
                 }
             }
-            return Result.of("idle", settings(), machine(), runs, null, Map.of("seconds", seconds));
+            return result(runs, null, Map.of("seconds", seconds));
         }
 
         private Run watch(Services services) throws IOException, InterruptedException {
-            List<ServiceProcess> both = List.of(services.source(), services.target());
-            List<long[]> before = new ArrayList<>();
+            List<ServiceProcess> both =
+                    List.of(services.nodes().source(), services.nodes().target());
+            List<ProcessFigures> before = new ArrayList<>();
             for (ServiceProcess service : both) {
-                before.add(figures(service.identity().pid()));
+                before.add(service.figures());
             }
             long startNs = System.nanoTime();
             // Nothing is waited for here but the time: nobody counts this latch down.
@@ -296,42 +262,15 @@ final class ServiceCommands {
             }
             double lasted = (System.nanoTime() - startNs) / 1e9;
             double cpu = 0;
-            double wakeups = 0;
+            double wakeUps = 0;
             long resident = 0;
             for (int i = 0; i < both.size(); i++) {
-                long[] after = figures(both.get(i).identity().pid());
-                cpu = Math.max(cpu, (after[0] - before.get(i)[0]) * TICK_SECONDS / lasted * 100);
-                wakeups = Math.max(wakeups, (after[1] - before.get(i)[1]) / lasted);
-                resident = Math.max(resident, after[2]);
+                ProcessFigures after = both.get(i).figures();
+                cpu = Math.max(cpu, (after.cpuSeconds() - before.get(i).cpuSeconds()) / lasted * 100);
+                wakeUps = Math.max(wakeUps, (after.wakeUps() - before.get(i).wakeUps()) / lasted);
+                resident = Math.max(resident, after.peakRssBytes());
             }
-            return new Run(0, lasted, 0, null, resident, null, cpu, wakeups, null);
-        }
-
-        /** Processor ticks, voluntary context switches of all threads, peak of resident bytes. */
-        private static long[] figures(int pid) throws IOException {
-            Path process = Path.of("/proc", Integer.toString(pid));
-            String stat = Files.readString(process.resolve("stat"));
-            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
-            long switches = 0;
-            try (DirectoryStream<Path> threads = Files.newDirectoryStream(process.resolve("task"))) {
-                for (Path thread : threads) {
-                    switches += field(thread.resolve("status"), "voluntary_ctxt_switches:");
-                }
-            }
-            return new long[] {
-                Long.parseLong(fields[11]) + Long.parseLong(fields[12]),
-                switches,
-                field(process.resolve("status"), "VmHWM:") * 1024
-            };
-        }
-
-        private static long field(Path file, String name) throws IOException {
-            for (String line : Files.readAllLines(file)) {
-                if (line.startsWith(name)) {
-                    return Long.parseLong(line.replaceAll("\\D", ""));
-                }
-            }
-            return 0;
+            return Run.idle(lasted, cpu, wakeUps, resident);
         }
     }
 }

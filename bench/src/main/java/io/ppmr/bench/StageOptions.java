@@ -1,14 +1,11 @@
 package io.ppmr.bench;
 
-import io.ppmr.cli.config.BadValueException;
-import io.ppmr.cli.config.CommonKeys;
+import io.ppmr.testbed.SizeConverter;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.TypeConversionException;
 
 /** What every benchmark can be told. The defaults are the paper's settings, section V. */
 final class StageOptions {
@@ -32,7 +29,7 @@ final class StageOptions {
             names = "--chunk",
             paramLabel = "SIZE",
             defaultValue = "128k",
-            converter = Size.class,
+            converter = SizeConverter.class,
             description = "size of a chunk (default: ${DEFAULT-VALUE})")
     long chunkBytes;
 
@@ -40,7 +37,7 @@ final class StageOptions {
             names = "--pool",
             paramLabel = "SIZE",
             defaultValue = "8m",
-            converter = Size.class,
+            converter = SizeConverter.class,
             description = "size of each side's pool (default: ${DEFAULT-VALUE})")
     long poolBytes;
 
@@ -48,7 +45,7 @@ final class StageOptions {
             names = "--bytes",
             paramLabel = "SIZE",
             defaultValue = "1g",
-            converter = Size.class,
+            converter = SizeConverter.class,
             description = "bytes of each writer (default: ${DEFAULT-VALUE})")
     long bytesAWriter;
 
@@ -89,31 +86,19 @@ final class StageOptions {
     @Option(names = "--json", paramLabel = "FILE", description = "write the result there, too")
     Path json;
 
-    private Carrier carrier = new TcpCarrier();
-
-    /** Sizes as in the configuration. */
-    static final class Size implements ITypeConverter<Long> {
-        @Override
-        public Long convert(String text) {
-            try {
-                return CommonKeys.POOL_SIZE.type().parse(text, null);
-            } catch (BadValueException e) {
-                throw new TypeConversionException(e.getMessage());
-            }
-        }
-    }
+    private Carrier carrier;
 
     /** {@code whyTcpAlone}: why this command cannot be measured over RDMA; null if it can. */
-    void requireSense(String command, String whyTcpAlone) throws BenchFailure, IOException {
+    void requireSense(String command, String whyTcpAlone) throws IOException {
         if (!transport.equals(TCP) && !transport.equals(RDMA)) {
-            throw new BenchFailure("--transport " + transport + ": there is none of this name; take tcp or rdma");
+            throw new IOException("--transport " + transport + ": there is none of this name; take tcp or rdma");
         }
         if (transport.equals(RDMA) && whyTcpAlone != null) {
-            throw new BenchFailure("bench " + command + ": --transport rdma cannot be measured, because " + whyTcpAlone
+            throw new IOException("bench " + command + ": --transport rdma cannot be measured, because " + whyTcpAlone
                     + "; leave it out, or measure transfer, pipeline or whole");
         }
         if (transport.equals(TCP) && !targetAddress.isEmpty()) {
-            throw new BenchFailure("--target-address " + targetAddress
+            throw new IOException("--target-address " + targetAddress
                     + ": over TCP both sides are at the loopback address; leave it out, or add --transport rdma");
         }
         if (writers < 1
@@ -121,15 +106,13 @@ final class StageOptions {
                 || connections < 1
                 || bytesAWriter < chunkBytes
                 || poolBytes < LEAST_CHUNKS * chunkBytes) {
-            throw new BenchFailure("writers, runs and connections must be above 0, --bytes at least a chunk, and --pool"
+            throw new IOException("writers, runs and connections must be above 0, --bytes at least a chunk, and --pool"
                     + " at least four chunks");
         }
         if (bytesAWriter % chunkBytes != 0) {
-            throw new BenchFailure("--bytes must be a multiple of --chunk");
+            throw new IOException("--bytes must be a multiple of --chunk");
         }
-        if (transport.equals(RDMA)) {
-            carrier = RdmaCarrier.find(targetAddress);
-        }
+        carrier = transport.equals(RDMA) ? RdmaCarrier.find(this) : Carrier.tcp(this);
     }
 
     boolean warmsUp() {
@@ -157,7 +140,7 @@ final class StageOptions {
         settings.put("poolBytes", poolBytes);
         settings.put("bytesPerWriter", bytesAWriter);
         settings.put("transport", transport);
-        settings.putAll(carrier.settings(this));
+        settings.putAll(carrier.settings());
         settings.put("runs", runs);
         settings.put("warmedUp", warmsUp());
         return settings;

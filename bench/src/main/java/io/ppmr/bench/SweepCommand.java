@@ -1,19 +1,15 @@
 package io.ppmr.bench;
 
+import io.ppmr.testbed.SizeConverter;
 import java.io.IOException;
-import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.Spec;
 
 /**
  * {@code bench sweep}: stages by chunk, pool and writers (paper 1, Fig. 7 and 8). Every point moves the same bytes in
@@ -24,15 +20,8 @@ import picocli.CommandLine.Spec;
         name = "sweep",
         description = "aggregation, transfer and pipeline by chunk, pool and writers (Fig. 7 and 8)",
         mixinStandardHelpOptions = true)
-final class SweepCommand implements Callable<Integer> {
+final class SweepCommand extends BenchCommand {
     private static final Set<String> STAGES = Set.of("aggregation", "transfer", "pipeline");
-    private static final String ONE_NETWORK = "it compares settings over loopback";
-
-    @Spec
-    private CommandSpec spec;
-
-    @Mixin
-    private StageOptions options;
 
     @Option(
             names = "--stages",
@@ -45,7 +34,7 @@ final class SweepCommand implements Callable<Integer> {
             names = "--chunks",
             split = ",",
             defaultValue = "64k,128k,256k,1m",
-            converter = StageOptions.Size.class,
+            converter = SizeConverter.class,
             description = "sizes of a chunk (default: ${DEFAULT-VALUE})")
     private List<Long> chunks;
 
@@ -53,7 +42,7 @@ final class SweepCommand implements Callable<Integer> {
             names = "--pools",
             split = ",",
             defaultValue = "1m,8m,32m",
-            converter = StageOptions.Size.class,
+            converter = SizeConverter.class,
             description = "sizes of each side's pool (default: ${DEFAULT-VALUE})")
     private List<Long> pools;
 
@@ -74,11 +63,13 @@ final class SweepCommand implements Callable<Integer> {
             double minMibPerSecond,
             double maxMibPerSecond) {}
 
+    SweepCommand() {
+        super("it compares settings over loopback");
+    }
+
     @Override
-    public Integer call() throws Exception {
-        options.requireSense(spec.name(), ONE_NETWORK);
+    Result measure() throws Exception {
         requirePoints();
-        PrintWriter out = spec.commandLine().getOut();
         Map<String, Object> settings = options.settings();
         settings.put("stages", stages);
         settings.put("chunks", chunks);
@@ -92,49 +83,41 @@ final class SweepCommand implements Callable<Integer> {
                 for (long poolBytes : pools) {
                     for (int writers : writerCounts) {
                         if (poolBytes >= StageOptions.LEAST_CHUNKS * chunkBytes) {
-                            set(chunkBytes, poolBytes, writers, allBytes);
-                            points.add(measure(stage, runs, out));
+                            options.chunkBytes = chunkBytes;
+                            options.poolBytes = poolBytes;
+                            options.writers = writers;
+                            options.bytesAWriter = allBytes / writers / chunkBytes * chunkBytes;
+                            requireSense();
+                            points.add(measure(stage, runs));
                         }
                     }
                 }
             }
         }
-        if (options.json != null) {
-            Machine machine = Machine.here(options.carrier().device());
-            Result.of(spec.name(), settings, machine, runs, null, Map.of("points", points))
-                    .write(options.json);
-        }
-        return 0;
+        Result.Machine machine = Result.Machine.here(options.carrier().device());
+        return Result.of(spec.name(), settings, machine, runs, null, Map.of("points", points));
     }
 
     /** Before minutes are spent on the first of them. */
-    private void requirePoints() throws BenchFailure {
+    private void requirePoints() throws IOException {
         for (String stage : stages) {
             if (!STAGES.contains(stage)) {
-                throw new BenchFailure(
+                throw new IOException(
                         "--stages " + stage + ": not one to sweep; take aggregation, transfer or pipeline");
             }
         }
         if (Collections.min(chunks) < 1 || Collections.min(writerCounts) < 1) {
-            throw new BenchFailure("--chunks and --writer-counts must be above 0");
+            throw new IOException("--chunks and --writer-counts must be above 0");
         }
         if (Collections.max(pools) < StageOptions.LEAST_CHUNKS * Collections.min(chunks)) {
-            throw new BenchFailure(
+            throw new IOException(
                     "no pool of --pools holds " + StageOptions.LEAST_CHUNKS + " chunks of --chunks: give larger pools");
         }
     }
 
-    private void set(long chunkBytes, long poolBytes, int writers, long allBytes) throws BenchFailure, IOException {
-        options.chunkBytes = chunkBytes;
-        options.poolBytes = poolBytes;
-        options.writers = writers;
-        options.bytesAWriter = allBytes / writers / chunkBytes * chunkBytes;
-        options.requireSense(spec.name(), ONE_NETWORK);
-    }
-
-    private Point measure(String name, List<Run> runs, PrintWriter out) throws Exception {
+    private Point measure(String name, List<Run> runs) throws Exception {
         List<Double> figures = new ArrayList<>();
-        try (Stage stage = stage(name)) {
+        try (Stage stage = new Stage(name, options, 0)) {
             stage.run();
             for (int round = 0; round < options.runs; round++) {
                 Run run = stage.run();
@@ -147,9 +130,9 @@ final class SweepCommand implements Callable<Integer> {
                 options.chunkBytes,
                 options.poolBytes,
                 options.writers,
-                Figures.median(figures),
-                Figures.min(figures),
-                Figures.max(figures));
+                Result.median(figures),
+                Result.min(figures),
+                Result.max(figures));
         out.printf(
                 Locale.ROOT,
                 "%-12s %5d KiB chunks %3d MiB pool %3d writers %6.0f MiB/s (%.0f to %.0f)%n",
@@ -161,14 +144,5 @@ final class SweepCommand implements Callable<Integer> {
                 point.minMibPerSecond,
                 point.maxMibPerSecond);
         return point;
-    }
-
-    private Stage stage(String name) throws Exception {
-        return switch (name) {
-            case "aggregation" -> new AggregationStage(options);
-            case "transfer" -> new TransferStage(options);
-            case "pipeline" -> new PipelineStage(options, 0);
-            default -> throw new IllegalArgumentException(name);
-        };
     }
 }

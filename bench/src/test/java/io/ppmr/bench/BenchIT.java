@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.bench.RdmaCarrier.RdmaDevice;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -23,7 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * Each command once, with few bytes: that it runs, that its result says what it must, that the ratio is no nonsense.
  * What the ratios should be is for a quiet machine: {@code docs/performance.md}.
  */
-@Timeout(100)
+@Timeout(400)
 class BenchIT {
     private static final double PLAUSIBLE = 0.1;
     private static final int MAX_BYTES_A_CHUNK = 4096;

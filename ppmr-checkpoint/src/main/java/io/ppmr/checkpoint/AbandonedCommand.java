@@ -16,19 +16,21 @@ import org.slf4j.LoggerFactory;
 public final class AbandonedCommand {
     private static final Logger LOG = LoggerFactory.getLogger(AbandonedCommand.class);
 
-    private final List<ProcessIdentity> started;
-    private final ToolKit kit;
+    private static final CommandTiming TIMING = CommandTiming.defaults();
 
-    public AbandonedCommand(List<ProcessIdentity> started, NativePrograms programs) {
+    private final List<ProcessIdentity> started;
+    private final ProcessTable table = new ProcessTable();
+    private final SignalSender signals = new SignalSender(table);
+
+    public AbandonedCommand(List<ProcessIdentity> started) {
         this.started = List.copyOf(started);
-        this.kit = ToolKit.of(programs, CommandTiming.defaults());
     }
 
     /** Ends a command with all that it has started, a restart with what it has restored. */
     public void endAll() throws CheckpointException {
-        boolean gone = Patience.until(kit.timing().rollback(), () -> {
+        boolean gone = Polling.until(TIMING.rollback(), () -> {
             List<ProcessIdentity> left = members();
-            kit.signals().sendAll(Signal.KILL, left);
+            signals.sendAll(Signal.KILL, left);
             return left.isEmpty();
         });
         if (!gone) {
@@ -43,13 +45,12 @@ public final class AbandonedCommand {
      * @throws CheckpointException if it does not even end on SIGKILL
      */
     public void endPatiently() throws CheckpointException {
-        CommandTiming timing = kit.timing();
-        if (Patience.until(timing.cancelGrace(), () -> members().isEmpty())) {
+        if (Polling.until(TIMING.cancelGrace(), () -> members().isEmpty())) {
             return;
         }
         LOG.warn("a checkpoint command of the service before does not end by itself: sending SIGTERM to {}", members());
-        kit.signals().sendAll(Signal.TERM, members());
-        if (Patience.until(timing.terminateGrace(), () -> members().isEmpty())) {
+        signals.sendAll(Signal.TERM, members());
+        if (Polling.until(TIMING.terminateGrace(), () -> members().isEmpty())) {
             return;
         }
         LOG.error(
@@ -64,21 +65,21 @@ public final class AbandonedCommand {
      *
      * @param directory under which the work directories of those restarts were
      */
-    public static void endMarked(Path directory, NativePrograms programs) throws CheckpointException {
-        RestartMark.under(directory).endAll(ToolKit.of(programs, CommandTiming.defaults()));
+    public static void endMarked(Path directory) throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        RestartMark.under(directory).endAll(table, new SignalSender(table), TIMING.rollback());
     }
 
     /** Lets the processes of a rank run, but for what the job itself had stopped, and sees that they stay so. */
-    public static void resume(HeldRank rank, NativePrograms programs) throws CheckpointException {
-        ToolKit kit = ToolKit.of(programs, CommandTiming.defaults());
-        boolean running = Patience.until(kit.timing().rollback(), () -> {
+    public static void resume(HeldRank rank) throws CheckpointException {
+        ProcessTable table = new ProcessTable();
+        SignalSender signals = new SignalSender(table);
+        boolean running = Polling.until(TIMING.rollback(), () -> {
             boolean all = true;
             for (ProcessIdentity process : rank.processes()) {
-                if (!rank.stoppedByJob().contains(process)
-                        && kit.table().isAlive(process)
-                        && !kit.table().isRunning(process)) {
+                if (!rank.stoppedByJob().contains(process) && table.isAlive(process) && !table.isRunning(process)) {
                     all = false;
-                    kit.signals().send(Signal.CONT, process);
+                    signals.send(Signal.CONT, process);
                 }
             }
             return all;
@@ -92,16 +93,16 @@ public final class AbandonedCommand {
     private List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         for (ProcessIdentity process : started) {
-            boolean alive = kit.table().isAlive(process);
+            boolean alive = table.isAlive(process);
             if (alive) {
-                members.addAll(kit.table().tree(process));
+                members.addAll(table.tree(process));
             }
-            boolean sameBoot = kit.table().bootId().equals(process.bootId());
-            if (sameBoot && (alive || kit.table().find(process.pid()).isEmpty())) {
-                members.addAll(kit.table().inSession(process.pid()));
+            boolean sameBoot = table.bootId().equals(process.bootId());
+            if (sameBoot && (alive || table.find(process.pid()).isEmpty())) {
+                members.addAll(table.inSession(process.pid()));
             }
-            if (alive && kit.table().isNamespaceInit(process)) {
-                members.addAll(kit.table().inNamespace(process.pidNamespace()));
+            if (alive && table.isNamespaceInit(process)) {
+                members.addAll(table.inNamespace(process.pidNamespace()));
             }
         }
         return new ArrayList<>(members);

@@ -1,23 +1,51 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
+import java.util.stream.Collectors;
 
 /**
  * Berkeley Lab Checkpoint/Restart, by cr_checkpoint(1) and cr_restart(1). One context file a rank, written in the
- * process's own context front to back and read front to back once.
+ * process's own context front to back and read front to back once. docs/blcr.md says how the tools behave.
  *
  * <p>{@code --noclobber} makes BLCR write under the final name; its default, a temporary name and a rename at the end,
  * would hide the image until it is finished. {@code cr_restart} stays as the parent of what it has restored and ends
- * the way that ends, so its exit cannot be waited for: success is a line that {@code --run-on-success} prints into its
- * output file, with a number that no restored process knows.
+ * the way that ends; but what was init's child when it was checkpointed is so again, and then {@code cr_restart} ends
+ * with 0 at once. So its exit says nothing by itself: success is a line that {@code --run-on-success} prints into its
+ * output file, with a number that no restored process knows. The restored processes are in the session that {@code
+ * cr_restart} was started in ({@code --no-restore-sid}).
  */
 final class BlcrCheckpointer implements Checkpointer {
     private static final Path MODULE = Path.of("/proc/checkpoint/ctrl");
+    private static final String TEMPORARY_SUFFIX = ".tmp";
+
+    /** What is to be done when cr_checkpoint ends with an error number. */
+    private static final Map<Integer, String> CHECKPOINT_REMEDIES = Map.of(
+            3,
+            "it found no process that it could checkpoint: start the job by cr_run, or link it with -lcr",
+            5,
+            "the image could not be written: the source's log says why its filesystem took no more",
+            17,
+            "an image of that name is there already: find out what else writes into the rank's directory, and try"
+                    + " again");
+
+    /** The same for cr_restart, which ends with 255 where it cannot open the image. */
+    private static final Map<Integer, String> RESTART_REMEDIES = Map.of(
+            5,
+            "the image ended too early or could not be read: the target's log says what did not come, or the copy is"
+                    + " damaged",
+            255,
+            "the image could not be opened: see that it is there, and that the job's user may pass every folder on"
+                    + " its path");
 
     private final CheckpointerSettings.Blcr settings;
     private final ToolKit kit;
@@ -38,6 +66,10 @@ final class BlcrCheckpointer implements Checkpointer {
         if (missing.isPresent()) {
             return new Availability(
                     false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+        }
+        Optional<String> none = RankNamespace.whyNone(KernelFeatures.here());
+        if (settings.namespaces() == NamespacePolicy.ALWAYS && none.isPresent()) {
+            return new Availability(false, none.get(), "set namespaces to \"never\"");
         }
         for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
             if (ToolKit.find(program).isEmpty()
@@ -75,9 +107,15 @@ final class BlcrCheckpointer implements Checkpointer {
         return List.of();
     }
 
+    /** A program in place of cr_checkpoint may leave it its default: {@code .NAME.tmp}, and a rename at the end. */
     @Override
     public Optional<String> finalNameOf(String temporaryName) {
-        return Optional.empty();
+        boolean temporary = temporaryName.startsWith(".")
+                && temporaryName.endsWith(TEMPORARY_SUFFIX)
+                && temporaryName.length() > 1 + TEMPORARY_SUFFIX.length();
+        return temporary
+                ? Optional.of(temporaryName.substring(1, temporaryName.length() - TEMPORARY_SUFFIX.length()))
+                : Optional.empty();
     }
 
     @Override
@@ -124,7 +162,7 @@ final class BlcrCheckpointer implements Checkpointer {
         String name = "blcr-checkpoint-" + task.rank();
         Path noLog = task.workDirectory().resolve(name + ".log");
         // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
-        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, noLog);
+        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, noLog, CHECKPOINT_REMEDIES);
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.of(task.user()), kit);
         return RunningCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
@@ -151,9 +189,11 @@ final class BlcrCheckpointer implements Checkpointer {
                 file.toString(),
                 "--stop",
                 "--no-restore-pid",
+                "--no-restore-pgid",
+                "--no-restore-sid",
                 "--run-on-success=echo restored " + nonce,
                 "--run-on-failure=echo failed " + nonce));
-        RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, nonce, namespace.isPresent()));
+        RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, nonce, namespace));
         String name = "blcr-restart-" + task.rank();
         return Restarts.start(name, command, Optional.of(task.user()), task, kit, namespace, steps);
     }
@@ -165,37 +205,61 @@ final class BlcrCheckpointer implements Checkpointer {
     private final class Finder implements RestartSteps.Finder {
         private final RestartTask task;
         private final String nonce;
-        private final boolean inNamespace;
+        private final Optional<RankNamespace> namespace;
 
-        Finder(RestartTask task, String nonce, boolean inNamespace) {
+        Finder(RestartTask task, String nonce, Optional<RankNamespace> namespace) {
             this.task = task;
             this.nonce = nonce;
-            this.inNamespace = inNamespace;
+            this.namespace = namespace;
         }
 
         @Override
         public boolean succeeded(ToolProcess tool) throws CheckpointException {
-            boolean ended = tool.exitCode().isPresent();
+            // Asked first: what it has written before its end is in the output then.
+            Optional<Integer> exitCode = tool.exitCode();
             String output = tool.output();
-            // A restored process that ends at once takes cr_restart with it; then nothing is left to hold.
-            if (ended || output.contains("failed " + nonce)) {
-                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("no-log"));
+            boolean restored = output.contains("restored " + nonce);
+            boolean failed = output.contains("failed " + nonce)
+                    || exitCode.map(code -> code != 0 || !restored).orElse(false);
+            if (failed) {
+                // By its exit status is said what to do.
+                Polling.untilTrue(
+                        kit.timing().holdProof(), () -> tool.exitCode().isPresent());
+                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("no-log"), RESTART_REMEDIES);
             }
-            return output.contains("restored " + nonce);
+            return restored;
         }
 
         @Override
         public List<ProcessIdentity> restored(ToolProcess tool) {
             List<ProcessIdentity> tree = tree(tool);
             int own = companions(tool).size();
-            return tree.size() <= own ? List.of() : tree.subList(own, tree.size());
+            return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree);
+        }
+
+        /** What is init's child again, and its descendants: in the session, or the namespace, and not the tool's. */
+        private List<ProcessIdentity> orphans(ToolProcess tool, List<ProcessIdentity> tools) {
+            List<ProcessIdentity> others = new ArrayList<>(
+                    namespace.map(own -> own.members(kit.table())).orElseGet(tool::members));
+            others.removeAll(tools);
+            Set<Integer> pids = others.stream().map(ProcessIdentity::pid).collect(Collectors.toSet());
+            Optional<ProcessIdentity> root = others.stream()
+                    .filter(process -> !pids.contains(kit.table().parent(process)))
+                    .min(Comparator.comparingLong(ProcessIdentity::startTimeTicks)
+                            .thenComparingInt(ProcessIdentity::pid));
+            if (root.isEmpty()) {
+                return List.of();
+            }
+            others.remove(root.get());
+            others.add(0, root.get());
+            return kit.table().inOrderOfBirth(others);
         }
 
         /** The restarter, after nsenter where that was needed: the first of the tool's tree. */
         @Override
         public List<ProcessIdentity> companions(ToolProcess tool) {
             List<ProcessIdentity> tree = tree(tool);
-            return tree.subList(0, Math.min(tree.size(), inNamespace ? 2 : 1));
+            return tree.subList(0, Math.min(tree.size(), namespace.isPresent() ? 2 : 1));
         }
 
         private List<ProcessIdentity> tree(ToolProcess tool) {

@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /** What every checkpoint has in common: success is exit status 0, and on failure the originals go on. */
@@ -12,6 +13,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
     private final CheckpointTask task;
     private final ToolKit kit;
     private final Path log;
+    private final Map<Integer, String> remedies;
     private final List<ProcessIdentity> originals;
     private final Set<ProcessIdentity> stoppedBefore;
     private final Set<ProcessIdentity> stoppedByJob;
@@ -21,9 +23,20 @@ final class CheckpointSteps implements RunningCommand.Steps {
      * @param log the tool's own log, quoted when it fails
      */
     CheckpointSteps(CheckpointTask task, ToolKit kit, List<ProcessIdentity> originals, Path log) {
+        this(task, kit, originals, log, Map.of());
+    }
+
+    /** @param remedies what is to be done when the tool ends with a status, for those of which that is known */
+    CheckpointSteps(
+            CheckpointTask task,
+            ToolKit kit,
+            List<ProcessIdentity> originals,
+            Path log,
+            Map<Integer, String> remedies) {
         this.task = task;
         this.kit = kit;
         this.log = log;
+        this.remedies = Map.copyOf(remedies);
         this.originals = List.copyOf(originals);
         this.stoppedBefore = new LinkedHashSet<>(originals.stream()
                 .filter(process -> !kit.table().isRunning(process))
@@ -39,7 +52,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
         var exitCode = tool.exitCode();
         if (exitCode.isPresent() && exitCode.get() != 0) {
             throw new CheckpointException(
-                    "rank " + task.rank() + " could not be checkpointed: " + tool.describeEnd(log));
+                    "rank " + task.rank() + " could not be checkpointed: " + tool.describeEnd(log, remedies));
         }
         return exitCode.isPresent();
     }
@@ -47,7 +60,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
     @Override
     public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
-        boolean proved = Patience.until(kit.timing().holdProof(), () -> {
+        boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             held.addAll(kit.table().tree(task.root()));
             // Stopped processes make no new ones: a tree that is all held, and the same afterwards, is the whole rank.
@@ -66,7 +79,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);
-        return new HeldProcesses(task.rank(), held, companions, kit.programs()).leavingStopped(stoppedByJob);
+        return new HeldProcesses(task.rank(), held, companions).leavingStopped(stoppedByJob);
     }
 
     @Override
@@ -80,7 +93,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
         all.addAll(kit.table().tree(task.root()));
         all.removeAll(stoppedBefore);
         // Asked repeatedly: a SIGSTOP that was sent before the tool ended may take effect after the first SIGCONT.
-        boolean running = Patience.until(kit.timing().rollback(), () -> {
+        boolean running = Polling.until(kit.timing().rollback(), () -> {
             boolean allRunning = true;
             for (ProcessIdentity process : all) {
                 if (kit.table().isAlive(process) && !kit.table().isRunning(process)) {

@@ -1,12 +1,14 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.protocol.data.ImageTraits;
+
 /**
  * A tool that writes a rank's processes into image files and makes processes of them again: BLCR, CRIU, or any two
  * commands. An adapter knows the tool's command line and its habits; it runs the commands and proves what it reports.
  *
  * <p>Implementations are immutable and safe for any thread. A started command belongs to the {@link RankCommand}.
  */
-public interface Checkpointer extends ImageHabits {
+public interface Checkpointer extends ImageTraits {
 
     /** The name in configurations: {@code blcr}, {@code criu}, {@code command}. */
     String name();

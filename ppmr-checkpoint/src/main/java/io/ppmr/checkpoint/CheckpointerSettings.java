@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.protocol.data.ReadingMode;
 import java.util.List;
 import java.util.Map;
 

@@ -1,5 +1,7 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -28,6 +30,10 @@ final class CommandCheckpointer implements Checkpointer {
         if (missing.isPresent()) {
             return new Availability(
                     false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+        }
+        Optional<String> none = RankNamespace.whyNone(KernelFeatures.here());
+        if (settings.namespaces() == NamespacePolicy.ALWAYS && none.isPresent()) {
+            return new Availability(false, none.get(), "set namespaces to \"never\"");
         }
         for (List<String> command : List.of(settings.checkpoint(), settings.restart())) {
             if (ToolKit.find(command.get(0)).isEmpty()) {

@@ -1,5 +1,7 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -32,7 +34,21 @@ interface CommandStarter {
     Started start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
 
     /** Runs a short command whose descendants may stay, and gives its output. */
-    HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException;
+    Command.Result run(List<String> command, Duration limit) throws CheckpointException;
+
+    /** Runs a short command as a child of this process; an interrupt does not stop it, the flag stays set. */
+    static Command.Result call(List<String> command, Duration limit) throws CheckpointException {
+        Command.Result result;
+        try {
+            result = Command.of(command).runUninterruptibly(limit);
+        } catch (IOException e) {
+            throw new CheckpointException(command.get(0) + " cannot be run: " + e.getMessage(), e);
+        }
+        if (result.timedOut()) {
+            throw new CheckpointException(String.join(" ", command) + " has not ended within " + limit);
+        }
+        return result;
+    }
 
     /** Whether what is started has a capability in effect, by its number in capabilities(7). */
     boolean givesCapability(int number);

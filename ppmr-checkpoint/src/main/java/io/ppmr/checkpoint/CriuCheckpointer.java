@@ -1,5 +1,9 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -47,6 +51,14 @@ final class CriuCheckpointer implements Checkpointer {
             return new Availability(
                     false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
+        KernelFeatures own = KernelFeatures.here();
+        if (!own.has(Feature.NSPID)) {
+            return new Availability(
+                    false,
+                    "CRIU cannot move ranks here, whose PIDs it restores in PID namespaces: "
+                            + own.lacks(Feature.NSPID),
+                    "use blcr or a command on this node");
+        }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return new Availability(
@@ -90,7 +102,7 @@ final class CriuCheckpointer implements Checkpointer {
         List<String> command = new ArrayList<>(settings.program());
         command.add("check");
         try {
-            HelperCall.Result result = kit.starter().run(command, CHECK_LIMIT);
+            Command.Result result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
                     ? Optional.empty()
                     : Optional.of(result.output().replaceAll("\\R", " | "));

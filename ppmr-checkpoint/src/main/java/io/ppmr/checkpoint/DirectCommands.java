@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -27,8 +28,8 @@ final class DirectCommands implements CommandStarter {
     }
 
     @Override
-    public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
-        return HelperCall.run(command, limit);
+    public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+        return CommandStarter.call(command, limit);
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.LogContext;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -39,11 +40,10 @@ public record Fence(List<String> words, Duration delay, Duration deadline) {
      */
     public void start(
             String node, Path workDirectory, NativePrograms programs, BooleanSupplier wanted, Consumer<Boolean> ended) {
-        Thread thread = new Thread(
-                () -> ended.accept(wanted.getAsBoolean() && isProved(node, workDirectory, programs)),
-                "ppmr-fence-" + node);
-        thread.setDaemon(true);
-        thread.start();
+        LogContext.thread(
+                        () -> ended.accept(wanted.getAsBoolean() && isProved(node, workDirectory, programs)),
+                        "ppmr-fence-" + node)
+                .start();
     }
 
     private boolean isProved(String node, Path workDirectory, NativePrograms programs) {

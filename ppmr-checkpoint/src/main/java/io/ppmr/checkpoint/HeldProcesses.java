@@ -37,11 +37,9 @@ public final class HeldProcesses implements HeldRank {
      * @param rank the rank's number
      * @param processes its processes, the root first
      * @param companions what ends with them and is never stopped: a namespace's init, a {@code cr_restart}
-     * @param programs where the native helpers are
      */
-    public HeldProcesses(
-            int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, NativePrograms programs) {
-        this(rank, processes, companions, Set.of(), programs, new ProcessTable(), SETTLE_LIMIT);
+    public HeldProcesses(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions) {
+        this(rank, processes, companions, Set.of(), new ProcessTable(), SETTLE_LIMIT);
     }
 
     private HeldProcesses(
@@ -49,7 +47,6 @@ public final class HeldProcesses implements HeldRank {
             List<ProcessIdentity> processes,
             List<ProcessIdentity> companions,
             Set<ProcessIdentity> stoppedByJob,
-            NativePrograms programs,
             ProcessTable table,
             Duration settleLimit) {
         this.rank = rank;
@@ -57,9 +54,9 @@ public final class HeldProcesses implements HeldRank {
         this.companions = List.copyOf(companions);
         this.stoppedByJob = Set.copyOf(stoppedByJob);
         this.table = table;
-        this.signals = new SignalSender(programs, table);
+        this.signals = new SignalSender(table);
         // Where the kernel does not tell, this is a wait for as long as it may take.
-        Patience.untilTrue(settleLimit, () -> this.processes.stream().allMatch(table::isOffProcessor));
+        Polling.untilTrue(settleLimit, () -> this.processes.stream().allMatch(table::isOffProcessor));
         this.times = timesNow();
     }
 
@@ -88,8 +85,7 @@ public final class HeldProcesses implements HeldRank {
      * @param stoppedByJob those that are never set going
      */
     public static HeldProcesses recorded(
-            int rank, List<ProcessIdentity> recorded, Collection<ProcessIdentity> stoppedByJob, NativePrograms programs)
-            throws CheckpointException {
+            int rank, List<ProcessIdentity> recorded, Collection<ProcessIdentity> stoppedByJob) {
         ProcessTable table = new ProcessTable();
         Set<ProcessIdentity> processes = new LinkedHashSet<>(recorded);
         Set<ProcessIdentity> companions = new LinkedHashSet<>();
@@ -100,13 +96,7 @@ public final class HeldProcesses implements HeldRank {
             }
         }
         return new HeldProcesses(
-                rank,
-                List.copyOf(processes),
-                List.copyOf(companions),
-                Set.copyOf(stoppedByJob),
-                programs,
-                table,
-                Duration.ZERO);
+                rank, List.copyOf(processes), List.copyOf(companions), Set.copyOf(stoppedByJob), table, Duration.ZERO);
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.LogContext;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -9,12 +10,16 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Several held ranks at once, as a job has them: all are signalled together and waited for together, so that the pause
  * of a job does not grow with its ranks. Blocks the caller; an interrupt shortens no wait and stays set.
  */
 public final class HeldRanks {
+    private static final Logger LOG = LoggerFactory.getLogger(HeldRanks.class);
+
     private HeldRanks() {}
 
     /**
@@ -82,7 +87,7 @@ public final class HeldRanks {
         } catch (CheckpointException e) {
             refused = ": " + e.getMessage();
         }
-        boolean gone = Patience.untilTrue(deadline, () -> all.stream().noneMatch(table::isAlive));
+        boolean gone = Polling.untilTrue(deadline, () -> all.stream().noneMatch(table::isAlive));
         if (gone) {
             return failures;
         }
@@ -101,6 +106,35 @@ public final class HeldRanks {
             }
         }
         return failures;
+    }
+
+    /**
+     * Ends commands, all at once, and waits for the end of each.
+     *
+     * @param commands by rank
+     * @param deadline for each
+     * @return the ranks that a command has left held meanwhile
+     */
+    public static List<HeldRank> endCommands(Map<Integer, RankCommand> commands, Duration deadline) {
+        List<HeldRank> held = new ArrayList<>();
+        boolean interrupted = Thread.interrupted();
+        commands.values().forEach(RankCommand::cancel);
+        for (Map.Entry<Integer, RankCommand> command : commands.entrySet()) {
+            try (LogContext.Scope about = LogContext.rank(command.getKey())) {
+                HeldRank late = command.getValue().await(deadline);
+                if (late != null) {
+                    held.add(late);
+                }
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.info("the command of rank {} ended: {}", command.getKey(), e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return held;
     }
 
     private static Map<Integer, String> allFailed(Collection<? extends HeldRank> ranks, Exception cause) {

@@ -2,13 +2,12 @@ package io.ppmr.checkpoint;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
- * Where the small native helpers are: {@code ppmr-signal}, {@code ppmr-launch}, {@code ppmr-notify}, {@code
- * ppmr-rank-init} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and what its
- * exit status means.
+ * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init} and, for jobs under Slurm,
+ * {@code ppmr-slurm-task}. Each one's source says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -30,19 +29,9 @@ public record NativePrograms(Path directory) {
         return new NativePrograms(Path.of(directory));
     }
 
-    /** Sends a signal to a process by identity. */
-    public Path signal() {
-        return directory.resolve("ppmr-signal");
-    }
-
     /** Starts a command in a session of its own, as the job's user. */
     public Path launch() {
         return directory.resolve("ppmr-launch");
-    }
-
-    /** Starts a command that can talk to systemd. */
-    public Path notifier() {
-        return directory.resolve("ppmr-notify");
     }
 
     /** Makes a PID and mount namespace for one restored rank. */
@@ -57,7 +46,7 @@ public record NativePrograms(Path directory) {
 
     /** Says which helper is missing, if one is. */
     public Optional<String> missing() {
-        return List.of(signal(), launch(), rankInit(), notifier()).stream()
+        return Stream.of(launch(), rankInit())
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")
                 .findFirst();

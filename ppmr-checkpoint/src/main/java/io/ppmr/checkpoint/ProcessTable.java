@@ -1,5 +1,8 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -51,7 +54,7 @@ public final class ProcessTable {
     public ProcessTable() {
         try {
             bootId = Files.readString(PROC.resolve("sys/kernel/random/boot_id")).trim();
-            ownPidNamespace = pidNamespace("self");
+            ownPidNamespace = ProcStat.pidNamespace("self");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the boot id and the own PID namespace; is /proc mounted?", e);
         }
@@ -95,7 +98,10 @@ public final class ProcessTable {
         }
         try {
             return Optional.of(new ProcessIdentity(
-                    bootId, pidNamespace(Integer.toString(pid)), pid, stat.get().startTimeTicks()));
+                    bootId,
+                    ProcStat.pidNamespace(Integer.toString(pid)),
+                    pid,
+                    stat.get().startTimeTicks()));
         } catch (IOException e) {
             if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
                 throw new UncheckedIOException(
@@ -118,11 +124,6 @@ public final class ProcessTable {
         return ownPidNamespace;
     }
 
-    private static long pidNamespace(String process) throws IOException {
-        String link = Files.readSymbolicLink(PROC.resolve(process + "/ns/pid")).toString();
-        return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
-    }
-
     /**
      * Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. One
      * that is gone is nobody's: a rank's children come and go.
@@ -141,9 +142,25 @@ public final class ProcessTable {
         }
     }
 
-    /** The PID as the process itself sees it, in the innermost of its PID namespaces. */
+    /**
+     * The PID as the process itself sees it, in the innermost of its PID namespaces. Where the kernel does not say it,
+     * it is known of processes in this service's own namespace alone.
+     */
     public int pidInside(ProcessIdentity process) throws CheckpointException {
-        return innermost(statusLine(process, "NSpid:"));
+        Optional<String> pids = status(process, "NSpid:");
+        if (pids.isPresent()) {
+            return innermost(pids.get());
+        }
+        if (!isAlive(process)) {
+            throw new CheckpointException("PID " + process.pid() + " is gone");
+        }
+        if (process.pidNamespace() != ownPidNamespace) {
+            throw new CheckpointException("PID " + process.pid() + " lives in another PID namespace than this service,"
+                    + " and such a process cannot be moved here: "
+                    + KernelFeatures.here().lacks(Feature.NSPID)
+                    + ". Remedy: run the job, and the service, in the node's own PID namespace");
+        }
+        return process.pid();
     }
 
     /** Whether the process lives and is the init of its PID namespace. */
@@ -379,10 +396,6 @@ public final class ProcessTable {
 
     private static Optional<ProcStat> stat(int pid) {
         return ProcStat.read(PROC.resolve(pid + "/stat"));
-    }
-
-    private String statusLine(ProcessIdentity process, String key) throws CheckpointException {
-        return status(process, key).orElseThrow(() -> new CheckpointException("PID " + process.pid() + " is gone"));
     }
 
     /** A line of {@code /proc/PID/status} without its key; empty if the process is gone. */

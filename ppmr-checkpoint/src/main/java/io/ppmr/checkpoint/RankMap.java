@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -43,22 +42,18 @@ public record RankMap(Map<Integer, String> nodes) {
     }
 
     /**
-     * Runs a reconnect hook with the map: {@code PPMR_MAP} names a file of {@link #lines}, {@code PPMR_SHARED} says
-     * which ranks share a node, "node:rank,rank" each.
+     * Writes the map for a reconnect hook.
      *
-     * @param environment what it is told besides
-     * @param workDirectory for the file and the hook's output
+     * @param workDirectory for the file; made if missing
+     * @return what the hook's environment says of it: {@code PPMR_MAP} names a file of {@link #lines},
+     *     {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each
      */
-    public void tell(SiteCommand hook, Map<String, String> environment, Path workDirectory, NativePrograms programs)
-            throws CheckpointException, IOException {
+    public Map<String, String> write(Path workDirectory) throws IOException {
         WorkDirectories.passage(workDirectory);
         Path map = workDirectory.resolve("map");
         Files.write(map, lines());
         Files.setPosixFilePermissions(map, PosixFilePermissions.fromString("rw-r--r--"));
-        Map<String, String> all = new HashMap<>(environment);
-        all.put("PPMR_MAP", map.toString());
-        all.put("PPMR_SHARED", shared());
-        hook.run(all, workDirectory, programs);
+        return Map.of("PPMR_MAP", map.toString(), "PPMR_SHARED", shared());
     }
 
     private String shared() {

@@ -1,6 +1,9 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.Command;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -23,6 +26,13 @@ record RankNamespace(ProcessIdentity init) {
     private static final Duration START_LIMIT = Duration.ofSeconds(10);
     private static final int FIELD_MOUNT_POINT = 4;
 
+    /** Says why ranks cannot have namespaces of their own on this node; empty if they can. */
+    static Optional<String> whyNone(KernelFeatures kernel) {
+        return kernel.has(Feature.NSPID)
+                ? Optional.empty()
+                : Optional.of("ranks cannot live in PID namespaces of their own here: " + kernel.lacks(Feature.NSPID));
+    }
+
     /**
      * Makes one.
      *
@@ -30,6 +40,10 @@ record RankNamespace(ProcessIdentity init) {
      *     entered through a descriptor, and a copy of the mount would keep the filesystem alive after its end
      */
     static RankNamespace create(ToolKit kit, Path imageDirectory) throws CheckpointException {
+        Optional<String> none = whyNone(KernelFeatures.here());
+        if (none.isPresent()) {
+            throw new CheckpointException(none.get() + ". Remedy: set the namespace policy to never");
+        }
         List<String> command = new ArrayList<>();
         command.add(kit.programs().launch().toString());
         command.add("--");
@@ -39,7 +53,7 @@ record RankNamespace(ProcessIdentity init) {
             command.add("--detach");
             command.add(mount.get().toString());
         }
-        HelperCall.Result result = kit.starter().run(command, START_LIMIT);
+        Command.Result result = kit.starter().run(command, START_LIMIT);
         if (result.exitCode() != 0) {
             throw new CheckpointException("no namespace could be made for the rank (" + result.describe()
                     + "). Remedy: run the service as root, or set its namespace policy to never");
@@ -77,7 +91,7 @@ record RankNamespace(ProcessIdentity init) {
     /** Ends it with everything in it: the kernel kills what is left in a namespace whose init dies. */
     void end(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
         signals.send(Signal.KILL, init);
-        if (!Patience.until(limit, () -> !table.isAlive(init) && members(table).isEmpty())) {
+        if (!Polling.until(limit, () -> !table.isAlive(init) && members(table).isEmpty())) {
             throw new CheckpointException("the namespace of PID " + init.pid() + " has not ended within " + limit
                     + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
@@ -212,7 +213,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         return all;
     }
 
-    private static Map<String, long[]> limits(Path proc) throws IOException {
+    static Map<String, long[]> limits(Path proc) throws IOException {
         Map<String, long[]> limits = new TreeMap<>();
         for (String line : lines(proc.resolve("limits"))) {
             for (Map.Entry<String, String> name : LIMITS.entrySet()) {
@@ -231,8 +232,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         return word.equals("unlimited") ? ThreadRights.UNLIMITED : Long.parseUnsignedLong(word);
     }
 
-    private static ThreadRights thread(Path task, Map<String, long[]> limits, Map<String, String> node)
-            throws IOException {
+    static ThreadRights thread(Path task, Map<String, long[]> limits, Map<String, String> node) throws IOException {
         Map<String, String> status = new TreeMap<>();
         for (String line : lines(task.resolve("status"))) {
             int colon = line.indexOf(':');
@@ -283,7 +283,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                         .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    private static void descriptors(Path task, Set<OpenFile> files, Set<String> others) throws IOException {
+    static void descriptors(Path task, Set<OpenFile> files, Set<String> others) throws IOException {
         for (Path descriptor : list(task.resolve("fd"))) {
             String target = Files.readSymbolicLink(descriptor).toString();
             if (!target.startsWith("/")) {
@@ -324,7 +324,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
      * What is mapped. A private mapping never changes its file, however that was opened; a shared one can be made
      * writable if the file was opened so, which the modes of {@code map_files} say.
      */
-    private static void mappings(Path proc, Set<OpenFile> files) throws IOException {
+    static void mappings(Path proc, Set<OpenFile> files) throws IOException {
         Set<String> seen = new LinkedHashSet<>();
         for (String line : lines(proc.resolve("maps"))) {
             String[] fields = line.split(" +", MAPS_FIELDS);

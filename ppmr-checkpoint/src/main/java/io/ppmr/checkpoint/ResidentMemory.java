@@ -1,33 +1,76 @@
 package io.ppmr.checkpoint;
 
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Resident memory of processes, from /proc/PID/status of proc(5). */
+/** Resident memory of processes, from {@code /proc/PID/status}, or on older kernels {@code smaps}; proc(5). */
 public final class ResidentMemory {
     private static final Logger LOG = LoggerFactory.getLogger(ResidentMemory.class);
     private static final String FIELD = "VmHWM:";
 
     private static final Pattern UNFILED = Pattern.compile("(?m)^Rss(?:Anon|Shmem):\\s*(\\d+) kB$");
+    private static final long KIB = 1024;
+
+    /** The paths that memory has in smaps which processes share and no file on a disk holds. */
+    private static final List<String> SHARED_MEMORY =
+            List.of("/dev/zero", "/dev/shm/", "/SYSV", "/memfd:", "/anon_hugepage");
+
+    private static final int MAPS_FIELDS = 6;
 
     private ResidentMemory() {}
 
     /** What of a process's memory no file holds, which is about the size of its image; 0 where it has gone. */
     public static long unfiledBytes(int pid) {
+        Path proc = Path.of("/proc", String.valueOf(pid));
         try {
-            return UNFILED.matcher(Files.readString(Path.of("/proc", String.valueOf(pid), "status")))
-                    .results()
-                    .mapToLong(found -> Long.parseLong(found.group(1)) * 1024)
-                    .sum();
+            return unfiledBytes(Files.readString(proc.resolve("status"), StandardCharsets.ISO_8859_1), proc);
         } catch (IOException e) {
             LOG.debug("process {} has no memory to look at: {}", pid, e.toString());
             return 0;
         }
+    }
+
+    private static long unfiledBytes(String status, Path proc) throws IOException {
+        Matcher field = UNFILED.matcher(status);
+        return field.find()
+                ? field.reset()
+                        .results()
+                        .mapToLong(found -> Long.parseLong(found.group(1)) * KIB)
+                        .sum()
+                : unfiledBytesBySmaps(proc);
+    }
+
+    /**
+     * The same, and what of it is swapped out, on a kernel that has no sums: added up over the mappings in
+     * {@code smaps}. Of what processes share after a fork each counts all, of shared memory its share.
+     *
+     * @param proc the process's directory in /proc
+     */
+    public static long unfiledBytesBySmaps(Path proc) throws IOException {
+        long kib = 0;
+        boolean shared = false;
+        // Line by line: a process can have 65,530 mappings of 16 lines each.
+        try (BufferedReader lines = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1)) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                String[] words = line.split("\\s+", MAPS_FIELDS);
+                if (!words[0].endsWith(":")) {
+                    String path = words.length == MAPS_FIELDS ? words[MAPS_FIELDS - 1] : "";
+                    shared = SHARED_MEMORY.stream().anyMatch(path::startsWith);
+                } else if (words[0].equals("Swap:") || words[0].equals(shared ? "Pss:" : "Anonymous:")) {
+                    kib += Long.parseLong(words[1]);
+                }
+            }
+        }
+        return kib * KIB;
     }
 
     /** The peak of this process, VmHWM. */

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -40,10 +41,10 @@ final class RestartMark {
     }
 
     /** Ends every process that has it; looks again until none is left, since one may fork as it is killed. */
-    void endAll(ToolKit kit) throws CheckpointException {
-        boolean gone = Patience.until(kit.timing().rollback(), () -> {
-            List<ProcessIdentity> left = find(kit.table());
-            kit.signals().sendAll(Signal.KILL, left);
+    void endAll(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
+        boolean gone = Polling.until(limit, () -> {
+            List<ProcessIdentity> left = find(table);
+            signals.sendAll(Signal.KILL, left);
             return left.isEmpty();
         });
         if (!gone) {

@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -40,8 +41,14 @@ final class RestartSteps implements RunningCommand.Steps {
     }
 
     /** The failure of a restart, with what the tool says. */
-    static CheckpointException failure(RestartTask task, ToolProcess tool, Path log) throws CheckpointException {
-        return new CheckpointException("rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log));
+    static CheckpointException failure(RestartTask task, ToolProcess tool, Path log) {
+        return failure(task, tool, log, Map.of());
+    }
+
+    /** The same, for a tool of which it is known what is to be done when it ends with a status. */
+    static CheckpointException failure(RestartTask task, ToolProcess tool, Path log, Map<Integer, String> remedies) {
+        return new CheckpointException(
+                "rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log, remedies));
     }
 
     @Override
@@ -58,7 +65,7 @@ final class RestartSteps implements RunningCommand.Steps {
     @Override
     public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
-        boolean proved = Patience.until(kit.timing().holdProof(), () -> {
+        boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             held.addAll(finder.restored(tool));
             seen.addAll(held);
@@ -76,7 +83,7 @@ final class RestartSteps implements RunningCommand.Steps {
         }
         Set<ProcessIdentity> companions = new LinkedHashSet<>(finder.companions(tool));
         namespace.ifPresent(own -> companions.add(own.init()));
-        return new HeldProcesses(task.rank(), held, new ArrayList<>(companions), kit.programs());
+        return new HeldProcesses(task.rank(), held, new ArrayList<>(companions));
     }
 
     @Override
@@ -95,8 +102,8 @@ final class RestartSteps implements RunningCommand.Steps {
         }
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
         // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
-        RestartMark.of(task).endAll(kit);
-        if (!Patience.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
+        RestartMark.of(task).endAll(kit.table(), kit.signals(), kit.timing().rollback());
+        if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
                     + " PIDs "
                     + all.stream()

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -147,8 +148,8 @@ public final class RightsCheck {
             command.add((file.reads() ? "r" : "-") + (file.writes() ? "w" : "-"));
             command.add(mounts + file.path());
         }
-        HelperCall.Result result = kit.starter().run(command, HELPER_LIMIT);
-        if (result.exitCode() != 0) {
+        Command.Result result = kit.starter().run(command, HELPER_LIMIT);
+        if (!result.succeeded()) {
             throw new CheckpointException("whether user " + user.uid() + " can open " + files + " cannot be said: "
                     + result.describe() + ". Remedy: /bin/sh must be there");
         }
@@ -212,8 +213,8 @@ public final class RightsCheck {
     }
 
     private void run(List<String> command) throws CheckpointException {
-        HelperCall.Result result = kit.starter().run(command, HELPER_LIMIT);
-        if (result.exitCode() != 0) {
+        Command.Result result = kit.starter().run(command, HELPER_LIMIT);
+        if (!result.succeeded()) {
             throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
                     + String.join(" ", command) + ": " + result.describe());
         }

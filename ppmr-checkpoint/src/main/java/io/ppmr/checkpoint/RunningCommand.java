@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.LogContext;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -89,9 +90,7 @@ final class RunningCommand implements RankCommand {
         RunningCommand command =
                 new RunningCommand(name, tool, List.copyOf(started), steps, limit, kit.timing(), kit.signals());
         var unused = tool.process().onExit().thenRun(command.wake::release);
-        Thread thread = new Thread(command::run, "ppmr-" + name.replace(' ', '-'));
-        thread.setDaemon(true);
-        thread.start();
+        LogContext.thread(command::run, "ppmr-" + name.replace(' ', '-')).start();
         return command;
     }
 

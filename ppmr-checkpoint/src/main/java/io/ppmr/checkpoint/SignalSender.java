@@ -1,13 +1,33 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.LibC;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
-import java.util.stream.Collectors;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
-/** Sends signals to processes by identity, never by PID alone. Immutable, for any thread. */
-final class SignalSender {
+/**
+ * Sends signals to processes by identity, never by PID alone: between a look at /proc and kill(2) the PID can become a
+ * stranger's. A pidfd is opened first, the process is looked at afterwards, and the signal goes to the pidfd: if the
+ * PID was reused before the pidfd was opened the look sees it, if later the pidfd still means the old process.
+ * pidfd_open(2), pidfd_send_signal(2).
+ *
+ * <p>A kernel without pidfds (before Linux 5.3) leaves kill(2), and the look before and after it. In between the
+ * process must not end by itself, so one that runs is stopped first: what a stop hits by mistake can be set going
+ * again. What is left is the time between a look and a stop, some microseconds in which the kernel would have to come
+ * round to the same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end by itself
+ * either.
+ *
+ * <p>Immutable, for any thread.
+ */
+public final class SignalSender {
+    private static final Logger LOG = LoggerFactory.getLogger(SignalSender.class);
+
     /** The signals used here, by their number on Linux (the same on x86-64 and AArch64). */
     enum Signal {
         KILL(9),
@@ -22,44 +42,126 @@ final class SignalSender {
         }
     }
 
-    private static final Duration HELPER_LIMIT = Duration.ofSeconds(10);
-    private static final String GONE = "gone ";
-    /** So many PIDs fit any command line. */
-    private static final int AT_ONCE = 500;
+    /** The numbers of system calls that came after Linux 5.0 are the same on all machines. */
+    private static final int PIDFD_SEND_SIGNAL = 424;
 
-    private final NativePrograms programs;
+    private static final int PIDFD_OPEN = 434;
+    private static final int ESRCH = 3;
+    /** So long a process that was sent SIGSTOP may take until it is stopped; one in the kernel takes longer. */
+    private static final Duration STOP_LIMIT = Duration.ofMillis(50);
+
     private final ProcessTable table;
+    private final boolean hasDescriptors;
 
-    SignalSender(NativePrograms programs, ProcessTable table) {
-        this.programs = programs;
+    /** One that tells processes apart by this table. */
+    public SignalSender(ProcessTable table) {
+        this(table, KernelFeatures.here());
+    }
+
+    /** One for a kernel that has these features. */
+    SignalSender(ProcessTable table, KernelFeatures kernel) {
         this.table = table;
+        this.hasDescriptors = kernel.has(Feature.PIDFD);
     }
 
     /**
      * Sends a signal, if that very process still lives.
      *
      * @return false if it is gone
+     * @throws CheckpointException if this service may not signal it
      */
     boolean send(Signal signal, ProcessIdentity process) throws CheckpointException {
-        return sendAll(signal, List.of(process)).isEmpty();
+        return send(signal.number, process);
+    }
+
+    /** The same, for any signal, by its number. */
+    public boolean send(int signal, ProcessIdentity process) throws CheckpointException {
+        try {
+            return hasDescriptors ? sendByDescriptor(signal, process) : sendByPid(signal, process);
+        } catch (UncheckedIOException e) {
+            throw new CheckpointException("signal " + signal + " could not be sent: " + e.getMessage(), e);
+        }
+    }
+
+    private boolean sendByDescriptor(int signal, ProcessIdentity process) throws CheckpointException {
+        int descriptor = (int) LibC.CALLS.syscall(PIDFD_OPEN, process.pid(), 0, 0, 0);
+        if (descriptor < 0) {
+            return answer(signal, process, LibC.errno());
+        }
+        try {
+            return table.isAlive(process)
+                    && (LibC.CALLS.syscall(PIDFD_SEND_SIGNAL, descriptor, signal, 0, 0) == 0
+                            || answer(signal, process, LibC.errno()));
+        } finally {
+            LibC.CALLS.close(descriptor);
+        }
+    }
+
+    private boolean sendByPid(int signal, ProcessIdentity process) throws CheckpointException {
+        if (!table.isAlive(process)) {
+            return false;
+        }
+        boolean harmless = signal == Signal.STOP.number || signal == Signal.CONT.number;
+        boolean stopsIt = !harmless && !table.isHeld(process);
+        if (stopsIt) {
+            if (!kill(Signal.STOP.number, process) || isAnother(process)) {
+                return false;
+            }
+            Polling.untilTrue(STOP_LIMIT, () -> table.isHeld(process) || !table.isAlive(process));
+        }
+        boolean sent = table.isAlive(process) && kill(signal, process);
+        if (isAnother(process)) {
+            return false;
+        }
+        if (stopsIt && signal != Signal.KILL.number) {
+            kill(Signal.CONT.number, process);
+        }
+        return sent;
+    }
+
+    private boolean kill(int signal, ProcessIdentity process) throws CheckpointException {
+        return LibC.CALLS.kill(process.pid(), signal) == 0 || answer(signal, process, LibC.errno());
+    }
+
+    /** Whether its PID is another's by now, who may have got its signal: that one is set going again. */
+    private boolean isAnother(ProcessIdentity process) throws CheckpointException {
+        Optional<ProcessIdentity> now = table.find(process.pid());
+        if (now.isEmpty() || now.get().equals(process)) {
+            return false;
+        }
+        LOG.error(
+                "PID {} became another process's while it was signalled (this kernel has no pidfd_open): {} may have"
+                        + " got a signal that was meant for {}",
+                process.pid(),
+                now.get(),
+                process);
+        kill(Signal.CONT.number, now.get());
+        return true;
+    }
+
+    /** False, for one that is gone; throws for one that may not be signalled. */
+    private static boolean answer(int signal, ProcessIdentity process, int errno) throws CheckpointException {
+        if (errno == ESRCH) {
+            return false;
+        }
+        throw new CheckpointException("signal " + signal + " could not be sent to PID " + process.pid() + ": "
+                + LibC.describe(errno) + ". Remedy: run as root or as the job's user");
     }
 
     /**
-     * Sends a signal to each process that still lives, in this order, by one run of the helper for many of them. Where
-     * one may not be signalled the others are all the same.
+     * Sends a signal to each process that still lives, in this order. Where one may not be signalled the others are all
+     * the same.
      *
      * @return those that are gone
      */
     List<ProcessIdentity> sendAll(Signal signal, List<ProcessIdentity> processes) throws CheckpointException {
         List<ProcessIdentity> gone = new ArrayList<>();
-        List<ProcessIdentity> alive = new ArrayList<>();
-        for (ProcessIdentity process : processes) {
-            (table.isAlive(process) ? alive : gone).add(process);
-        }
         CheckpointException failure = null;
-        for (int from = 0; from < alive.size(); from += AT_ONCE) {
+        for (ProcessIdentity process : processes) {
             try {
-                gone.addAll(sendSome(signal, alive.subList(from, Math.min(from + AT_ONCE, alive.size()))));
+                if (!send(signal, process)) {
+                    gone.add(process);
+                }
             } catch (CheckpointException e) {
                 failure = failure == null ? e : failure;
             }
@@ -68,24 +170,5 @@ final class SignalSender {
             throw failure;
         }
         return gone;
-    }
-
-    private List<ProcessIdentity> sendSome(Signal signal, List<ProcessIdentity> some) throws CheckpointException {
-        List<String> command = new ArrayList<>(List.of(programs.signal().toString(), Integer.toString(signal.number)));
-        for (ProcessIdentity process : some) {
-            command.add(Integer.toString(process.pid()));
-            command.add(Long.toString(process.startTimeTicks()));
-            command.add(Long.toString(process.pidNamespace()));
-        }
-        HelperCall.Result result = HelperCall.run(command, HELPER_LIMIT);
-        if (result.exitCode() != 0) {
-            throw new CheckpointException("SIG" + signal + " could not be sent to PIDs "
-                    + some.stream().map(ProcessIdentity::pid).toList() + " (" + result.describe()
-                    + "). Remedy: run as root or as the job's user");
-        }
-        Set<String> gone = result.output().lines().collect(Collectors.toSet());
-        return some.stream()
-                .filter(process -> gone.contains(GONE + process.pid()))
-                .toList();
     }
 }

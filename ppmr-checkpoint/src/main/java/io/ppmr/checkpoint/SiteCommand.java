@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -39,13 +40,28 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
      */
     public void run(Map<String, String> environment, Path workDirectory, NativePrograms programs)
             throws CheckpointException {
+        run(environment, workDirectory, programs, process -> LOG.debug("{} runs as PID {}", name, process.pid()));
+    }
+
+    /**
+     * The same for a caller that wants to know the process while it runs.
+     *
+     * @param started told of it once, on the caller's thread, before this waits for its end
+     */
+    public void run(
+            Map<String, String> environment,
+            Path workDirectory,
+            NativePrograms programs,
+            Consumer<ProcessIdentity> started)
+            throws CheckpointException {
         ToolKit kit = ToolKit.direct(programs);
         List<String> command = new ArrayList<>(kit.launch(user));
         command.add("env");
         environment.forEach((variable, value) -> command.add(variable + "=" + value));
         command.addAll(words);
         ToolProcess process = ToolProcess.start(name, command, workDirectory, user, kit);
-        boolean ended = Patience.until(deadline, () -> process.exitCode().isPresent());
+        process.identity().ifPresent(started);
+        boolean ended = Polling.until(deadline, () -> process.exitCode().isPresent());
         if (!ended) {
             process.kill(KILL_LIMIT, kit.signals());
         }
@@ -60,7 +76,7 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
                     name + " has not ended within " + deadline + " and was ended: " + String.join(" ", words));
         }
         if (process.exitCode().orElseThrow() != 0) {
-            throw new CheckpointException(process.describeEnd(Path.of("/nonexistent")));
+            throw new CheckpointException(process.describeEnd(Path.of("/nonexistent"), Map.of()));
         }
     }
 }

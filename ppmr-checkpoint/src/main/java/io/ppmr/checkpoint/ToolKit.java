@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.LibC;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -36,22 +37,13 @@ record ToolKit(
 
     private static ToolKit of(NativePrograms programs, CommandTiming timing, CommandStarter starter) {
         ProcessTable table = new ProcessTable();
-        return new ToolKit(programs, table, new SignalSender(programs, table), timing, starter, new ToolVersions());
-    }
-
-    /** Whether this service may become another user. */
-    boolean runsAsRoot() throws CheckpointException {
-        try {
-            return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
-        } catch (IOException e) {
-            throw new CheckpointException("cannot read /proc/self", e);
-        }
+        return new ToolKit(programs, table, new SignalSender(table), timing, starter, new ToolVersions());
     }
 
     /** What to put before a command: a session of its own and, where the service may, the job's user. */
-    List<String> launch(Optional<JobUser> user) throws CheckpointException {
+    List<String> launch(Optional<JobUser> user) {
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
-        if (user.isPresent() && runsAsRoot()) {
+        if (user.isPresent() && LibC.isRoot()) {
             prefix.addAll(List.of(
                     "--uid",
                     Integer.toString(user.get().uid()),

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -134,8 +135,12 @@ final class ToolProcess {
         return own.map(root -> table.family(root, look)).orElseGet(this::members);
     }
 
-    /** Describes in one line how it ended, with the end of its output and of its log, if it has one. */
-    String describeEnd(Path log) {
+    /**
+     * Describes in one line how it ended, with the end of its output and of its log, if it has one.
+     *
+     * @param remedies what is to be done about an exit status
+     */
+    String describeEnd(Path log, Map<Integer, String> remedies) {
         String words = tail(output);
         String logged = tail(log);
         StringBuilder text = new StringBuilder(name);
@@ -146,6 +151,8 @@ final class ToolProcess {
         if (!logged.isBlank()) {
             text.append("; its log ").append(log).append(" ends: ").append(oneLine(logged));
         }
+        exitCode().map(remedies::get).ifPresent(remedy -> text.append(". Remedy: ")
+                .append(remedy));
         return text.toString();
     }
 
@@ -154,12 +161,12 @@ final class ToolProcess {
      * checkpointer that is killed in the middle can leave its process with foreign code in it, hence the patience.
      */
     void end(Duration grace, Duration terminateGrace, SignalSender signals) throws CheckpointException {
-        if (Patience.until(grace, () -> members().isEmpty())) {
+        if (Polling.until(grace, () -> members().isEmpty())) {
             return;
         }
         LOG.warn("{} (PID {}) has not ended by itself within {}: sending SIGTERM", name, pid(), grace);
         signals.sendAll(Signal.TERM, members());
-        if (Patience.until(terminateGrace, () -> members().isEmpty())) {
+        if (Polling.until(terminateGrace, () -> members().isEmpty())) {
             return;
         }
         LOG.error(
@@ -172,7 +179,7 @@ final class ToolProcess {
 
     /** Kills the tool and everything that descends from it. */
     void kill(Duration limit, SignalSender signals) throws CheckpointException {
-        boolean gone = Patience.until(limit, () -> {
+        boolean gone = Polling.until(limit, () -> {
             List<ProcessIdentity> left = members();
             signals.sendAll(Signal.KILL, left);
             return left.isEmpty();

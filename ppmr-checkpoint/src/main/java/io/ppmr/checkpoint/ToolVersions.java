@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,21 +45,17 @@ final class ToolVersions {
                     new Known(String.valueOf(now.fileKey()), now.size(), now.lastModifiedTime(), line)));
             return version;
         } catch (IOException e) {
-            // It has just been taken away.
+            // It has just been taken away, or cannot be run.
             return Optional.empty();
         }
     }
 
-    private static Optional<String> ask(List<String> command) {
+    private static Optional<String> ask(List<String> command) throws IOException {
         List<String> whole = new ArrayList<>(command);
         whole.add("--version");
-        try {
-            HelperCall.Result result = HelperCall.run(whole, PROBE_LIMIT);
-            return result.exitCode() == 0
-                    ? Optional.of(result.output().lines().findFirst().orElse("no version"))
-                    : Optional.empty();
-        } catch (CheckpointException e) {
-            return Optional.empty();
-        }
+        Command.Result result = Command.of(whole).runUninterruptibly(PROBE_LIMIT);
+        return result.succeeded()
+                ? Optional.of(result.output().lines().findFirst().orElse("no version"))
+                : Optional.empty();
     }
 }

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -137,10 +138,10 @@ final class TransientServices implements CommandStarter {
     }
 
     @Override
-    public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
+    public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
         List<String> whole = words("helper", Path.of("/"));
         command.forEach(word -> whole.add(escape(word)));
-        return HelperCall.run(whole, limit.plusNanos(START_LIMIT_NS));
+        return CommandStarter.call(whole, limit.plusNanos(START_LIMIT_NS));
     }
 
     @Override

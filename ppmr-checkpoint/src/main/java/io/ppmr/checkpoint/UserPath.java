@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.LibC;
 import java.io.IOException;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
@@ -10,8 +11,6 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
-import jnr.ffi.LastError;
-import jnr.ffi.Runtime;
 
 /**
  * Holds what lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It
@@ -23,7 +22,6 @@ public final class UserPath implements AutoCloseable {
     /** Enough for what is read here: a PID, an announcement. */
     public static final int MAX_TEXT_BYTES = 4096;
 
-    private static final FileCalls CALLS = FileCalls.load();
     private static final Charset NAMES =
             Charset.forName(System.getProperty("sun.jnu.encoding", StandardCharsets.UTF_8.name()));
     private static final Path DESCRIPTORS = Path.of("/proc/self/fd");
@@ -81,7 +79,7 @@ public final class UserPath implements AutoCloseable {
         try {
             return new UserPath(called, descriptor);
         } catch (IOException | RuntimeException e) {
-            CALLS.close(descriptor);
+            LibC.CALLS.close(descriptor);
             throw e;
         }
     }
@@ -168,12 +166,12 @@ public final class UserPath implements AutoCloseable {
             int length = 0;
             while (length < limitBytes) {
                 byte[] piece = new byte[limitBytes - length];
-                long got = CALLS.pread(readable, piece, piece.length, offset + length);
-                if (got < 0 && errno() == EINTR) {
+                long got = LibC.CALLS.pread(readable, piece, piece.length, offset + length);
+                if (got < 0 && LibC.errno() == EINTR) {
                     continue;
                 }
                 if (got < 0) {
-                    throw new IOException(path + " cannot be read: errno " + errno());
+                    throw new IOException(path + " cannot be read: " + LibC.describe(LibC.errno()));
                 }
                 if (got == 0) {
                     break;
@@ -183,7 +181,7 @@ public final class UserPath implements AutoCloseable {
             }
             return Arrays.copyOf(bytes, length);
         } finally {
-            CALLS.close(readable);
+            LibC.CALLS.close(readable);
         }
     }
 
@@ -195,11 +193,11 @@ public final class UserPath implements AutoCloseable {
     private static int open(Path place, Path called, int flags) throws IOException {
         byte[] name = place.toString().getBytes(NAMES);
         byte[] terminated = Arrays.copyOf(name, name.length + 1);
-        int descriptor = CALLS.open(terminated, flags);
-        int errno = descriptor < 0 ? errno() : 0;
+        int descriptor = LibC.CALLS.open(terminated, flags);
+        int errno = descriptor < 0 ? LibC.errno() : 0;
         while (errno == EINTR) {
-            descriptor = CALLS.open(terminated, flags);
-            errno = descriptor < 0 ? errno() : 0;
+            descriptor = LibC.CALLS.open(terminated, flags);
+            errno = descriptor < 0 ? LibC.errno() : 0;
         }
         return switch (errno) {
             case 0 -> descriptor;
@@ -208,16 +206,12 @@ public final class UserPath implements AutoCloseable {
             case EAGAIN ->
                 throw new IOException(called + " is held by a lease, and is not waited for. Remedy: end the process"
                         + " that has it");
-            default -> throw new IOException(called + " cannot be opened: errno " + errno);
+            default -> throw new IOException(called + " cannot be opened: " + LibC.describe(errno));
         };
-    }
-
-    private static int errno() {
-        return LastError.getLastError(Runtime.getSystemRuntime());
     }
 
     @Override
     public void close() {
-        CALLS.close(descriptor);
+        LibC.CALLS.close(descriptor);
     }
 }

@@ -9,7 +9,10 @@ import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The directories in which commands keep their own files. A user can change nothing but what is in a scratch folder of
@@ -25,6 +28,7 @@ import java.util.Set;
  * A hook's directory is made like that of a rank.
  */
 public final class WorkDirectories {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkDirectories.class);
     private static final String OWN = "own";
     private static final String SCRATCH = "scratch";
     private static final String PASSAGE = "rwx--x--x";
@@ -43,20 +47,39 @@ public final class WorkDirectories {
         if (!Files.exists(workDirectory)) {
             passage(workDirectory);
         }
+        Optional<Changeable> changeable = changeable(workDirectory);
+        if (changeable.isPresent()) {
+            Path one = changeable.get().directory();
+            throw new IOException("work_directory = \"" + workDirectory + "\": " + one + " "
+                    + changeable.get().reason()
+                    + ", who could lead the service's files elsewhere. Remedy: chown root " + one + " and chmod go-w "
+                    + one + ", or name another work_directory");
+        }
+    }
+
+    /**
+     * A directory in which somebody else than root and the service's own user can change names.
+     *
+     * @param directory it
+     * @param reason why, for people: who owns it, or who may write there
+     */
+    public record Changeable(Path directory, String reason) {}
+
+    /** The first such one on the way from a directory, links resolved, up to the root; empty if there is none. */
+    public static Optional<Changeable> changeable(Path directory) throws IOException {
         int own = JobUser.ofService().uid();
-        for (Path one = workDirectory.toRealPath(); one != null; one = one.getParent()) {
+        for (Path one = directory.toRealPath(); one != null; one = one.getParent()) {
             Map<String, Object> found = Files.readAttributes(one, "unix:uid,mode");
             int owner = (int) found.get("uid");
             int mode = (int) found.get("mode") & MODE;
-            String reason = owner != 0 && owner != own
-                    ? "belongs to user " + owner
-                    : (mode & OTHERS_MAY_WRITE) != 0 && (mode & STICKY) == 0 ? "can be written by others" : "";
-            if (!reason.isEmpty()) {
-                throw new IOException("work_directory = \"" + workDirectory + "\": " + one + " " + reason
-                        + ", who could lead the service's files elsewhere. Remedy: chown root " + one
-                        + " and chmod go-w " + one + ", or name another work_directory");
+            if (owner != 0 && owner != own) {
+                return Optional.of(new Changeable(one, "belongs to user " + owner));
+            }
+            if ((mode & OTHERS_MAY_WRITE) != 0 && (mode & STICKY) == 0) {
+                return Optional.of(new Changeable(one, "can be written by others"));
             }
         }
+        return Optional.empty();
     }
 
     /** Makes the directory of a rank's command below that of its attempt. */
@@ -117,5 +140,14 @@ public final class WorkDirectories {
      */
     public static void remove(Path root) throws IOException {
         TreeRemoval.remove(root);
+    }
+
+    /** Removes a directory as {@link #remove} does; what cannot be removed stays behind, with a line in the log. */
+    public static void removeOrWarn(Path root) {
+        try {
+            remove(root);
+        } catch (IOException e) {
+            LOG.warn("work directory {} stays behind: {}", root, e.getMessage());
+        }
     }
 }

@@ -10,8 +10,10 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -73,6 +75,121 @@ class BlcrCheckpointerIT {
         fixture.requireResult(job);
         assertEquals(80, job.passes());
         fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenAnOrphanIsMovedTwice() throws Exception {
+        JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        HeldProcesses restored = (HeldProcesses) JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        restored.requireHeld();
+        original.requireHeld();
+        ProcessIdentity copy = restored.processes().get(0);
+        assertEquals(1, restored.processes().size());
+        assertEquals(1, fixture.table.parent(copy), "it is init's child, as its original");
+        assertTrue(
+                restored.companions().stream().noneMatch(fixture.table::isAlive)
+                        || Polling.until(JobFixture.LIMIT, () -> restored.companions().stream()
+                                .noneMatch(fixture.table::isAlive)),
+                "cr_restart has ended");
+        original.end(JobFixture.LIMIT);
+        restored.release();
+
+        Path again = fixture.userDirectory("images-again");
+        HeldRank held = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, copy, again, "c2")));
+        HeldRank third = JobFixture.finish(blcr.restart(fixture.restart(0, again, "r2")));
+        held.end(JobFixture.LIMIT);
+        third.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldEndTheCopyOfAnOrphanWhenItIsRestoredAndThenRefused() throws Exception {
+        JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        // Nobody stops it, so it is not held: by then cr_restart has ended, and the copy is known by its session alone.
+        Path wrapper = fixture.bin.resolve("cr_restart_running");
+        Files.writeString(wrapper, "#!/bin/bash\nexec " + fixture.bin + "/cr_restart \"${@/--stop/--run}\"\n");
+        Files.setPosixFilePermissions(wrapper, PosixFilePermissions.fromString("rwxr-xr-x"));
+        CommandTiming timing = new CommandTiming(
+                Duration.ofSeconds(5), Duration.ofSeconds(2), Duration.ofSeconds(1), Duration.ofSeconds(5));
+        Checkpointer running = new CheckpointerSettings.Blcr(
+                        fixture.bin.resolve("cr_checkpoint").toString(),
+                        wrapper.toString(),
+                        false,
+                        NamespacePolicy.AUTO)
+                .create(fixture.programs, timing);
+        RankCommand command = running.restart(fixture.restart(0, images, "r"));
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
+                .getMessage();
+        assertTrue(message.contains("is not held"), message);
+        List<String> left = fixture.leftovers();
+        assertEquals(1, left.size(), "the original alone: " + left);
+        original.end(JobFixture.LIMIT);
+        fixture.requireNothingLeft();
+    }
+
+    @Test
+    void shouldSayWhatToDoByTheExitStatusWhenAToolFails() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        Files.createFile(images.resolve("context.0"));
+        assertRemedy(
+                () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")),
+                "exit status 17",
+                "File exists",
+                "there already");
+        JobFixture.Job plain =
+                fixture.start("plain-job", "p", "--size", "8m", "--passes", "80", "--seed", "7", "--pace", "50");
+        assertRemedy(
+                () -> blcr.checkpoint(fixture.checkpoint(1, plain.root(), images, "c")), "exit status 3", "cr_run");
+        Files.createFile(images.resolve("context.2"));
+        Files.setAttribute(images.resolve("context.2"), "unix:uid", JobFixture.USER.uid());
+        assertRemedy(() -> blcr.restart(fixture.restart(2, images, "r")), "exit status 5", "ended too early");
+        assertRemedy(() -> blcr.restart(fixture.restart(3, images, "r")), "exit status 255", "could not be opened");
+        assertTrue(fixture.table.isRunning(job.root()));
+    }
+
+    private interface Started {
+        RankCommand command() throws CheckpointException;
+    }
+
+    private static void assertRemedy(Started started, String... words) {
+        String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(started.command()))
+                .getMessage();
+        for (String word : words) {
+            assertTrue(message.contains(word), message);
+        }
+        assertTrue(message.contains("Remedy: "), message);
+    }
+
+    @Test
+    void shouldKnowTheNameBehindTheTemporaryOne() {
+        assertEquals(Optional.of("context.0"), blcr.finalNameOf(".context.0.tmp"));
+        assertEquals(Optional.empty(), blcr.finalNameOf("context.0"));
+        assertEquals(Optional.empty(), blcr.finalNameOf(".tmp"));
+    }
+
+    @Test
+    void shouldGoOnToTheRightResultWhenTheImageIsWrittenByManyAtOnce() throws Exception {
+        JobFixture.Job job = fixture.start(
+                "selfckpt-job",
+                "a",
+                "--size",
+                "70m",
+                "--passes",
+                "30",
+                "--seed",
+                "7",
+                "--pace",
+                "50",
+                "--writers",
+                "4");
+        HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
     }
 
     @Test
@@ -159,7 +276,7 @@ class BlcrCheckpointerIT {
         Path fifo = images.resolve("context.0");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command = blcr.restart(fixture.restart(0, images, "r"));
         assertEquals(null, command.await(Duration.ofMillis(300)));
@@ -175,7 +292,7 @@ class BlcrCheckpointerIT {
         Path fifo = images.resolve("context.0");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command =
                 blcr.restart(new RestartTask(0, JobFixture.USER, images, fixture.work("r"), Duration.ofMillis(300)));
@@ -199,7 +316,7 @@ class BlcrCheckpointerIT {
         HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
         original.end(JobFixture.LIMIT);
         restored.release();
-        assertTrue(Patience.until(JobFixture.LIMIT, () -> Files.exists(job.out())));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(job.out())));
         assertFalse(job.expected().equals(Files.readString(job.out()).trim()));
     }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -81,6 +82,6 @@ class CheckpointerSettingsTest {
     void shouldNameTheHelperThatIsMissing() {
         Availability availability =
                 CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
-        assertTrue(availability.detail().contains("ppmr-signal"), availability.toString());
+        assertTrue(availability.detail().contains("ppmr-launch"), availability.toString());
     }
 }

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -81,7 +83,7 @@ class CommandCheckpointerIT {
                         "/bin/sh",
                         "-c",
                         "\"$1\" --uid $2 --gid $2 -- \"$3\" --no-restore-pid --stop "
-                                + "--run-on-success=\"echo ok > $6/ok\" -f \"$4\" &"
+                                + "--run-on-success=\"echo ok > $6/ok\" -F 0 < \"$4\" &"
                                 + " while [ ! -e $6/ok ]; do sleep 0.05; done; pgrep -P $! > \"$5\"",
                         "restart",
                         program("ppmr-launch"),
@@ -291,12 +293,7 @@ class CommandCheckpointerIT {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         ProcessTable table = new ProcessTable();
         ToolKit slow = new ToolKit(
-                fixture.programs,
-                table,
-                new SignalSender(fixture.programs, table),
-                QUICK,
-                new SlowStarter(),
-                new ToolVersions());
+                fixture.programs, table, new SignalSender(table), QUICK, new SlowStarter(), new ToolVersions());
         Checkpointer failing = new CommandCheckpointer(
                 CheckpointerSettings.Command.streamed(
                         List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),
@@ -320,7 +317,7 @@ class CommandCheckpointerIT {
         }
 
         @Override
-        public HelperCall.Result run(List<String> command, Duration limit) throws CheckpointException {
+        public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
             return starter.run(command, limit);
         }
 

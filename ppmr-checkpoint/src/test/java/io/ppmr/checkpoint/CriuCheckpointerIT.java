@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
+import io.ppmr.protocol.data.ReadingMode;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,7 +51,7 @@ class CriuCheckpointerIT {
     }
 
     private static void run(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(List.of(command), JobFixture.LIMIT);
+        Command.Result result = CommandStarter.call(List.of(command), JobFixture.LIMIT);
         assertEquals(0, result.exitCode(), result.describe());
     }
 
@@ -130,7 +132,7 @@ class CriuCheckpointerIT {
         first.end(JobFixture.LIMIT);
         second.release();
         int passes = job.passes();
-        assertTrue(Patience.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job stands still");
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job stands still");
 
         // A mount that the node makes later and that the rank's namespace does not have.
         Path again = fixture.userDirectory("images-again");
@@ -178,12 +180,12 @@ class CriuCheckpointerIT {
     private ProcessIdentity stopAChild(JobFixture.Job job) throws Exception {
         ProcessIdentity child = fixture.table.tree(job.root()).get(1);
         fixture.signals.send(SignalSender.Signal.STOP, child);
-        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isHeld(child)));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> fixture.table.isHeld(child)));
         return child;
     }
 
     private void letItEnd(JobFixture.Job job, ProcessIdentity root, ProcessIdentity child) throws Exception {
-        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isRunning(root)));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> fixture.table.isRunning(root)));
         assertTrue(fixture.table.isHeld(child), "the job had stopped it");
         fixture.signals.send(SignalSender.Signal.CONT, child);
         fixture.requireResult(job);
@@ -235,7 +237,7 @@ class CriuCheckpointerIT {
         CheckpointTask task = fixture.checkpoint(3, job.root(), images, "d1");
         assertEquals(Set.of(child), task.stoppedByJob());
         fixture.signals.send(SignalSender.Signal.CONT, child);
-        assertTrue(Patience.until(JobFixture.LIMIT, () -> fixture.table.isRunning(child)));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> fixture.table.isRunning(child)));
         HeldRank original = JobFixture.finish(criu.checkpoint(task));
         assertEquals(Set.of(), original.stoppedByJob());
         original.release();
@@ -322,7 +324,7 @@ class CriuCheckpointerIT {
         Path fifo = images.resolve("inventory.img");
         assertEquals(
                 0,
-                HelperCall.run(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
+                CommandStarter.call(List.of("mkfifo", "-m", "666", fifo.toString()), JobFixture.LIMIT)
                         .exitCode());
         RankCommand command = criu.restart(fixture.restart(3, images, "r1"));
         assertEquals(null, command.await(Duration.ofMillis(500)));
@@ -367,7 +369,7 @@ class CriuCheckpointerIT {
                 .create(new NativePrograms(fixture.base))
                 .probe();
         assertFalse(helpers.available());
-        assertTrue(helpers.detail().contains("ppmr-signal"), helpers.toString());
+        assertTrue(helpers.detail().contains("ppmr-launch"), helpers.toString());
     }
 
     @Test

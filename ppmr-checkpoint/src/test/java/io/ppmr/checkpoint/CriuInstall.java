@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.ppmr.os.Command;
 import java.time.Duration;
 import java.util.List;
 
@@ -13,7 +14,7 @@ final class CriuInstall {
 
     static synchronized List<String> program() throws CheckpointException {
         if (program == null) {
-            HelperCall.Result result = HelperCall.run(
+            Command.Result result = CommandStarter.call(
                     List.of(System.getProperty("ppmr.criu.install"), System.getProperty("ppmr.criu.dir")),
                     Duration.ofMinutes(5));
             assertEquals(0, result.exitCode(), result.output());

@@ -26,9 +26,8 @@ class HeldRanksIT {
     private static final int RANKS = 3;
     private static final Duration LIMIT = Duration.ofSeconds(10);
 
-    private final NativePrograms programs = NativePrograms.fromSystemProperty();
     private final ProcessTable table = new ProcessTable();
-    private final SignalSender signals = new SignalSender(programs, table);
+    private final SignalSender signals = new SignalSender(table);
     private final List<Process> shells = new ArrayList<>();
     private final List<HeldRank> ranks = new ArrayList<>();
 
@@ -38,11 +37,11 @@ class HeldRanksIT {
             Process shell = new ProcessBuilder("/bin/sh", "-c", "sleep 60 & sleep 60 & wait").start();
             shells.add(shell);
             ProcessIdentity root = table.of((int) shell.pid());
-            assertTrue(Patience.until(LIMIT, () -> table.tree(root).size() == 3));
+            assertTrue(Polling.until(LIMIT, () -> table.tree(root).size() == 3));
             List<ProcessIdentity> tree = table.tree(root);
             assertEquals(List.of(), signals.sendAll(Signal.STOP, tree));
-            assertTrue(Patience.until(LIMIT, () -> table.whyNotHeld(tree).isEmpty()));
-            ranks.add(new HeldProcesses(rank, tree, List.of(), programs));
+            assertTrue(Polling.until(LIMIT, () -> table.whyNotHeld(tree).isEmpty()));
+            ranks.add(new HeldProcesses(rank, tree, List.of()));
         }
     }
 
@@ -60,7 +59,7 @@ class HeldRanksIT {
     void shouldSetAllRanksGoingWhenTheyAreReleased() throws Exception {
         assertEquals(Map.of(), HeldRanks.release(ranks));
         for (HeldRank rank : ranks) {
-            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream().allMatch(table::isRunning)));
+            assertTrue(Polling.until(LIMIT, () -> rank.processes().stream().allMatch(table::isRunning)));
         }
     }
 
@@ -79,7 +78,7 @@ class HeldRanksIT {
     void shouldSayWhatRunsWhenAProcessWasContinued() throws Exception {
         ProcessIdentity child = ranks.get(1).processes().get(1);
         signals.send(Signal.CONT, child);
-        assertTrue(Patience.until(LIMIT, () -> table.isRunning(child)));
+        assertTrue(Polling.until(LIMIT, () -> table.isRunning(child)));
         String message = assertThrows(
                         CheckpointException.class, () -> ranks.get(1).requireHeld())
                 .getMessage();
@@ -92,7 +91,7 @@ class HeldRanksIT {
         ProcessIdentity child = ranks.get(1).processes().get(1);
         signals.send(Signal.CONT, child);
         signals.send(Signal.STOP, child);
-        assertTrue(Patience.until(LIMIT, () -> table.isHeld(child) && table.isOffProcessor(child)));
+        assertTrue(Polling.until(LIMIT, () -> table.isHeld(child) && table.isOffProcessor(child)));
         String message = assertThrows(
                         CheckpointException.class, () -> ranks.get(1).requireHeld())
                 .getMessage();
@@ -108,13 +107,13 @@ class HeldRanksIT {
         ranks.get(1).requireHeld();
         assertEquals(Map.of(), HeldRanks.release(ranks));
         for (HeldRank rank : ranks) {
-            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream()
+            assertTrue(Polling.until(LIMIT, () -> rank.processes().stream()
                     .filter(process -> !process.equals(child))
                     .allMatch(table::isRunning)));
         }
         assertTrue(table.isHeld(child));
         signals.send(Signal.KILL, child);
-        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(child)));
+        assertTrue(Polling.until(LIMIT, () -> !table.isAlive(child)));
         assertEquals(
                 Set.of(1), HeldRanks.release(ranks).keySet(), "one that is gone is named, though it stays stopped");
     }
@@ -123,8 +122,8 @@ class HeldRanksIT {
     void shouldLeaveStoppedWhatTheJobHadStoppedWhenARestartedServiceLetsARankRun() throws Exception {
         List<ProcessIdentity> tree = ranks.get(1).processes();
         ProcessIdentity child = tree.get(2);
-        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child), programs);
-        AbandonedCommand.resume(found, programs);
+        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child));
+        AbandonedCommand.resume(found);
         assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
         assertTrue(table.isHeld(child));
     }
@@ -144,7 +143,7 @@ class HeldRanksIT {
     void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
         List<ProcessIdentity> tree = ranks.get(0).processes();
         StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
-        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of(), programs);
+        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of());
         String message =
                 assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);
@@ -159,12 +158,12 @@ class HeldRanksIT {
     void shouldNameTheRankAndSetTheOthersGoingWhenAProcessIsGone() throws Exception {
         ProcessIdentity lost = ranks.get(1).processes().get(2);
         signals.send(Signal.KILL, lost);
-        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(lost)));
+        assertTrue(Polling.until(LIMIT, () -> !table.isAlive(lost)));
         Map<Integer, String> failures = HeldRanks.release(ranks);
         assertEquals(Set.of(1), failures.keySet());
         assertEquals("rank 1 cannot go on as it was: PIDs [" + lost.pid() + "] are gone", failures.get(1));
         for (HeldRank rank : ranks) {
-            assertTrue(Patience.until(LIMIT, () -> rank.processes().stream()
+            assertTrue(Polling.until(LIMIT, () -> rank.processes().stream()
                     .filter(process -> !process.equals(lost))
                     .allMatch(table::isRunning)));
         }
@@ -187,7 +186,7 @@ class HeldRanksIT {
         ProcessIdentity stranger = new ProcessIdentity(
                 tree.get(1).bootId(), tree.get(1).pidNamespace(), tree.get(1).pid(), 1);
         assertEquals(List.of(stranger), signals.sendAll(Signal.KILL, List.of(stranger, tree.get(2))));
-        assertTrue(Patience.until(LIMIT, () -> !table.isAlive(tree.get(2))));
+        assertTrue(Polling.until(LIMIT, () -> !table.isAlive(tree.get(2))));
         assertFalse(table.whyNotHeld(List.of(tree.get(1))).isPresent());
     }
 

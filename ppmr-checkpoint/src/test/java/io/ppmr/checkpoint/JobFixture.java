@@ -3,6 +3,7 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -61,7 +62,7 @@ final class JobFixture implements AutoCloseable {
             }
         }
         programs = new NativePrograms(bin);
-        signals = new SignalSender(programs, table);
+        signals = new SignalSender(table);
         jobs = userDirectory("jobs");
     }
 
@@ -76,8 +77,8 @@ final class JobFixture implements AutoCloseable {
 
     /** Runs a short command as an ordinary user, {@link #USER}; it must succeed. */
     void asUser(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(launchedAsUser(command), LIMIT);
-        assertEquals(0, result.exitCode(), result.describe());
+        Command.Result result = CommandStarter.call(launchedAsUser(command), LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
     }
 
     /** Starts {@code path-racer} as that user and waits until it has begun; it ends with the fixture. */
@@ -127,7 +128,7 @@ final class JobFixture implements AutoCloseable {
         List<String> expect = new ArrayList<>(List.of(bin.resolve(program).toString()));
         expect.addAll(arguments);
         expect.add("--expect");
-        HelperCall.Result expected = HelperCall.run(expect, LIMIT);
+        Command.Result expected = CommandStarter.call(expect, LIMIT);
         assertEquals(0, expected.exitCode(), expected.output());
 
         List<String> command = new ArrayList<>(List.of(
@@ -149,8 +150,32 @@ final class JobFixture implements AutoCloseable {
                 .redirectErrorStream(true)
                 .redirectOutput(ToolProcess.NULL)
                 .start();
-        assertTrue(Patience.until(LIMIT, () -> Files.exists(progress) && lines(progress) > 0), "the job has not begun");
+        assertTrue(Polling.until(LIMIT, () -> Files.exists(progress) && lines(progress) > 0), "the job has not begun");
         return new Job(table.of((int) process.pid()), out, progress, expected.output());
+    }
+
+    /** Starts a job whose parent has ended, as one that a login has left behind, and waits for its first pass. */
+    Job startOrphan(String name, JobUser user, String... parameters) throws Exception {
+        Path pidFile = base.resolve(name + ".pid");
+        Path progress = jobs.resolve(name + ".progress");
+        Path out = jobs.resolve(name + ".out");
+        List<String> arguments = List.of(parameters);
+        List<String> expect =
+                new ArrayList<>(List.of(bin.resolve("selfckpt-job").toString()));
+        expect.addAll(arguments);
+        expect.add("--expect");
+        String expected = CommandStarter.call(expect, LIMIT).output();
+        List<String> command = new ArrayList<>(List.of(
+                "sh", "-c", "file=$1; shift; \"$@\" </dev/null >/dev/null 2>&1 & echo $! >$file", "sh", "" + pidFile));
+        command.addAll(List.of(programs.launch().toString(), "--uid", "" + user.uid(), "--gid", "" + user.gid(), "--"));
+        command.addAll(List.of(bin.resolve("selfckpt-job").toString(), "--out", "" + out, "--progress", "" + progress));
+        command.addAll(arguments);
+        assertEquals(0, CommandStarter.call(command, LIMIT).exitCode());
+        assertTrue(Polling.until(LIMIT, () -> Files.exists(progress) && lines(progress) > 0), "the job has not begun");
+        ProcessIdentity root =
+                table.of(Integer.parseInt(Files.readString(pidFile).trim()));
+        assertEquals(1, table.parent(root), "it is init's child");
+        return new Job(root, out, progress, expected);
     }
 
     private static int lines(Path file) {
@@ -180,7 +205,7 @@ final class JobFixture implements AutoCloseable {
 
     /** Waits for a job's result and compares it with the undisturbed run's. */
     void requireResult(Job job) throws Exception {
-        assertTrue(Patience.until(LIMIT, () -> Files.exists(job.out())), "the job has not ended");
+        assertTrue(Polling.until(LIMIT, () -> Files.exists(job.out())), "the job has not ended");
         assertEquals(job.expected(), Files.readString(job.out()).trim());
     }
 
@@ -194,7 +219,7 @@ final class JobFixture implements AutoCloseable {
     }
 
     void requireNothingLeft() throws Exception {
-        Patience.until(Duration.ofSeconds(10), () -> {
+        Polling.until(Duration.ofSeconds(10), () -> {
             try {
                 return leftovers().isEmpty();
             } catch (IOException e) {
@@ -241,7 +266,7 @@ final class JobFixture implements AutoCloseable {
     @Override
     public void close() throws IOException {
         try {
-            Patience.until(LIMIT, () -> {
+            Polling.until(LIMIT, () -> {
                 try {
                     for (int pid : pidsOfFixture()) {
                         var process = table.find(pid);

@@ -5,10 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -18,14 +22,14 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class ProcessTableIT {
     private final ProcessTable table = new ProcessTable();
-    private final SignalSender signals = new SignalSender(NativePrograms.fromSystemProperty(), table);
+    private final SignalSender signals = new SignalSender(table);
     private Process shell;
 
     @BeforeEach
     void setUp() throws Exception {
         shell = new ProcessBuilder("/bin/sh", "-c", "sleep 60 & sleep 60; exit 0").start();
         assertTrue(
-                Patience.until(Duration.ofSeconds(10), () -> table.tree(root()).size() == 3));
+                Polling.until(Duration.ofSeconds(10), () -> table.tree(root()).size() == 3));
     }
 
     @AfterEach
@@ -50,12 +54,12 @@ class ProcessTableIT {
         List<ProcessIdentity> tree = table.tree(root());
         assertTrue(table.whyNotHeld(tree).orElseThrow().contains("instead of T"));
         signals.sendAll(SignalSender.Signal.STOP, tree);
-        assertTrue(Patience.until(
+        assertTrue(Polling.until(
                 Duration.ofSeconds(10), () -> table.whyNotHeld(tree).isEmpty()));
         assertTrue(table.isHeld(root()));
         assertFalse(table.isRunning(root()));
         signals.send(SignalSender.Signal.CONT, tree.get(1));
-        assertTrue(Patience.until(Duration.ofSeconds(10), () -> table.isRunning(tree.get(1))));
+        assertTrue(Polling.until(Duration.ofSeconds(10), () -> table.isRunning(tree.get(1))));
         assertTrue(table.whyNotHeld(tree)
                 .orElseThrow()
                 .contains("PID " + tree.get(1).pid()));
@@ -74,11 +78,34 @@ class ProcessTableIT {
     }
 
     @Test
+    void shouldSignalTheOthersAndKeepNoDescriptorsWhenSomeAreGone() throws Exception {
+        List<ProcessIdentity> tree = table.tree(root());
+        ProcessIdentity stranger = new ProcessIdentity(
+                tree.get(0).bootId(), tree.get(0).pidNamespace(), tree.get(0).pid(), 1);
+        ProcessIdentity nobody =
+                new ProcessIdentity(tree.get(0).bootId(), tree.get(0).pidNamespace(), 4_194_303, 1);
+        List<ProcessIdentity> all = List.of(stranger, tree.get(1), nobody, tree.get(2));
+        long before = descriptors();
+        for (int i = 0; i < 500; i++) {
+            assertEquals(List.of(stranger, nobody), signals.sendAll(SignalSender.Signal.STOP, all));
+        }
+        assertTrue(descriptors() < before + 100, () -> before + " descriptors before, too many now");
+        assertTrue(Polling.until(Duration.ofSeconds(10), () -> table.isHeld(tree.get(1)) && table.isHeld(tree.get(2))));
+        assertTrue(table.isRunning(tree.get(0)), "a stranger with another start time has got the signal");
+    }
+
+    private static long descriptors() throws IOException {
+        try (Stream<Path> all = Files.list(Path.of("/proc/self/fd"))) {
+            return all.count();
+        }
+    }
+
+    @Test
     void shouldCountAZombieAsGone() throws Exception {
         ProcessIdentity child = table.tree(root()).get(1);
         signals.send(SignalSender.Signal.STOP, root());
         signals.send(SignalSender.Signal.KILL, child);
-        assertTrue(Patience.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
+        assertTrue(Polling.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
         assertEquals(Optional.empty(), table.find(child.pid()));
         assertEquals(
                 "PID " + child.pid() + " is gone",
@@ -92,7 +119,7 @@ class ProcessTableIT {
         assertThrows(CheckpointException.class, () -> table.requireOwner(child, another));
         signals.send(SignalSender.Signal.STOP, root());
         signals.send(SignalSender.Signal.KILL, child);
-        assertTrue(Patience.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
+        assertTrue(Polling.until(Duration.ofSeconds(10), () -> !table.isAlive(child)));
         table.requireOwner(child, another);
         assertFalse(table.isNamespaceInit(child));
         assertThrows(CheckpointException.class, () -> table.pidInside(child));

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,7 +39,7 @@ class RankInitIT {
     }
 
     private static String run(String... command) throws CheckpointException {
-        HelperCall.Result result = HelperCall.run(List.of(command), SOON);
+        Command.Result result = CommandStarter.call(List.of(command), SOON);
         assertEquals(0, result.exitCode(), result.describe());
         return result.output();
     }
@@ -62,14 +63,14 @@ class RankInitIT {
         inside(init, "setsid sleep 1 > /dev/null 2>&1 < /dev/null &");
         assertEquals(1, new RankNamespace(init).members(fixture.table).size());
         assertTrue(fixture.table.isAlive(init));
-        assertTrue(Patience.until(SOON, () -> !fixture.table.isAlive(init)));
+        assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)));
     }
 
     @Test
     void shouldEndWhenNothingCameWithinTheGracePeriod() throws Exception {
         ProcessIdentity init = start("--grace", "1");
         assertTrue(fixture.table.isAlive(init));
-        assertTrue(Patience.until(SOON, () -> !fixture.table.isAlive(init)));
+        assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)));
     }
 
     @Test

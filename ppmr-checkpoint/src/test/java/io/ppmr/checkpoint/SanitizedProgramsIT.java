@@ -3,6 +3,7 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,14 +33,14 @@ class SanitizedProgramsIT {
     void build() throws Exception {
         base = Files.createTempDirectory("ppmr-sanitized");
         Path probe = Files.writeString(base.resolve("probe.c"), "int main(void) { return 0; }\n");
-        boolean sanitizer = HelperCall.run(
+        boolean sanitizer = CommandStarter.call(
                                 List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()),
                                 LIMIT)
                         .exitCode()
                 == 0;
         Assumptions.assumeTrue(sanitizer, "gcc has no address sanitizer here (package libasan8)");
         for (String part : List.of("main", "test")) {
-            HelperCall.Result made = HelperCall.run(
+            Command.Result made = CommandStarter.call(
                     List.of(
                             "make",
                             "--silent",
@@ -67,7 +68,7 @@ class SanitizedProgramsIT {
 
     private String run(String... command) throws CheckpointException {
         command[0] = base.resolve(command[0]).toString();
-        HelperCall.Result result = HelperCall.run(List.of(command), LIMIT);
+        Command.Result result = CommandStarter.call(List.of(command), LIMIT);
         assertEquals(0, result.exitCode(), result.output());
         return result.output();
     }
@@ -95,7 +96,7 @@ class SanitizedProgramsIT {
                 .redirectErrorStream(true)
                 .redirectOutput(base.resolve("job.log").toFile())
                 .start();
-        assertTrue(Patience.until(LIMIT, () -> hasContent(base.resolve("progress"))));
+        assertTrue(Polling.until(LIMIT, () -> hasContent(base.resolve("progress"))));
         run("cr_checkpoint", "-T", "--noclobber", "--run", "-f", image.toString(), Long.toString(job.pid()));
         assertTrue(job.waitFor(60, TimeUnit.SECONDS));
         assertEquals(0, job.exitValue(), () -> "see the sanitizer's words: " + base);
@@ -126,9 +127,6 @@ class SanitizedProgramsIT {
                 run("plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--expect"),
                 Files.readString(out).trim());
         assertEquals("hello", run("ppmr-launch", "--", "echo", "hello"));
-        ProcessIdentity self =
-                new ProcessTable().of((int) ProcessHandle.current().pid());
-        run("ppmr-signal", "0", "" + self.pid(), "" + self.startTimeTicks(), "" + self.pidNamespace());
     }
 
     private static boolean hasContent(Path file) {

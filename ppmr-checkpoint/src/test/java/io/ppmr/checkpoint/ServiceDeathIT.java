@@ -82,7 +82,7 @@ class ServiceDeathIT {
         try {
             Path report = fixture.base.resolve("held");
             assertTrue(
-                    Patience.until(JobFixture.LIMIT, () -> Files.exists(report) || !service.isAlive())
+                    Polling.until(JobFixture.LIMIT, () -> Files.exists(report) || !service.isAlive())
                             && Files.exists(report),
                     () -> "the service has not restored the rank; see " + fixture.base);
             List<ProcessIdentity> processes = new ArrayList<>();
@@ -98,7 +98,7 @@ class ServiceDeathIT {
             assertEquals(1, companions.size());
             service.destroyForcibly().waitFor();
 
-            HeldProcesses adopted = new HeldProcesses(0, processes, companions, fixture.programs);
+            HeldProcesses adopted = new HeldProcesses(0, processes, companions);
             adopted.requireHeld();
             assertTrue(fixture.table.isAlive(companions.get(0)));
             adopted.release();
@@ -125,7 +125,7 @@ class ServiceDeathIT {
                 .redirectErrorStream(true)
                 .redirectOutput(fixture.base.resolve("service.out").toFile())
                 .start();
-        assertTrue(Patience.until(Duration.ofSeconds(1), service::isAlive));
+        assertTrue(Polling.until(Duration.ofSeconds(1), service::isAlive));
         return service;
     }
 }

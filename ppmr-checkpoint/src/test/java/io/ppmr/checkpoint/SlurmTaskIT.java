@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -97,7 +98,7 @@ class SlurmTaskIT {
 
     private ProcessIdentity announced() throws Exception {
         Path file = folder.resolve("announced/jobs/slurm-7.0/rank-1");
-        assertTrue(Patience.until(SOON, () -> Files.exists(file)));
+        assertTrue(Polling.until(SOON, () -> Files.exists(file)));
         String text = Files.readString(file);
         assertTrue(text.endsWith("\ncheckpointer = \"criu\"\nspares = [\"n0:7411\", \"n2:7411\"]\n"), text);
         ProcessIdentity rank = table.of(Integer.parseInt(text.replaceAll("(?s)pid = (\\d+)\n.*", "$1")));
@@ -107,13 +108,13 @@ class SlurmTaskIT {
 
     /** Until the script has set its trap. */
     private void awaitReady() throws Exception {
-        assertTrue(Patience.until(SOON, () -> Files.exists(folder.resolve("ready"))));
+        assertTrue(Polling.until(SOON, () -> Files.exists(folder.resolve("ready"))));
     }
 
     private void kill(ProcessIdentity process, String signal) throws Exception {
         assertEquals(
                 0,
-                HelperCall.run(List.of("kill", "-" + signal, Integer.toString(process.pid())), SOON)
+                CommandStarter.call(List.of("kill", "-" + signal, Integer.toString(process.pid())), SOON)
                         .exitCode());
     }
 
@@ -127,7 +128,7 @@ class SlurmTaskIT {
         Process task = run("echo hello; echo there >&2; while [ ! -e stop ]; do sleep 0.05; done; exit 7");
         ProcessIdentity rank = announced();
         assertTrue(table.leadsSession(rank));
-        assertTrue(Patience.until(SOON, () -> Files.exists(folder.resolve("out-7-1-n1"))));
+        assertTrue(Polling.until(SOON, () -> Files.exists(folder.resolve("out-7-1-n1"))));
         Files.createFile(folder.resolve("stop"));
         assertEquals(7, end(task));
         assertEquals("ppmr-rank 1 started slurm-7.0 n1\nppmr-rank 1 ended 7\n", read("said"));
@@ -183,7 +184,7 @@ class SlurmTaskIT {
         for (String signal : List.of("USR2", "TERM")) {
             assertEquals(
                     0,
-                    HelperCall.run(List.of("kill", "-" + signal, Long.toString(pid)), SOON)
+                    CommandStarter.call(List.of("kill", "-" + signal, Long.toString(pid)), SOON)
                             .exitCode());
         }
         assertEquals(3, end(task));
@@ -218,7 +219,7 @@ class SlurmTaskIT {
             pids.add(Integer.toString(process.pid()));
         }
         Process task = start("keep", "--unknown-exit", "75", "0:1", "5:" + String.join(",", pids));
-        assertTrue(Patience.until(SOON, () -> {
+        assertTrue(Polling.until(SOON, () -> {
             try {
                 return read("said").contains("ppmr-rank 5 ");
             } catch (IOException e) {
@@ -233,7 +234,7 @@ class SlurmTaskIT {
         ProcessIdentity rank = stranger("while [ ! -e stop ]; do sleep 0.05; done; exit 9");
         Process task = keep(rank);
         kill(rank, "STOP");
-        assertTrue(Patience.until(SOON, () -> "Tt".contains(state(rank))));
+        assertTrue(Polling.until(SOON, () -> "Tt".contains(state(rank))));
         Files.createFile(folder.resolve("stop"));
         kill(rank, "CONT");
         assertEquals(9, end(task));
@@ -251,7 +252,7 @@ class SlurmTaskIT {
         ProcessIdentity rank = stranger("while :; do sleep 0.05; done");
         Process task = keep(rank);
         task.destroyForcibly().waitFor();
-        assertTrue(Patience.until(SOON, () -> !table.isAlive(rank)));
+        assertTrue(Polling.until(SOON, () -> !table.isAlive(rank)));
     }
 
     @Test

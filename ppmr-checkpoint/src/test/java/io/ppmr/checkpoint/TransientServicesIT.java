@@ -76,7 +76,7 @@ class TransientServicesIT {
     void shouldNotTakeACommandForWellThatASignalHasEnded() throws Exception {
         CommandStarter.Started tool = start("sleep", "60");
         ProcessTable table = new ProcessTable();
-        assertTrue(Patience.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
+        assertTrue(Polling.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
         assertTrue(table.leadsSession(table.of(tool.pid())), "a session of its own");
         assertTrue(ProcessHandle.of(tool.pid()).orElseThrow().destroy());
         assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));

@@ -1,26 +1,49 @@
 package io.ppmr.cli;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.checkpoint.Availability;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.cli.config.ConfigException;
-import io.ppmr.cli.demo.DemoCommand;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.cli.doctor.DoctorCommand;
-import io.ppmr.cli.history.HistoryCommand;
-import io.ppmr.cli.history.ShowCommand;
+import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
-import io.ppmr.cli.restart.RestartCommand;
-import io.ppmr.cli.slurm.SlurmRunCommand;
-import io.ppmr.logging.ServiceLog;
+import io.ppmr.daemon.config.CheckpointerConfig;
+import io.ppmr.daemon.config.ConfigException;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.log.ServiceLog;
+import io.ppmr.daemon.metrics.MetricsDocs;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.fuse.StaleMount;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.transaction.MappedJournal;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
 import picocli.CommandLine;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** The program {@code ppmr}. Each command's class says what it does; {@link ExitCode} says how they end. */
+/**
+ * The program {@code ppmr}, with those of its commands that are a few lines. Each command's description says what it
+ * does; {@link ExitCode} says how they end.
+ */
 @Command(
         name = "ppmr",
         description =
@@ -42,21 +65,13 @@ import picocli.CommandLine.Spec;
             TargetCommand.class,
             MigrateCommand.class,
             RestartCommand.class,
-            CancelCommand.class,
             ResolveCommand.class,
             StatusCommand.class,
-            UnmountCommand.class,
-            HistoryCommand.class,
-            ShowCommand.class,
             ConfigCommand.class,
-            MetricsCommand.class,
-            CheckpointersCommand.class,
             DoctorCommand.class,
             InstallCommand.class,
             UninstallCommand.class,
-            KeygenCommand.class,
-            SlurmRunCommand.class,
-            DemoCommand.class
+            SlurmRunCommand.class
         })
 public final class Main implements Runnable {
     @Spec
@@ -71,7 +86,12 @@ public final class Main implements Runnable {
 
     /** Runs a command and says how it ended; for main and for tests. */
     static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
-        return new CommandLine(new Main())
+        return execute(new Main(), arguments, out, err);
+    }
+
+    /** Runs a program that has commands like these, and says how it ended: exit code and messages are as ours. */
+    public static int execute(Object program, String[] arguments, PrintWriter out, PrintWriter err) {
+        return new CommandLine(program)
                 .setOut(out)
                 .setErr(err)
                 .setCaseInsensitiveEnumValuesAllowed(true)
@@ -83,6 +103,155 @@ public final class Main implements Runnable {
     @Override
     public void run() {
         throw new ParameterException(spec.commandLine(), "no command given");
+    }
+
+    @Command(
+            name = "keygen",
+            description = "Makes a key file of mode 0600, to be copied to every node. Never replaces a file.",
+            mixinStandardHelpOptions = true)
+    void keygen(@Parameters(paramLabel = "FILE", description = "the file to be made") Path file) throws IOException {
+        KeyFile.create(file);
+        out().println(file + ": made; put the same file on every node, mode 0600");
+    }
+
+    @Command(
+            name = "metrics",
+            description = "Prints the page of all meters, docs/metrics.md.",
+            mixinStandardHelpOptions = true)
+    void metrics() {
+        out().print(MetricsDocs.page());
+        out().flush();
+    }
+
+    @Command(
+            name = "checkpointers",
+            description = "Says which checkpointers can run on this node, and why the others cannot.",
+            mixinStandardHelpOptions = true)
+    void checkpointers(
+            @Option(
+                            names = "--config",
+                            paramLabel = "FILE",
+                            description = "ask those of this configuration instead of those that ppmr knows")
+                    Path config)
+            throws ConfigException {
+        Map<String, Checkpointer> all =
+                config == null ? CheckpointerConfig.usual(System.getenv()) : CheckpointerConfig.load(config);
+        all.forEach((name, checkpointer) -> {
+            Availability found = checkpointer.probe();
+            out().printf(
+                            "%-10s %-4s %-9s %s%n",
+                            name,
+                            found.available() ? "yes" : "no",
+                            checkpointer.readingMode().name().toLowerCase(Locale.ROOT),
+                            found.detail() + (found.remedy().isEmpty() ? "" : "; " + found.remedy()));
+        });
+    }
+
+    @Command(
+            name = "cancel",
+            description = {
+                "Calls a migration off: it is rolled back and the originals go on. Returns when that has begun.",
+                "Refused (4) when it is not under way, or when its originals are being ended already."
+            },
+            mixinStandardHelpOptions = true)
+    void cancel(
+            @Parameters(
+                            paramLabel = "ID",
+                            description = "the migration, by its name in ppmr status or its first characters")
+                    String id,
+            @ArgGroup(multiplicity = "1") SocketOption socket)
+            throws ConfigException, IOException, CommandFailure {
+        try (ControlClient client = new ControlClient(socket.path())) {
+            out().println("migration " + client.cancel(id) + " is being rolled back");
+        } catch (RefusedException e) {
+            throw new CommandFailure(ExitCode.REFUSED, e.getMessage(), e);
+        }
+    }
+
+    @Command(
+            name = "unmount",
+            description = {
+                "Takes off the dead mount of a service that was killed, and ends what hangs on it. A mount that is"
+                        + " served, or that is not ppmr's, is left alone, and said to be in use.",
+                "What a killed service left of migrations is settled by its next start alone."
+            },
+            mixinStandardHelpOptions = true)
+    void unmount(
+            @Option(
+                            names = "--config",
+                            required = true,
+                            paramLabel = "FILE",
+                            description = "the service's configuration")
+                    Path config)
+            throws ConfigException, IOException, InterruptedException {
+        for (Path named : ServiceConfig.mountsOf(config)) {
+            Path mountPoint = named.toAbsolutePath();
+            Path parent = mountPoint.getParent();
+            // The mount point itself is not looked at: on a dead mount that fails, or hangs.
+            if (parent != null && Files.isDirectory(parent, LinkOption.NOFOLLOW_LINKS)) {
+                boolean cleared = StaleMount.detachDead(mountPoint);
+                out().println(mountPoint + (cleared ? " was a dead mount and is cleared" : " is not mounted"));
+            }
+        }
+    }
+
+    @Command(
+            name = "history",
+            description = "Lists the migrations in a service's journal, also while the service runs.",
+            mixinStandardHelpOptions = true)
+    void history(@Mixin JournalOptions options) throws IOException {
+        List<MigrationHistory> all = MigrationHistory.of(MappedJournal.read(options.journal));
+        if (options.json) {
+            printJson(all);
+        } else if (all.isEmpty()) {
+            out().println("no migration yet");
+        } else {
+            all.forEach(one -> out().println(one.line()));
+        }
+    }
+
+    @Command(
+            name = "show",
+            description = "Shows one migration of a service's journal: who asked, the plan, the steps' times and bytes,"
+                    + " the decision and its reason.",
+            mixinStandardHelpOptions = true)
+    void show(
+            @Parameters(paramLabel = "ID", description = "the migration, as in `ppmr history`") String id,
+            @Mixin JournalOptions options)
+            throws IOException {
+        MigrationHistory found = MigrationHistory.of(MappedJournal.read(options.journal)).stream()
+                .filter(one -> one.id().equals(id))
+                .findFirst()
+                .orElseThrow(() -> new IOException("the journal " + options.journal + " knows no migration " + id
+                        + "; `ppmr history` lists them"));
+        if (options.json) {
+            printJson(found);
+        } else {
+            found.print(out());
+        }
+    }
+
+    /** Which journal is read, and how it is shown. */
+    static final class JournalOptions {
+        @Option(
+                names = "--journal",
+                paramLabel = "FILE",
+                required = true,
+                description = "the source's or a target's journal")
+        private Path journal;
+
+        @Option(names = "--json", description = "write JSON")
+        private boolean json;
+    }
+
+    private void printJson(Object value) throws IOException {
+        out().println(new ObjectMapper()
+                .enable(SerializationFeature.INDENT_OUTPUT)
+                .writeValueAsString(value));
+    }
+
+    private PrintWriter out() {
+        return spec.commandLine().getOut();
     }
 
     private static int misused(ParameterException misuse, String[] arguments) {
@@ -102,6 +271,10 @@ public final class Main implements Runnable {
         if (failure instanceof CommandFailure expected) {
             err.println("ppmr: " + expected.getMessage());
             return expected.exitCode().number();
+        }
+        if (failure instanceof RefusedException) {
+            err.println("ppmr: " + failure.getMessage());
+            return ExitCode.REFUSED.number();
         }
         if (failure instanceof IOException || failure instanceof CheckpointException) {
             err.println("ppmr: " + failure.getMessage());

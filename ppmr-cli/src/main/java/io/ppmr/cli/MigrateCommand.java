@@ -2,10 +2,12 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.service.Migrations;
-import io.ppmr.cli.service.RefusedException;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -1,7 +1,8 @@
 package io.ppmr.cli;
 
-import io.ppmr.source.MigrationProgress;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -13,7 +14,6 @@ import java.util.Locale;
  * plain lines. For one thread.
  */
 public final class ProgressView {
-    private static final double MIB = 1024.0 * 1024.0;
     private static final double SECONDS_BETWEEN_LINES = 1;
     private static final double SECONDS_OF_RATE = 0.5;
 
@@ -48,12 +48,12 @@ public final class ProgressView {
     public void show(MigrationProgress progress) {
         measure(progress);
         if (terminal) {
-            String text = text(progress) + pace(progress);
+            String text = MigrationText.of(progress) + pace(progress);
             out.print("\r" + text + " ".repeat(Math.max(0, drawn - text.length())));
             out.flush();
             drawn = text.length();
         } else if (progress.step() != lastStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES) {
-            out.println(text(progress) + pace(progress));
+            out.println(MigrationText.of(progress) + pace(progress));
             out.flush();
             lastSeconds = progress.seconds();
         }
@@ -81,7 +81,7 @@ public final class ProgressView {
         if (!moving || bytesPerSecond <= 0) {
             return "";
         }
-        String rate = String.format(Locale.ROOT, "  %.0f MiB/s", bytesPerSecond / MIB);
+        String rate = "  " + MigrationText.rate(bytesPerSecond);
         // When all is written, what was written is all there is; before that the processes' memory says it about.
         long total = progress.step() == MigrationProgress.Step.RESTART
                 ? progress.sentBytes()
@@ -102,7 +102,7 @@ public final class ProgressView {
 
     /** Prints how it ended. */
     public void report(MigrationReport report) {
-        line(summary(report));
+        line(MigrationText.of(report));
         if (report.copy() != null && report.copy().kept()) {
             line("  restart from it: ppmr restart " + report.copy().directory());
         }
@@ -111,37 +111,5 @@ public final class ProgressView {
                     + String.join(
                             ", ", rank.pids().stream().map(String::valueOf).toList()));
         }
-    }
-
-    /** How it ended, in one line. */
-    static String summary(MigrationReport report) {
-        return String.format(
-                Locale.ROOT,
-                "%s: %s in %.2f s (%.0f MiB/s), %s staged%s%s",
-                report.outcome().name().toLowerCase(Locale.ROOT).replace('_', ' '),
-                mib(report.bytes()),
-                report.seconds(),
-                report.seconds() > 0 ? report.bytes() / MIB / report.seconds() : 0,
-                mib(report.stagedBytes()),
-                report.reason().isEmpty() ? "" : "; " + report.reason(),
-                report.copy() == null ? "" : "; " + report.copy().sentence());
-    }
-
-    /** A progress in one line. */
-    static String text(MigrationProgress progress) {
-        return String.format(
-                Locale.ROOT,
-                "%6.2f s  %-10s  written %10s  arrived %10s  read %10s  staged %s",
-                progress.seconds(),
-                progress.step().name().toLowerCase(Locale.ROOT).replace('_', ' '),
-                mib(progress.sentBytes()),
-                mib(progress.arrivedBytes()),
-                mib(progress.readBytes()),
-                mib(progress.stagedBytes()));
-    }
-
-    /** Bytes in MiB. */
-    public static String mib(long bytes) {
-        return String.format(Locale.ROOT, "%.1f MiB", bytes / MIB);
     }
 }

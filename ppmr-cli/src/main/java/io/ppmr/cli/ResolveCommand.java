@@ -1,7 +1,9 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.transaction.OperatorWord;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.transaction.OperatorDecision;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Resolution;
 import java.io.BufferedReader;
@@ -90,7 +92,7 @@ final class ResolveCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         PrintWriter out = spec.commandLine().getOut();
-        OperatorWord word = new OperatorWord(decision.outcome(), Set.copyOf(targetsOff), sourceOff, firstOff);
+        OperatorDecision word = new OperatorDecision(decision.outcome(), Set.copyOf(targetsOff), sourceOff, firstOff);
         Path path = socket.path();
         Resolution meaning = ask(path, word, false);
         if (meaning.result() == Resolution.Result.REFUSED) {
@@ -112,7 +114,7 @@ final class ResolveCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private Resolution ask(Path path, OperatorWord word, boolean carryOut) throws IOException {
+    private Resolution ask(Path path, OperatorDecision word, boolean carryOut) throws IOException {
         try (ControlClient client = new ControlClient(path)) {
             return client.resolve(id, word, carryOut, Duration.ofSeconds(patienceSeconds));
         }

@@ -1,7 +1,7 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.config.ConfigException;
-import io.ppmr.cli.config.ConfiguredControl;
+import io.ppmr.daemon.config.ConfigException;
+import io.ppmr.daemon.config.ServiceConfig;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
@@ -14,6 +14,6 @@ final class SocketOption {
     private Path config;
 
     Path path() throws ConfigException {
-        return socket != null ? socket : ConfiguredControl.socketOf(config);
+        return socket != null ? socket : ServiceConfig.socketOf(config);
     }
 }

@@ -2,9 +2,11 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.control.ControlStatus;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -123,10 +125,10 @@ final class StatusCommand implements Callable<Integer> {
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
-                                    + ProgressView.summary(status.last())));
+                                    + MigrationText.of(status.last())));
         } else {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
-            view.line(what + ", " + (status.progress() == null ? "starting" : ProgressView.text(status.progress())));
+            view.line(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
         }
         status.open().forEach(one -> view.line(text(one)));
         if (status.transport() != null) {

@@ -2,7 +2,7 @@ package io.ppmr.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.target.Arrival;
+import io.ppmr.migration.target.Arrival;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -43,6 +43,6 @@ class ArrivalViewTest {
     @Test
     void shouldSayWhatIsKnownWhenItWasTakenUpAgain() {
         Arrival takenUp = new Arrival("abc", "", "", Arrival.Step.HELD, 0, 0, 0, 0, 0, 0);
-        assertEquals("migration abc, taken up again: held", ArrivalView.text(takenUp));
+        assertEquals(List.of("migration abc, taken up again: held"), new ArrivalView().lines(List.of(takenUp)));
     }
 }

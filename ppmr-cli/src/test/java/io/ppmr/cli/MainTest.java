@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.cli.service.ProcessSignals;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.migration.source.MigrationReport.Outcome;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;

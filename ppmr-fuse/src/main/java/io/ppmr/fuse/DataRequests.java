@@ -1,7 +1,7 @@
 package io.ppmr.fuse;
 
 import com.kenai.jffi.MemoryIO;
-import jnr.ffi.Runtime;
+import io.ppmr.os.LibC;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -27,6 +27,7 @@ import org.slf4j.LoggerFactory;
 final class DataRequests {
     private static final Logger LOG = LoggerFactory.getLogger(DataRequests.class);
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
+    private static final LibC LIBRARY = LibC.CALLS;
 
     private static final int READ = 15;
     private static final int WRITE = 16;
@@ -44,13 +45,11 @@ final class DataRequests {
     private static final int WRITE_ANSWER_BYTES = 8;
 
     private final JnrFuseAdapter adapter;
-    private final LibC library;
     private final int descriptor;
 
     /** {@code descriptor} of {@code /dev/fuse} of the mount. */
-    DataRequests(JnrFuseAdapter adapter, LibC library, int descriptor) {
+    DataRequests(JnrFuseAdapter adapter, int descriptor) {
         this.adapter = adapter;
-        this.library = library;
         this.descriptor = descriptor;
     }
 
@@ -93,12 +92,9 @@ final class DataRequests {
         MEMORY.putInt(address, lengthBytes);
         MEMORY.putInt(address + ANSWER_ERROR_OFFSET, Math.min(result, 0));
         MEMORY.putLong(address + UNIQUE_OFFSET, unique);
-        if (library.write(descriptor, address, lengthBytes) < 0) {
+        if (LIBRARY.write(descriptor, address, lengthBytes) < 0) {
             // ENOENT: whoever asked was killed meanwhile; ENODEV: the mount is gone. Nobody waits for this answer.
-            LOG.debug(
-                    "an answer of {} bytes was not taken: errno {}",
-                    lengthBytes,
-                    Runtime.getSystemRuntime().getLastError());
+            LOG.debug("an answer of {} bytes was not taken: errno {}", lengthBytes, LibC.errno());
         }
     }
 }

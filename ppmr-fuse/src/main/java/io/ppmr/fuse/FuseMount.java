@@ -1,7 +1,10 @@
 package io.ppmr.fuse;
 
+import io.ppmr.os.Command;
+import io.ppmr.os.LibC;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -90,7 +93,8 @@ public final class FuseMount implements AutoCloseable {
      */
     public boolean answers(long timeoutNs) throws InterruptedException {
         try {
-            ChildProcess.Result result = ChildProcess.run(List.of("stat", "--", mountPoint.toString()), timeoutNs);
+            Command.Result result = MountCalls.command(List.of("stat", "--", mountPoint.toString()))
+                    .run(Duration.ofNanos(timeoutNs));
             if (!result.succeeded()) {
                 LOG.warn("{} does not answer: {}", mountPoint, result.describe());
             }
@@ -244,7 +248,7 @@ public final class FuseMount implements AutoCloseable {
                 throw new MountException(mountPoint + " was mounted but did not answer within " + timeoutMs()
                         + " ms; the machine may be overloaded, or 'stat' (coreutils) cannot be run");
             }
-            ChildProcess.Result result = ChildProcess.run(command, Math.min(leftNs, ONE_PROBE_NS));
+            Command.Result result = MountCalls.command(command).run(Duration.ofNanos(Math.min(leftNs, ONE_PROBE_NS)));
             LOG.debug("probe of {}: {}", mountPoint, result.describe());
             if (!adapter.awaitProbe(0)) {
                 awaitLoopEnd(POLL_NS);
@@ -257,7 +261,7 @@ public final class FuseMount implements AutoCloseable {
         if (loopEnd.isDone()) {
             throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
                     + " error. "
-                    + (MountCalls.isRoot()
+                    + (LibC.isRoot()
                             ? "Is /dev/fuse there, and is this container allowed to mount?"
                             : "Is fusermount installed, may this user open /dev/fuse (mode 0666), "
                                     + "does it own the mount point"

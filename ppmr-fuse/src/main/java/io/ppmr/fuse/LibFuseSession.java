@@ -57,7 +57,7 @@ final class LibFuseSession extends FuseStubFS {
         }
         Pointer session = library.fuse_get_session(fuse);
         Pointer channel = library.fuse_session_next_chan(session, null);
-        DataRequests dataRequests = new DataRequests(adapter, LibC.load(), library.fuse_chan_fd(channel));
+        DataRequests dataRequests = new DataRequests(adapter, library.fuse_chan_fd(channel));
         new FuseWorkers(
                         library,
                         dataRequests,

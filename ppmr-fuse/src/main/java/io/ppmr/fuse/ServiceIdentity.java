@@ -1,8 +1,8 @@
 package io.ppmr.fuse;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 
 /**
@@ -11,16 +11,9 @@ import java.nio.file.Path;
  * therefore survives the service's death.
  */
 record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
-    private static final int STATE_FIELD = 0;
-    private static final int FLAGS_FIELD = 6;
-    private static final int START_FIELD = 19;
-    /** PF_EXITING of the kernel: set from the moment in which a thread begins to die. */
-    private static final long EXITING = 0x4;
-
     static ServiceIdentity ofThisProcess() throws IOException {
-        long pid = ProcessHandle.current().pid();
-        return new ServiceIdentity(
-                pid, Long.parseLong(statFields(Path.of("/proc/self/stat"))[START_FIELD]), ownPidNamespace());
+        ProcStat self = ProcStat.read(Path.of("/proc/self/stat")).orElseThrow(() -> new IOException("no /proc"));
+        return new ServiceIdentity(ProcessHandle.current().pid(), self.startTimeTicks(), ProcStat.pidNamespace("self"));
     }
 
     /** The identity in a mount's source; null where the source carries none. */
@@ -41,7 +34,7 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
     }
 
     boolean isOfThisPidNamespace() throws IOException {
-        return pidNamespace == ownPidNamespace();
+        return pidNamespace == ProcStat.pidNamespace("self");
     }
 
     /**
@@ -49,33 +42,12 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
      * mount, is still listed in /proc, but as exiting.
      */
     boolean isServing() throws IOException {
-        Path stat = Path.of("/proc", Long.toString(pid), "stat");
-        if (!Files.exists(stat)) {
-            return false;
-        }
-        String[] fields;
         try {
-            fields = statFields(stat);
-        } catch (IOException e) {
-            // The process ended between the two looks; anything else is not for us to guess.
-            if (!Files.exists(stat)) {
-                return false;
-            }
-            throw e;
+            return ProcStat.read(Path.of("/proc", Long.toString(pid), "stat"))
+                    .filter(stat -> !stat.isDead() && !stat.isExiting() && stat.startTimeTicks() == startTicks)
+                    .isPresent();
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
         }
-        boolean gone = "Z".equals(fields[STATE_FIELD]) || "X".equals(fields[STATE_FIELD]);
-        boolean exiting = (Long.parseLong(fields[FLAGS_FIELD]) & EXITING) != 0;
-        return !gone && !exiting && Long.parseLong(fields[START_FIELD]) == startTicks;
-    }
-
-    /** The fields of proc(5)'s stat after the command's name, which may itself hold blanks and brackets. */
-    private static String[] statFields(Path stat) throws IOException {
-        String line = Files.readString(stat, StandardCharsets.ISO_8859_1);
-        return line.substring(line.lastIndexOf(')') + 2).split(" ", -1);
-    }
-
-    private static long ownPidNamespace() throws IOException {
-        String link = Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
-        return Long.parseLong(link.replaceAll("[^0-9]", ""));
     }
 }

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.Command;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -21,7 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Waiting, closing, losing and sharing a real mount. */
 @Timeout(60)
 class FuseMountIT {
-    private static final long COMMAND_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(10);
     private static final OpenFlags WRITE = new OpenFlags(1);
 
     @TempDir
@@ -74,11 +76,11 @@ class FuseMountIT {
         return ((FilesystemDriver.Failure) failed.getCause()).errno();
     }
 
-    private ChildProcess.Result as(int uid, String... command) throws Exception {
+    private Command.Result as(int uid, String... command) throws Exception {
         List<String> whole = new java.util.ArrayList<>(List.of(
                 "setpriv", "--reuid", Integer.toString(uid), "--regid", Integer.toString(uid), "--clear-groups"));
         whole.addAll(List.of(command));
-        return ChildProcess.run(whole, COMMAND_TIMEOUT_NS);
+        return MountCalls.command(whole).run(COMMAND_TIMEOUT);
     }
 
     @Test
@@ -165,7 +167,7 @@ class FuseMountIT {
         assertTrue(as(65534, "dd", "if=/dev/zero", "of=" + own + "/made", "count=1")
                 .succeeded());
         assertEquals(65534, view.attributes("/rank-0/made").uid());
-        ChildProcess.Result read = as(65534, "cat", other + "/image");
+        Command.Result read = as(65534, "cat", other + "/image");
         assertFalse(read.succeeded());
         assertTrue(read.output().contains("Permission denied"), read.output());
         assertFalse(as(65534, "ls", other).succeeded());
@@ -178,13 +180,12 @@ class FuseMountIT {
         Path from = java.nio.file.Files.createTempDirectory("ppmr-copy");
         try {
             java.nio.file.Files.write(from.resolve("file"), new byte[300_000]);
-            ChildProcess.Result copied = ChildProcess.run(
-                    List.of(
+            Command.Result copied = MountCalls.command(List.of(
                             "cp",
                             "-a",
                             from.toString(),
-                            mountPoint.resolve("copy").toString()),
-                    COMMAND_TIMEOUT_NS);
+                            mountPoint.resolve("copy").toString()))
+                    .run(COMMAND_TIMEOUT);
             assertEquals("", copied.output());
             assertTrue(copied.succeeded(), copied.describe());
             assertEquals(300_000, view.attributes("/copy/file").sizeBytes());
@@ -198,10 +199,12 @@ class FuseMountIT {
     void shouldRefuseHardLinkAndPipeWhenMade() throws Exception {
         create("/file", 0644, 0);
         String file = mountPoint.resolve("file").toString();
-        assertTrue(ChildProcess.run(List.of("ln", file, file + "2"), COMMAND_TIMEOUT_NS)
+        assertTrue(MountCalls.command(List.of("ln", file, file + "2"))
+                .run(COMMAND_TIMEOUT)
                 .output()
                 .contains("Operation not permitted"));
-        assertTrue(ChildProcess.run(List.of("mkfifo", file + "3"), COMMAND_TIMEOUT_NS)
+        assertTrue(MountCalls.command(List.of("mkfifo", file + "3"))
+                .run(COMMAND_TIMEOUT)
                 .output()
                 .contains("Operation not permitted"));
         assertEquals(List.of("file"), view.list("/"));
@@ -215,7 +218,8 @@ class FuseMountIT {
         files.write(file, ones, 0);
         files.close(file);
         String path = mountPoint.resolve("data").toString();
-        assertTrue(ChildProcess.run(List.of("fallocate", "-p", "-o", "4096", "-l", "4096", path), COMMAND_TIMEOUT_NS)
+        assertTrue(MountCalls.command(List.of("fallocate", "-p", "-o", "4096", "-l", "4096", path))
+                .run(COMMAND_TIMEOUT)
                 .succeeded());
         int again = files.open("/data", "r");
         byte[] data = files.read(again, 10_000, 0);
@@ -223,7 +227,8 @@ class FuseMountIT {
         assertEquals(8192, data.length);
         assertEquals(1, data[4095]);
         assertEquals(0, data[4096]);
-        assertTrue(ChildProcess.run(List.of("touch", "-m", "-d", "@1000000000.5", path), COMMAND_TIMEOUT_NS)
+        assertTrue(MountCalls.command(List.of("touch", "-m", "-d", "@1000000000.5", path))
+                .run(COMMAND_TIMEOUT)
                 .succeeded());
         assertEquals(1_000_000_000_500_000_000L, view.attributes("/data").modifiedEpochNs());
     }

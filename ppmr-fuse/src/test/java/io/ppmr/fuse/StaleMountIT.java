@@ -11,6 +11,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
@@ -64,7 +65,8 @@ class StaleMountIT {
         try (FuseMount mount = FuseMount.mount(new InMemoryView(), mountPoint, MountOptions.named("ppmr-next"))) {
             assertTrue(mount.isMounted());
             assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
-            assertTrue(ChildProcess.run(List.of("ls", mountPoint.toString()), TimeUnit.SECONDS.toNanos(5))
+            assertTrue(MountCalls.command(List.of("ls", mountPoint.toString()))
+                    .run(Duration.ofSeconds(5))
                     .succeeded());
         }
         assertEquals(List.of(), MountEntry.at(mountPoint.toRealPath()));

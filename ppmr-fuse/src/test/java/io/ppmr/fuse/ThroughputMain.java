@@ -1,5 +1,6 @@
 package io.ppmr.fuse;
 
+import io.ppmr.os.Command;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -35,19 +36,20 @@ final class ThroughputMain {
     }
 
     private static void measure(NullView view, Path directory, boolean writes, int mibEach) throws Exception {
-        List<Process> clients = new ArrayList<>();
+        List<Command.Running> clients = new ArrayList<>();
         long start = view.bytes.sum();
         long mark = start;
         long callsMark = view.calls.sum();
         long markNs = System.nanoTime();
         for (int client = 0; client < CLIENTS; client++) {
             String file = directory.resolve("measured-" + client).toString();
-            clients.add(ChildProcess.start(List.of(
-                    "dd",
-                    "if=" + (writes ? "/dev/zero" : file),
-                    "of=" + (writes ? file : "/dev/null"),
-                    "bs=128K",
-                    "count=" + mibEach * 8)));
+            clients.add(MountCalls.command(List.of(
+                            "dd",
+                            "if=" + (writes ? "/dev/zero" : file),
+                            "of=" + (writes ? file : "/dev/null"),
+                            "bs=128K",
+                            "count=" + mibEach * 8))
+                    .start());
         }
         long total = ((long) mibEach * CLIENTS) << 20;
         long deadlineNs = markNs + DEADLINE_NS;
@@ -67,8 +69,8 @@ final class ThroughputMain {
                 callsMark = view.calls.sum();
             }
         }
-        for (Process client : clients) {
-            client.destroyForcibly();
+        for (Command.Running client : clients) {
+            client.kill();
         }
     }
 }

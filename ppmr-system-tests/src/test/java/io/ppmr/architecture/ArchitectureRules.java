@@ -3,78 +3,52 @@ package io.ppmr.architecture;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
+import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
 
 import com.tngtech.archunit.lang.ArchRule;
 import com.tngtech.archunit.library.Architectures.LayeredArchitecture;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /**
  * The rules about who may know whom. Each takes the root package it speaks of, so that a test can turn it on a small
  * tree that breaks it and see that it does fail.
  */
 final class ArchitectureRules {
+    private static final List<String> BELOW_ALL = List.of("os", "bufferpool", "protocol");
+    private static final List<String> DATA = with(BELOW_ALL, "transport", "fuse");
+    private static final List<String> MIGRATION = with(DATA, "source", "target", "checkpoint", "transaction");
+    private static final List<String> DAEMON = with(MIGRATION, "migration");
+    private static final List<String> CLI = with(DAEMON, "daemon");
+
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
-            Map.entry("logging", List.of()),
-            Map.entry("protocol", List.of()),
+            Map.entry("os", List.of()),
             Map.entry("bufferpool", List.of()),
-            Map.entry("fuse", List.of()),
-            Map.entry("checkpoint", List.of()),
-            Map.entry("doctor", List.of("protocol", "checkpoint")),
+            Map.entry("protocol", List.of()),
+            Map.entry("transport", BELOW_ALL),
+            Map.entry("fuse", List.of("os")),
+            Map.entry("source", DATA),
+            Map.entry("target", DATA),
+            Map.entry("checkpoint", List.of("os", "protocol")),
             Map.entry("transaction", List.of("protocol")),
-            Map.entry("transport", List.of("protocol", "bufferpool")),
-            Map.entry(
-                    "source",
-                    List.of(
-                            "transport",
-                            "protocol",
-                            "bufferpool",
-                            "fuse",
-                            "checkpoint",
-                            "doctor",
-                            "transaction",
-                            "logging")),
-            Map.entry(
-                    "target",
-                    List.of(
-                            "transport",
-                            "protocol",
-                            "bufferpool",
-                            "fuse",
-                            "checkpoint",
-                            "doctor",
-                            "transaction",
-                            "logging")),
-            Map.entry(
-                    "cli",
-                    List.of(
-                            "source",
-                            "target",
-                            "transport",
-                            "protocol",
-                            "bufferpool",
-                            "fuse",
-                            "checkpoint",
-                            "doctor",
-                            "transaction",
-                            "logging")),
-            Map.entry(
-                    "bench",
-                    List.of(
-                            "cli",
-                            "source",
-                            "target",
-                            "transport",
-                            "protocol",
-                            "bufferpool",
-                            "fuse",
-                            "checkpoint",
-                            "doctor",
-                            "transaction",
-                            "logging")));
+            Map.entry("migration", MIGRATION),
+            Map.entry("daemon", DAEMON),
+            Map.entry("cli", CLI),
+            Map.entry("testbed", with(CLI, "cli")),
+            Map.entry("bench", with(CLI, "cli", "testbed")));
 
     private ArchitectureRules() {}
+
+    private static List<String> with(List<String> modules, String... more) {
+        return Stream.concat(modules.stream(), Stream.of(more)).toList();
+    }
+
+    /** No package uses, over whatever detour, a package that uses it. */
+    static ArchRule packagesHaveNoCycles(String root) {
+        return slices().matching(root + ".(**)").should().beFreeOfCycles();
+    }
 
     /** Modules use each other only as {@link #MAY_USE} says. */
     static ArchRule modulesPointOneWay(String root) {

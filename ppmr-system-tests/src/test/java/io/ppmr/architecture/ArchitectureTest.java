@@ -29,6 +29,8 @@ class ArchitectureTest {
     static void importClasses() {
         product = new ClassFileImporter()
                 .withImportOption(new ImportOption.DoNotIncludeTests())
+                // The suite that every transport passes comes in a jar of tests.
+                .withImportOption(location -> !location.contains("-tests.jar"))
                 .importPackages(ROOT);
         violating = new ClassFileImporter().importPackages(VIOLATING);
     }
@@ -55,17 +57,34 @@ class ArchitectureTest {
     }
 
     @Test
+    void shouldHaveNoCycleOfPackages() {
+        ArchitectureRules.packagesHaveNoCycles(ROOT).check(product);
+    }
+
+    @Test
     void shouldKeepSourceAndTargetApart() {
-        ArchitectureRules.neverTouches(ROOT, "source", "target").check(product);
-        ArchitectureRules.neverTouches(ROOT, "target", "source").check(product);
+        for (String end : List.of("source", "target")) {
+            String other = end.equals("source") ? "target" : "source";
+            for (String plane : List.of("", "migration.")) {
+                ArchitectureRules.neverTouches(ROOT, plane + end, other).check(product);
+                ArchitectureRules.neverTouches(ROOT, plane + end, "migration." + other)
+                        .check(product);
+            }
+        }
+    }
+
+    @Test
+    void shouldKeepTheControlPlanesMessagesOutOfTheDataPlane() {
+        for (String module : List.of("transport", "source", "target", "fuse", "bufferpool")) {
+            ArchitectureRules.neverTouches(ROOT, module, "protocol.control").check(product);
+        }
     }
 
     @Test
     void shouldKeepJnrFuseInItsModule() {
         ArchitectureRules.onlyIn(ROOT, "fuse", "ru.serce.jnrfuse..").check(product);
-        // The log's way to the journal is a datagram, which the JDK cannot send to a Unix socket; and the JDK cannot
-        // open a user's file without waiting.
-        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "logging", "checkpoint"), "jnr..", "com.kenai..")
+        // Calls of the C library are all in one place; FUSE has a library of its own.
+        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "os"), "jnr..", "com.kenai..")
                 .check(product);
     }
 
@@ -75,8 +94,9 @@ class ArchitectureTest {
     }
 
     @Test
-    void shouldNeedOnlyTheJdkLoggingAndTheCLibraryWhenCheckpointing() {
-        ArchitectureRules.needsOnly(ROOT, "checkpoint", "java..", "org.slf4j..", "jnr.ffi..")
+    void shouldNeedOnlyTheJdkTheSystemAndTheLogWhenCheckpointing() {
+        ArchitectureRules.needsOnly(
+                        ROOT, "checkpoint", "java..", "org.slf4j..", ROOT + ".os..", ROOT + ".protocol.data..")
                 .check(product);
     }
 
@@ -85,6 +105,11 @@ class ArchitectureTest {
         requireViolation(ArchitectureRules.neverTouches(VIOLATING, "source", "target"), "SourceUsingTarget");
         requireViolation(ArchitectureRules.neverTouches(VIOLATING, "target", "source"), "TargetUsingSource");
         requireViolation(ArchitectureRules.modulesPointOneWay(VIOLATING), "SourceUsingTarget");
+    }
+
+    @Test
+    void shouldFailWhenPackagesUseEachOther() {
+        requireViolation(ArchitectureRules.packagesHaveNoCycles(VIOLATING), "SourceUsingTarget");
     }
 
     @Test

@@ -14,6 +14,7 @@ import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -29,7 +30,16 @@ class DemoIT {
 
     @Test
     void shouldReadAStreamWhileItIsWrittenWhenSelfCheckpointingProcessesMove() throws Exception {
-        JsonNode migration = migration("blcr");
+        requireStreamed(migration("blcr"));
+    }
+
+    @Test
+    @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
+    void shouldReadAStreamWhileItIsWrittenWhenTheKernelIsAsOldAsBlcrs() throws Exception {
+        requireStreamed(migration("blcr", "--old-kernel"));
+    }
+
+    private static void requireStreamed(JsonNode migration) {
         long poolBytes = migration.get("poolBytes").asLong();
         long bytes = migration.get("bytes").asLong();
         assertTrue(
@@ -45,19 +55,13 @@ class DemoIT {
     }
 
     /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */
-    private JsonNode migration(String checkpointer) throws Exception {
+    private JsonNode migration(String checkpointer, String... more) throws Exception {
         Path json = directory.resolve("demo.json");
         Path log = directory.resolve("demo.log");
-        ProcessBuilder builder = new ProcessBuilder(command(
-                "demo",
-                "--checkpointer",
-                checkpointer,
-                "--processes",
-                "3",
-                "--size",
-                "48m",
-                "--json",
-                json.toString()));
+        List<String> words =
+                command("--checkpointer", checkpointer, "--processes", "3", "--size", "48m", "--json", json.toString());
+        words.addAll(List.of(more));
+        ProcessBuilder builder = new ProcessBuilder(words);
         builder.environment().put("_JAVA_SR_SIGNUM", "40");
         Process demo =
                 builder.redirectErrorStream(true).redirectOutput(log.toFile()).start();
@@ -90,7 +94,7 @@ class DemoIT {
         words.addAll(Arrays.asList(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
         words.add("-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"));
         words.add("-Dppmr.demo.dir=" + HOME.resolve("ppmr-checkpoint/target/native-test"));
-        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.ppmr.cli.Main"));
+        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.ppmr.testbed.demo.Demo"));
         words.addAll(Arrays.asList(arguments));
         return words;
     }

@@ -2,11 +2,11 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.source.MigrationReport;
-import io.ppmr.target.PullerFactory;
-import io.ppmr.transport.fault.FaultyPuller;
-import io.ppmr.transport.fault.FaultyPuller.Drawn;
-import io.ppmr.transport.fault.PullFault;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.target.session.PullerFactory;
+import io.ppmr.testbed.FaultyPuller;
+import io.ppmr.testbed.FaultyPuller.Drawn;
+import io.ppmr.testbed.FaultyPuller.PullFault;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.nio.file.Path;
 import java.time.Duration;

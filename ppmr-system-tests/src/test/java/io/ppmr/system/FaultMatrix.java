@@ -1,6 +1,6 @@
 package io.ppmr.system;
 
-import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,7 +1,11 @@
 package io.ppmr.system;
 
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.service.RefusedException;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -33,7 +37,7 @@ final class FaultRig implements AutoCloseable {
 
     private final Path directory;
     private final Shape shape;
-    private final Map<String, LoneNode> nodes = new LinkedHashMap<>();
+    private final Map<String, Node> nodes = new LinkedHashMap<>();
     private final Map<String, Relay> relays = new LinkedHashMap<>();
     private final Map<String, Integer> ports = new HashMap<>();
     private final Map<String, ServiceProcess> services = new LinkedHashMap<>();
@@ -56,15 +60,13 @@ final class FaultRig implements AutoCloseable {
         // The job's user reaches its folder through both.
         Files.setPosixFilePermissions(directory.getParent(), PosixFilePermissions.fromString("rwxr-xr-x"));
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
-        Path key = directory.resolve("key");
-        Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-        Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
+        KeyFile.create(directory.resolve("key"));
         try {
             for (String name : names()) {
-                nodes.put(name, LoneNode.create((nodes.size() + 1) * PIDS_APART, shape.cable()));
+                nodes.put(name, Node.create(name, (nodes.size() + 1) * PIDS_APART, shape.cable()));
             }
             if (shape.cable()) {
-                LoneNode.connect(nodes.get(SOURCE), CABLE_SOURCE, nodes.get(FIRST), CABLE_TARGET);
+                Node.connect(nodes.get(SOURCE), CABLE_SOURCE, nodes.get(FIRST), CABLE_TARGET);
             }
             for (String target : targets()) {
                 ports.put(target, shape.cable() ? CABLE_PORT : Nodes.nobody().getPort());
@@ -141,7 +143,7 @@ final class FaultRig implements AutoCloseable {
         services.put(
                 name,
                 ServiceProcess.startIn(
-                        nodes.get(name).prefix(),
+                        nodes.get(name),
                         name.equals(SOURCE) ? "source" : "target",
                         name,
                         directory,
@@ -177,7 +179,7 @@ final class FaultRig implements AutoCloseable {
         return services.get(name);
     }
 
-    LoneNode node(String name) {
+    Node node(String name) {
         return nodes.get(name);
     }
 
@@ -251,7 +253,7 @@ final class FaultRig implements AutoCloseable {
     /** Whether every node and service lives and can take the next job. */
     boolean isWell() {
         return services.size() == nodes.size()
-                && nodes.values().stream().allMatch(LoneNode::isAlive)
+                && nodes.values().stream().allMatch(Node::isAlive)
                 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }
 
@@ -270,7 +272,7 @@ final class FaultRig implements AutoCloseable {
     @Override
     public void close() throws IOException {
         IOException failure = null;
-        for (LoneNode node : nodes.values()) {
+        for (Node node : nodes.values()) {
             try {
                 node.close();
             } catch (IOException e) {

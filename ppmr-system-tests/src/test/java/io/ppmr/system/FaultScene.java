@@ -6,11 +6,12 @@ import static io.ppmr.system.FaultRig.SOURCE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
-import io.ppmr.protocol.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.system.FaultMatrix.Case;
 import io.ppmr.system.FaultMatrix.End;
 import io.ppmr.system.FaultMatrix.Moment;
 import io.ppmr.system.FaultRig.Shape;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.TransactionRecord;
 import java.util.EnumSet;
 import java.util.List;

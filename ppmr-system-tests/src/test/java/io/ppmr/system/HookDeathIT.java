@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.TransactionRecord;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,8 +3,11 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.cli.config.KeyFile;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ProcessFigures;
+import io.ppmr.testbed.ServiceProcess;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
@@ -56,17 +59,17 @@ class IdleIT {
                         "[target]",
                         "address = '127.0.0.1:" + port + "'")) {
             pass(SETTLING);
-            double targetMs = target.cpuMs();
-            double sourceMs = source.cpuMs();
-            long targetWakeUps = target.wakeUps();
-            long sourceWakeUps = source.wakeUps();
+            ProcessFigures targetBefore = target.figures();
+            ProcessFigures sourceBefore = source.figures();
             pass(WATCHED);
-            assertIdle("target", target.cpuMs() - targetMs, target.wakeUps() - targetWakeUps);
-            assertIdle("source", source.cpuMs() - sourceMs, source.wakeUps() - sourceWakeUps);
+            assertIdle("target", targetBefore, target.figures());
+            assertIdle("source", sourceBefore, source.figures());
         }
     }
 
-    private static void assertIdle(String role, double cpuMs, long wakeUps) {
+    private static void assertIdle(String role, ProcessFigures before, ProcessFigures after) {
+        double cpuMs = (after.cpuSeconds() - before.cpuSeconds()) * 1000;
+        long wakeUps = after.wakeUps() - before.wakeUps();
         System.out.printf(
                 "figure: idle %s: %.0f ms of processor time and %.1f wake-ups a second in %d s%n",
                 role, cpuMs, wakeUps / (double) WATCHED.toSeconds(), WATCHED.toSeconds());

@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.MigrationReport.Outcome;
-import io.ppmr.source.keep.Keeping;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;

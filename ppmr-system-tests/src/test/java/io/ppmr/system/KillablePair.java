@@ -1,7 +1,10 @@
 package io.ppmr.system;
 
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.service.RefusedException;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -55,9 +58,7 @@ final class KillablePair implements AutoCloseable {
         // The job's user reaches its folder through both.
         Files.setPosixFilePermissions(directory.getParent(), PosixFilePermissions.fromString("rwxr-xr-x"));
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
-        Path key = directory.resolve("key");
-        Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-        Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
+        KeyFile.create(directory.resolve("key"));
         try {
             start(TARGET);
             start(SOURCE);

@@ -2,7 +2,7 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -8,10 +8,12 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.checkpoint.RunAs;
-import io.ppmr.source.Job;
-import io.ppmr.source.JobHooks;
+import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobHooks;
+import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Node;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -68,7 +70,7 @@ final class LedgerJob implements AutoCloseable {
         this(directory, firstRank, ranks, List.of());
     }
 
-    /** @param node words before those of a command that is to run in a node of its own ({@link LoneNode#prefix}) */
+    /** @param node words before those of a command that is to run in a node of its own ({@link Node#prefix}) */
     LedgerJob(Path directory, int firstRank, int ranks, List<String> node) throws Exception {
         this.directory = Files.createDirectories(directory);
         Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));

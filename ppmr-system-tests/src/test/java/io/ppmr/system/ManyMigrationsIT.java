@@ -3,9 +3,10 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.SourceService;
-import io.ppmr.target.TargetService;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.SourceService;
+import io.ppmr.migration.target.TargetService;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -2,13 +2,13 @@ package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
-import io.ppmr.doctor.NodeProbe;
-import io.ppmr.source.SourceService;
-import io.ppmr.source.SourceSettings;
-import io.ppmr.source.SpareNodes;
-import io.ppmr.source.TransactionSettings;
-import io.ppmr.target.TargetService;
-import io.ppmr.target.TargetSettings;
+import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.SourceService;
+import io.ppmr.migration.source.SourceSettings;
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
+import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetService;
+import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionJournal;
@@ -79,7 +79,7 @@ final class Nodes implements AutoCloseable {
                         trustedUsers),
                 TcpChunkPuller::new,
                 TransportChoice.tcp(),
-                probe);
+                probe::facts);
         services.push(target::close);
         target.start();
         return target;

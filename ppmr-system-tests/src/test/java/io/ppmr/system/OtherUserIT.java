@@ -2,7 +2,8 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.Conditions;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

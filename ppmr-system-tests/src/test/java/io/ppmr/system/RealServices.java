@@ -1,27 +1,24 @@
 package io.ppmr.system;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.cli.demo.JavaCommand;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.service.JavaCommand;
+import io.ppmr.os.Command;
+import io.ppmr.testbed.ProcessFigures;
+import io.ppmr.testbed.ServiceProcess;
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.Deque;
 import java.util.List;
-import java.util.Properties;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 /** A source and a target as an operator runs them: a JVM each, with the shared flags, configured by files. */
 final class RealServices implements AutoCloseable {
-    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
-    private static final Path NATIVE = HOME.resolve("ppmr-checkpoint/target/native");
-    private static final long READY_NS = TimeUnit.SECONDS.toNanos(60);
-    private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final Duration READY_LIMIT = Duration.ofSeconds(60);
 
     private final Path directory;
     private final int port;
@@ -29,17 +26,12 @@ final class RealServices implements AutoCloseable {
     private String sourceSections = "";
     private String targetSections = "";
     private final List<Long> copies = new ArrayList<>();
-    private Process source;
-    private Process target;
+    private final Deque<ServiceProcess> services = new ArrayDeque<>();
 
     RealServices(Path directory) throws IOException {
         this.directory = directory;
-        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            port = free.getLocalPort();
-        }
-        Path key = directory.resolve("key");
-        Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-        Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
+        port = Nodes.nobody().getPort();
+        KeyFile.create(directory.resolve("key"));
     }
 
     /** Adds an option to the JVMs that are started from now on. */
@@ -55,60 +47,49 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    Process startTarget(ReplayJob job) throws IOException {
-        Path config = directory.resolve("target.toml");
-        Files.writeString(config, """
-                mount = "%1$s/target"
-                work_directory = "%1$s/target-work"
-                journal = "%1$s/target-journal"
-                control_socket = "%1$s/target.sock"
-                listen = "127.0.0.1:%2$d"
-                key_file = "%1$s/key"
-                rehearsals = 1
+    Process startTarget(ReplayJob job) throws Exception {
+        return start("target", """
+                listen = "127.0.0.1:%d"
                 stall_limit = "20s"
                 [staging]
                 limit = "64m"
-                %3$s%4$s""".formatted(directory, port, job.toml(), targetSections));
-        target = start("target", config);
-        return target;
+                """.formatted(port), job.toml(), targetSections);
     }
 
-    Process startSource(ReplayJob job) throws IOException {
-        Path config = directory.resolve("source.toml");
-        Files.writeString(config, """
-                mount = "%1$s/source"
-                work_directory = "%1$s/source-work"
-                journal = "%1$s/source-journal"
-                control_socket = "%1$s/source.sock"
-                key_file = "%1$s/key"
-                rehearsals = 1
+    Process startSource(ReplayJob job) throws Exception {
+        return start("source", """
                 [target]
-                address = "127.0.0.1:%2$d"
-                %3$s%4$s%5$s""".formatted(directory, port, job.toml(), job.jobToml(), sourceSections));
-        source = start("source", config);
-        return source;
+                address = "127.0.0.1:%d"
+                """.formatted(port), job.toml(), job.jobToml(), sourceSections);
+    }
+
+    private Process start(String role, String... sections) throws Exception {
+        List<String> settings = new ArrayList<>(List.of("""
+                key_file = "%1$s/key"
+                control_socket = "%1$s/%2$s.sock"
+                rehearsals = 1
+                """.formatted(directory, role)));
+        settings.addAll(List.of(sections));
+        ServiceProcess service =
+                ServiceProcess.begin(null, java(), role, directory, List.of(role), settings.toArray(String[]::new));
+        services.push(service);
+        service.awaitReady(READY_LIMIT);
+        return service.process();
     }
 
     /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
     int migrate(Path json, String... job) throws IOException, InterruptedException {
-        List<String> arguments = new ArrayList<>(
+        List<String> words = new ArrayList<>(
                 List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
-        arguments.addAll(List.of(job));
-        Process process = new ProcessBuilder(java().with(arguments))
-                .redirectErrorStream(true)
-                .redirectOutput(directory.resolve("migrate.log").toFile())
-                .start();
-        if (!process.waitFor(300, TimeUnit.SECONDS)) {
-            process.destroyForcibly();
-            throw new IOException("ppmr migrate has not ended: " + log("migrate"));
-        }
+        words.addAll(List.of(job));
+        Command.Result result = run("migrate", words, Duration.ofMinutes(5));
         if (Files.exists(json)) {
             new ObjectMapper()
                     .readTree(json.toFile())
                     .findValues("pids")
                     .forEach(pids -> pids.forEach(pid -> copies.add(pid.asLong())));
         }
-        return process.exitValue();
+        return result.exitCode();
     }
 
     /** Runs {@code ppmr doctor} with a service's configuration against the target; its exit code, then its output. */
@@ -123,16 +104,15 @@ final class RealServices implements AutoCloseable {
         List<String> words = new ArrayList<>(
                 List.of(command, "--config", directory.resolve(role + ".toml").toString()));
         words.addAll(more);
-        ProcessBuilder builder = new ProcessBuilder(java().with(words));
-        builder.environment().put("_JAVA_SR_SIGNUM", "40");
-        Process process = builder.redirectErrorStream(true)
-                .redirectOutput(directory.resolve(command + ".log").toFile())
-                .start();
-        if (!process.waitFor(60, TimeUnit.SECONDS)) {
-            process.destroyForcibly();
-            throw new IOException("ppmr " + command + " has not ended: " + log(command));
-        }
-        return process.exitValue() + "\n" + log(command);
+        Command.Result result = run(command, words, Duration.ofMinutes(1));
+        return result.exitCode() + "\n" + result.output();
+    }
+
+    private Command.Result run(String command, List<String> words, Duration limit)
+            throws IOException, InterruptedException {
+        Command.Result result = Command.of(java().with(words)).run(limit);
+        Files.writeString(directory.resolve(command + ".log"), result.output());
+        return result;
     }
 
     /** Where the target listens. */
@@ -141,7 +121,7 @@ final class RealServices implements AutoCloseable {
     }
 
     Path mount(String role) {
-        return directory.resolve(role);
+        return directory.resolve(role + "-mount");
     }
 
     String log(String name) throws IOException {
@@ -150,71 +130,28 @@ final class RealServices implements AutoCloseable {
 
     /** Peak resident memory of a service, from proc(5). */
     static long peakResidentBytes(Process process) throws IOException {
-        for (String line : Files.readAllLines(Path.of("/proc", String.valueOf(process.pid()), "status"))) {
-            if (line.startsWith("VmHWM:")) {
-                return Long.parseLong(line.replaceAll("[^0-9]", "")) * 1024;
-            }
-        }
-        throw new IOException("no VmHWM of " + process.pid());
+        return ProcessFigures.of(process.pid()).peakRssBytes();
     }
 
     /** Processor time that a service has used, in clock ticks of 10 ms. */
     static long cpuTicks(Process process) throws IOException {
-        String stat = Files.readString(Path.of("/proc", String.valueOf(process.pid()), "stat"));
-        String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
-        return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
+        return Math.round(ProcessFigures.of(process.pid()).cpuSeconds() * 100);
     }
 
-    private JavaCommand java() throws IOException {
-        Properties flags = new Properties();
-        try (var in = Files.newInputStream(HOME.resolve("conf/jvm.properties"))) {
-            flags.load(in);
-        }
-        List<String> words = new ArrayList<>();
-        words.add(System.getProperty("java.home") + "/bin/java");
-        words.addAll(Arrays.asList(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
-        words.addAll(javaOptions);
-        words.addAll(List.of(
-                "-Dppmr.native.dir=" + NATIVE, "-cp", System.getProperty("java.class.path"), "io.ppmr.cli.Main"));
+    private JavaCommand java() {
+        List<String> words = new ArrayList<>(ServiceProcess.java().words());
+        words.addAll(1, javaOptions);
         return new JavaCommand(words);
     }
 
-    private Process start(String role, Path config) throws IOException {
-        Path out = directory.resolve(role + ".out");
-        Files.deleteIfExists(out);
-        ProcessBuilder builder = new ProcessBuilder(java().with(List.of(role, "--config", config.toString())));
-        builder.environment().put("_JAVA_SR_SIGNUM", "40");
-        Process process = builder.redirectOutput(out.toFile())
-                .redirectError(directory.resolve(role + ".log").toFile())
-                .start();
-        long deadlineNs = System.nanoTime() + READY_NS;
-        while (!Files.readString(out).contains("ready")) {
-            if (!process.isAlive() || System.nanoTime() - deadlineNs > 0) {
-                process.destroyForcibly();
-                throw new IOException(role + " does not become ready: " + log(role));
-            }
-            LockSupport.parkNanos(POLL_NS);
-        }
-        return process;
-    }
-
     @Override
-    public void close() {
-        for (Process process : Arrays.asList(source, target)) {
-            if (process != null) {
-                process.destroy();
+    public void close() throws IOException {
+        try {
+            while (!services.isEmpty()) {
+                services.pop().close();
             }
+        } finally {
+            copies.forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
         }
-        for (Process process : Arrays.asList(source, target)) {
-            try {
-                if (process != null && !process.waitFor(15, TimeUnit.SECONDS)) {
-                    process.destroyForcibly();
-                }
-            } catch (InterruptedException e) {
-                process.destroyForcibly();
-                Thread.currentThread().interrupt();
-            }
-        }
-        copies.forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
     }
 }

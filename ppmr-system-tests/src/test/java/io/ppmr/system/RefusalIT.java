@@ -1,7 +1,7 @@
 package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -1,10 +1,12 @@
 package io.ppmr.system;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessageCodec;
-import io.ppmr.protocol.Frame;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.testbed.Conditions;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
@@ -54,8 +56,8 @@ final class Relay implements AutoCloseable {
     private final List<Wire> wires = new CopyOnWriteArrayList<>();
     private final Object gate = new Object();
     private Mode mode = Mode.PASS;
-    private Class<? extends ControlMessage> awaited;
-    private ControlMessage held;
+    private Class<? extends Message> awaited;
+    private Message held;
     private boolean heldMayGo;
     private final Set<Class<?>> seenBehind = new HashSet<>();
 
@@ -74,7 +76,7 @@ final class Relay implements AutoCloseable {
     // ---- what a test does ------------------------------------------------------------------------------------------
 
     /** The next message of this kind is held up, and with it everything else. */
-    void holdAt(Class<? extends ControlMessage> kind) {
+    void holdAt(Class<? extends Message> kind) {
         synchronized (gate) {
             awaited = kind;
             held = null;
@@ -101,7 +103,7 @@ final class Relay implements AutoCloseable {
     }
 
     /** Waits until a message of this kind has come behind the one that is held up; it is held up, too. */
-    void awaitBehind(Class<? extends ControlMessage> kind) throws Exception {
+    void awaitBehind(Class<? extends Message> kind) throws Exception {
         Conditions.until("there is a " + kind.getSimpleName() + " behind the message that was held up", () -> {
             synchronized (gate) {
                 return seenBehind.contains(kind);
@@ -183,7 +185,7 @@ final class Relay implements AutoCloseable {
      * @param missed whether anybody misses it: what nobody does must not be what the next message has to wait behind
      * @return whether it goes on
      */
-    private boolean go(ControlMessage message, boolean missed) throws IOException {
+    private boolean go(Message message, boolean missed) throws IOException {
         synchronized (gate) {
             if (mode == Mode.HOLD && message != null) {
                 seenBehind.add(message.getClass());
@@ -307,20 +309,20 @@ final class Relay implements AutoCloseable {
                     throw new EOFException("a frame of " + lengthBytes + " bytes");
                 }
                 in.readFully(frame, Integer.BYTES, lengthBytes - Integer.BYTES);
-                ControlMessage message = message(frame, lengthBytes);
-                boolean missed = frame[TYPE_OFFSET] != FrameType.HEARTBEAT.code()
-                        && !(message instanceof ControlMessage.Progress);
+                Message message = message(frame, lengthBytes);
+                boolean missed =
+                        frame[TYPE_OFFSET] != FrameType.HEARTBEAT.code() && !(message instanceof DataMessage.Progress);
                 forward(out, frame, lengthBytes, message, missed);
             }
         }
 
-        private ControlMessage message(byte[] frame, int lengthBytes) throws ProtocolException {
+        private Message message(byte[] frame, int lengthBytes) throws ProtocolException {
             return frame[TYPE_OFFSET] == FrameType.MESSAGE.code()
-                    ? ControlMessageCodec.decode(new UnsafeBuffer(frame, 0, lengthBytes), 0)
+                    ? ControlMessage.read(new UnsafeBuffer(frame, 0, lengthBytes), 0)
                     : null;
         }
 
-        private void forward(OutputStream out, byte[] bytes, int lengthBytes, ControlMessage message, boolean missed)
+        private void forward(OutputStream out, byte[] bytes, int lengthBytes, Message message, boolean missed)
                 throws IOException {
             if (go(message, missed) && !silent) {
                 try {

@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.cli.control.ControlClient;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorWord;
+import io.ppmr.transaction.OperatorDecision;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Resolution;
 import io.ppmr.transaction.TransactionRecord;
@@ -67,7 +69,7 @@ class ResolveIT {
     /** Says it to the service without a command of its own, and sees that it is refused. */
     private static String refused(KillablePair pair, String role, String id, Outcome outcome, String... targetsOff)
             throws Exception {
-        OperatorWord word = new OperatorWord(outcome, Set.of(targetsOff), false, false);
+        OperatorDecision word = new OperatorDecision(outcome, Set.of(targetsOff), false, false);
         try (ControlClient client = new ControlClient(pair.socket(role))) {
             Resolution answer = client.resolve(id, word, true, Duration.ofSeconds(COMMAND_S));
             assertEquals(Resolution.Result.REFUSED, answer.result(), answer.text());

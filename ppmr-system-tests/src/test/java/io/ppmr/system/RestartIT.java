@@ -4,11 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.MigrationReport.Outcome;
-import io.ppmr.source.SourceService;
-import io.ppmr.source.keep.Keeping;
-import io.ppmr.target.TargetService;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.SourceService;
+import io.ppmr.migration.target.TargetService;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -51,7 +52,7 @@ class RestartIT {
         Path key = directory.resolve("key");
         if (!Files.exists(key)) {
             Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-            Files.writeString(key, "a key that only this test knows, longer than 32 bytes\n");
+            Files.writeString(key, "a key that only these tests know, 32+\n");
             Files.writeString(
                     config,
                     """

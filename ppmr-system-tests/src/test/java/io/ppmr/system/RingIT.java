@@ -6,8 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

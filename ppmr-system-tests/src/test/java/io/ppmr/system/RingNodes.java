@@ -1,15 +1,13 @@
 package io.ppmr.system;
 
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessIdentity;
-import io.ppmr.cli.config.ConfiguredCheckpointers;
-import io.ppmr.cli.config.KeyFile;
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.demo.JavaCommand;
-import io.ppmr.cli.demo.Node;
-import io.ppmr.cli.demo.ServiceProcess;
-import io.ppmr.source.MigrationProgress;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.daemon.config.CheckpointerConfig;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.ServiceProcess;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -36,7 +34,6 @@ final class RingNodes implements AutoCloseable {
     static final int RANKS = 4;
     static final int MOVED = 2;
 
-    private static final Path NATIVE = HOME.resolve("ppmr-checkpoint/target/native");
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final int PORT = 7411;
 
@@ -76,35 +73,16 @@ final class RingNodes implements AutoCloseable {
     private Node plugged(Node hub, String name, String address) throws Exception {
         Node node = node(name);
         String port = "to-" + name;
-        Process link = new ProcessBuilder(
-                        "ip",
-                        "link",
-                        "add",
-                        port,
-                        "netns",
-                        String.valueOf(hub.init().pid()),
-                        "type",
-                        "veth",
-                        "peer",
-                        "name",
-                        "cable0",
-                        "netns",
-                        String.valueOf(node.init().pid()))
-                .inheritIO()
-                .start();
-        if (link.waitFor() != 0) {
-            throw new IOException("no cable could be laid to " + name);
-        }
+        Node.cable(hub, port, node, "cable0");
         hub.run(LIMIT, "ip", "link", "set", port, "master", "switch0", "up");
-        node.run(LIMIT, "ip", "address", "add", address + "/24", "dev", "cable0");
-        node.run(LIMIT, "ip", "link", "set", "cable0", "up");
+        node.raise("cable0", address + "/24");
         return node;
     }
 
     private void startServices() throws Exception {
         KeyFile.create(directory.resolve("key"));
         Path hook = script("hook.sh", Files.readString(HOME.resolve("ppmr-system-tests/src/test/sh/ring-hook.sh")));
-        List<String> criu = ConfiguredCheckpointers.criu(System.getenv());
+        List<String> criu = CheckpointerConfig.criu(System.getenv());
         Path failing = script("criu-at-target", """
                 #!/bin/sh
                 # As CRIU, but for a restart where a file says that it is to fail: then once all originals are held.
@@ -115,28 +93,31 @@ final class RingNodes implements AutoCloseable {
                 fi
                 exec %2$s "$@"
                 """.formatted(directory, String.join(" ", criu)));
-        Path source = Files.writeString(directory.resolve("source.toml"), """
-                %1$s
-                control_socket = "%2$s/source.sock"
-                [target]
-                address = "%3$s:%4$d"
-                %5$s
+        ServiceProcess second = service(
+                spare, List.of("target"), """
+                listen = "%s:%d"
+                allow_root_jobs = true
+                [staging]
+                directory = "/dev/shm"
+                limit = "64m"
+                """.formatted(SPARE, PORT), checkpointer(List.of(failing.toString())));
+        ServiceProcess first = service(
+                leaving,
+                List.of("source", "--no-trigger"),
+                "[target]\naddress = \"" + SPARE + ":" + PORT + '"',
+                checkpointer(criu),
+                """
                 [jobs.ring]
                 user = 0
                 group = 0
                 checkpointer = "criu"
-                ranks = [%6$s]
-                others = [%7$s]
-                suspend = ["%8$s", "suspend", "%9$s"]
-                resume = ["%8$s", "resume", "%9$s"]
-                reconnect = ["%8$s", "reconnect", "%9$s"]
+                ranks = [%1$s]
+                others = [%2$s]
+                suspend = ["%3$s", "suspend", "%4$s"]
+                resume = ["%3$s", "resume", "%4$s"]
+                reconnect = ["%3$s", "reconnect", "%4$s"]
                 hook_deadline = "3s"
                 """.formatted(
-                        common("a"),
-                        directory,
-                        SPARE,
-                        PORT,
-                        checkpointer(criu),
                         IntStream.range(0, MOVED)
                                 .mapToObj(rank -> "{rank = %d, pid_file = \"%s/pid-%d\"}".formatted(rank, job(), rank))
                                 .collect(Collectors.joining(", ")),
@@ -145,30 +126,8 @@ final class RingNodes implements AutoCloseable {
                                 .collect(Collectors.joining(", ")),
                         hook,
                         job()));
-        Path target = Files.writeString(directory.resolve("target.toml"), """
-                %1$s
-                control_socket = "%2$s/target.sock"
-                listen = "%3$s:%4$d"
-                allow_root_jobs = true
-                [staging]
-                directory = "/dev/shm"
-                limit = "64m"
-                %5$s
-                """.formatted(
-                        common("b"), directory, SPARE, PORT, checkpointer(List.of(failing.toString()))));
-        ServiceProcess second = service(spare, "target", "--config", target.toString());
-        ServiceProcess first = service(leaving, "source", "--config", source.toString(), "--no-trigger");
         second.awaitReady(LIMIT);
         first.awaitReady(LIMIT);
-    }
-
-    private String common(String node) {
-        return """
-                mount = "%1$s/mount-%2$s"
-                work_directory = "%1$s/work-%2$s"
-                journal = "%1$s/journal-%2$s"
-                rehearsals = 1
-                key_file = "%1$s/key\"""".formatted(directory, node);
     }
 
     private static String checkpointer(List<String> program) {
@@ -185,13 +144,16 @@ final class RingNodes implements AutoCloseable {
         return script;
     }
 
-    private ServiceProcess service(Node node, String... arguments) throws Exception {
-        ServiceProcess service = ServiceProcess.start(
-                node,
-                new JavaCommand(PpmrCommand.words()),
-                List.of(arguments),
-                directory.resolve(arguments[0] + ".log"),
-                new NativePrograms(NATIVE));
+    private ServiceProcess service(Node node, List<String> arguments, String... settings) throws Exception {
+        String role = arguments.get(0);
+        List<String> all = new ArrayList<>(List.of("""
+                rehearsals = 1
+                key_file = "%1$s/key"
+                control_socket = "%1$s/%2$s.sock"
+                """.formatted(directory, role)));
+        all.addAll(List.of(settings));
+        ServiceProcess service = ServiceProcess.begin(
+                node, ServiceProcess.java(), role, directory, arguments, all.toArray(String[]::new));
         belongings.push(service::close);
         return service;
     }

@@ -3,7 +3,8 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.target.TargetMetrics;
+import io.ppmr.migration.target.TargetMetrics;
+import io.ppmr.testbed.Conditions;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;

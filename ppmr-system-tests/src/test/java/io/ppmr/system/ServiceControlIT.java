@@ -4,11 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.cli.control.ControlClient;
-import io.ppmr.cli.control.ControlStatus;
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.MigrationReport.Outcome;
-import io.ppmr.target.Arrival;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.migration.target.Arrival;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;

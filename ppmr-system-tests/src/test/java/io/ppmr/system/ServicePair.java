@@ -2,17 +2,17 @@ package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
-import io.ppmr.doctor.NodeProbe;
-import io.ppmr.protocol.NodeFacts;
-import io.ppmr.source.JobHooks;
-import io.ppmr.source.JobNotes;
-import io.ppmr.source.SourceService;
-import io.ppmr.source.SourceSettings;
-import io.ppmr.source.SpareNodes;
-import io.ppmr.source.TransactionSettings;
-import io.ppmr.target.PullerFactory;
-import io.ppmr.target.TargetService;
-import io.ppmr.target.TargetSettings;
+import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.JobHooks;
+import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.migration.source.SourceService;
+import io.ppmr.migration.source.SourceSettings;
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
+import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetService;
+import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.target.session.PullerFactory;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.TransportWish;
@@ -41,7 +41,7 @@ final class ServicePair implements AutoCloseable {
     private final TargetService target;
 
     /** What a test chooses; the rest is as a site would have it. */
-    record Options(
+    public record Options(
             PoolGeometry pool,
             PoolGeometry sourcePool,
             PreSharedKey sourceKey,

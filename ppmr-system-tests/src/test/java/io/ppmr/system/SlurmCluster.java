@@ -1,8 +1,7 @@
 package io.ppmr.system;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
-import io.ppmr.cli.demo.Node;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -11,11 +10,9 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
 import java.util.Properties;
@@ -43,19 +40,20 @@ final class SlurmCluster implements AutoCloseable {
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
+    private final Testbed testbed;
     private final Path folder;
-    private final Deque<Node> belongings = new ArrayDeque<>();
     private Node n0;
     private Node n1;
     private Node n2;
 
-    private SlurmCluster(Path folder) {
-        this.folder = folder;
+    private SlurmCluster(Testbed testbed) {
+        this.testbed = testbed;
+        folder = testbed.folder();
     }
 
     /** Starts one whose nodes are idle and whose services are ready; nothing of it is left where that fails. */
     static SlurmCluster start() throws Exception {
-        SlurmCluster cluster = new SlurmCluster(Files.createTempDirectory("ppmr-slurm-it"));
+        SlurmCluster cluster = new SlurmCluster(Testbed.create("slurm"));
         try {
             cluster.makeFiles();
             cluster.startSlurm();
@@ -188,10 +186,10 @@ final class SlurmCluster implements AutoCloseable {
     }
 
     private void startSlurm() throws Exception {
-        n0 = add(Node.create("n0"));
-        n1 = add(Node.create("n1"));
+        n0 = testbed.add(Node.create("n0"));
+        n1 = testbed.add(Node.create("n1"));
         Node.connect(n0, ADDRESS_0, n1, ADDRESS_1);
-        n2 = add(Node.create("n2"));
+        n2 = testbed.add(Node.create("n2"));
         connectThird();
         daemon(
                 n0,
@@ -214,29 +212,14 @@ final class SlurmCluster implements AutoCloseable {
 
     /** A second cable to n0, over which n2 finds n0's usual address, too; and places of its own for its source. */
     private void connectThird() throws IOException, InterruptedException {
-        String pid0 = Integer.toString(n0.init().pid());
-        String pid2 = Integer.toString(n2.init().pid());
-        Process link = new ProcessBuilder(
-                        "ip", "link", "add", "third", "netns", pid0, "type", "veth", "peer", "name", "third", "netns",
-                        pid2)
-                .redirectErrorStream(true)
-                .start();
-        if (!link.waitFor(20, TimeUnit.SECONDS) || link.exitValue() != 0) {
-            throw new IOException("n0 and n2 cannot be joined: "
-                    + new String(link.getInputStream().readAllBytes(), UTF_8));
-        }
-        raise(n0, ADDRESS_0_FOR_2);
-        raise(n2, ADDRESS_2);
+        Node.cable(n0, "third", n2, "third");
+        n0.raise("third", ADDRESS_0_FOR_2 + "/30");
+        n2.raise("third", ADDRESS_2 + "/30");
         n2.run(LIMIT, "ip", "link", "set", "lo", "up");
         n2.run(LIMIT, "ip", "route", "add", ADDRESS_0 + "/32", "via", ADDRESS_0_FOR_2);
         Path own = Files.createDirectory(folder.resolve("local.n2"));
         mode(own, "rwxr-xr-x");
         n2.run(LIMIT, "mount", "--bind", own.toString(), local().toString());
-    }
-
-    private static void raise(Node node, String address) throws IOException, InterruptedException {
-        node.run(LIMIT, "ip", "address", "add", address + "/30", "dev", "third");
-        node.run(LIMIT, "ip", "link", "set", "third", "up");
     }
 
     /** What is a node's own though its name is the same on all: where users announce, and the source's socket. */
@@ -287,11 +270,6 @@ final class SlurmCluster implements AutoCloseable {
                 .redirectError(folder.resolve(name + ".err").toFile())
                 .start();
         process.getOutputStream().close();
-    }
-
-    private Node add(Node one) {
-        belongings.push(one);
-        return one;
     }
 
     /** Runs one of Slurm's commands as root on n0 and gives what it printed. */
@@ -360,16 +338,6 @@ final class SlurmCluster implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        try {
-            while (!belongings.isEmpty()) {
-                belongings.pop().close();
-            }
-        } finally {
-            try (Stream<Path> all = Files.walk(folder)) {
-                for (Path path : all.sorted(Comparator.reverseOrder()).toList()) {
-                    Files.delete(path);
-                }
-            }
-        }
+        testbed.close();
     }
 }

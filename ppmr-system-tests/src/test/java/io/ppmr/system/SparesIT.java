@@ -3,9 +3,9 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.protocol.NodeFacts;
-import io.ppmr.source.MigrationReport.Outcome;
-import io.ppmr.target.TargetMetrics;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.migration.target.TargetMetrics;
+import io.ppmr.protocol.control.NodeFacts;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.net.InetAddress;

@@ -3,7 +3,7 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;

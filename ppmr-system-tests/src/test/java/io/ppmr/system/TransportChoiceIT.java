@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transport.DirectExporter;
 import io.ppmr.transport.DirectListener;
 import io.ppmr.transport.DirectPeer;

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.protocol.NodeFacts;
-import io.ppmr.source.MigrationReport;
-import io.ppmr.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.protocol.control.NodeFacts;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.cli.warmup.WarmUp;
+import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionRecord;
 import java.io.IOException;
@@ -63,7 +63,7 @@ class WarmUpIT {
 
     private List<String> mounts() throws IOException {
         return Files.readAllLines(MOUNTS).stream()
-                .filter(line -> line.contains(" " + directory.toString()))
+                .filter(line -> line.contains(" " + directory + "/"))
                 .toList();
     }
 

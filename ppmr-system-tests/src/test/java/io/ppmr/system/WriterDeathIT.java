@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.ppmr.testbed.Conditions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

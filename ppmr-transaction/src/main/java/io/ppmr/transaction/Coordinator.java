@@ -116,12 +116,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
-    public Ruling ruling(OperatorWord word, boolean hasFence) {
-        return Rulings.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
+    public OperatorVerdict ruling(OperatorDecision word, boolean hasFence) {
+        return OperatorRules.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
     }
 
     /** An operator decides. To be called only where {@link #ruling} allows it. */
-    public void resolve(OperatorWord word, long now) {
+    public void resolve(OperatorDecision word, long now) {
         if (word.outcome() == Outcome.ROLLED_BACK) {
             callOff("an operator has decided so", now);
         }

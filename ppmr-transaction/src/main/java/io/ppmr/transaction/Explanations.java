@@ -5,7 +5,7 @@ import io.ppmr.transaction.CoordinatorState.Phase;
 import java.util.Collection;
 import java.util.List;
 
-/** What is held and why, in words. What an operator's decision would mean is in {@link Rulings}. */
+/** What is held and why, in words. What an operator's decision would mean is in {@link OperatorRules}. */
 final class Explanations {
     private Explanations() {}
 

@@ -24,6 +24,8 @@ final class JournalLayout {
     static final int HEADER_BYTES = 8;
     private static final int FRAME_BYTES = 8;
     private static final int PREFIX_BYTES = 10;
+    /** How often each byte after the end is read, at most, in looking for records there. */
+    private static final long MOST_LOOKS = 64;
 
     private JournalLayout() {}
 
@@ -78,8 +80,18 @@ final class JournalLayout {
 
     /** A record that was synced has only whole ones before it: if there is one after the end, the file is damaged. */
     private static void requireNothingSyncedAfter(Path path, ByteBuffer file, int endOffset) throws IOException {
-        for (int offset = endOffset; offset + FRAME_BYTES <= file.capacity(); offset += 8) {
-            if (file.getInt(offset) != 0 && entryAt(file, offset) != null && file.get(offset + 9) == 1) {
+        long checkedBytes = 0;
+        for (int offset = endOffset; offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity(); offset += 8) {
+            if (file.getInt(offset) == 0 || file.get(offset + 9) != 1) {
+                continue;
+            }
+            checkedBytes += fits(file, offset) ? file.getInt(offset) : 0;
+            if (checkedBytes > MOST_LOOKS * file.capacity()) {
+                throw new IOException("the journal " + path + " is damaged at byte " + endOffset
+                        + ": what follows looks like records wherever one begins to read; nothing is done with it. Look"
+                        + " at its copies and at the processes by hand, then move it away to start anew");
+            }
+            if (entryAt(file, offset) != null) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
                         + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
                         + " and at the processes by hand, then move it away to start anew");
@@ -97,14 +109,18 @@ final class JournalLayout {
             return null;
         }
         int lengthBytes = file.getInt(offset);
-        boolean fits = lengthBytes >= PREFIX_BYTES && lengthBytes <= file.capacity() - offset - FRAME_BYTES;
-        if (!fits || crc(file.array(), offset + FRAME_BYTES, lengthBytes) != file.getInt(offset + 4)) {
+        if (!fits(file, offset) || crc(file.array(), offset + FRAME_BYTES, lengthBytes) != file.getInt(offset + 4)) {
             return null;
         }
         int bodyOffset = offset + FRAME_BYTES + PREFIX_BYTES;
         byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + lengthBytes);
         TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
         return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
+    }
+
+    private static boolean fits(ByteBuffer file, int offset) {
+        int lengthBytes = file.getInt(offset);
+        return lengthBytes >= PREFIX_BYTES && lengthBytes <= file.capacity() - offset - FRAME_BYTES;
     }
 
     private static int crc(byte[] bytes, int offset, int lengthBytes) {

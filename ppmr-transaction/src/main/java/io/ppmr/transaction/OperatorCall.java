@@ -10,7 +10,7 @@ import java.util.concurrent.TimeoutException;
  * answered once by the migration's.
  */
 public final class OperatorCall {
-    private final OperatorWord word;
+    private final OperatorDecision word;
     private final boolean carryOut;
     private final String by;
     private final long patienceNs;
@@ -22,7 +22,7 @@ public final class OperatorCall {
      * @param by who asks, for the log
      * @param patienceNs after how long from its being followed it is answered that ranks are still held
      */
-    public OperatorCall(OperatorWord word, boolean carryOut, String by, long patienceNs) {
+    public OperatorCall(OperatorDecision word, boolean carryOut, String by, long patienceNs) {
         this.word = word;
         this.carryOut = carryOut;
         this.by = by;
@@ -30,7 +30,7 @@ public final class OperatorCall {
     }
 
     /** What the operator says. */
-    public OperatorWord word() {
+    public OperatorDecision word() {
         return word;
     }
 

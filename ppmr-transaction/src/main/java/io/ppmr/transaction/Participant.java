@@ -53,8 +53,10 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
         // A clock of an earlier boot says nothing; the window then counts as past.
         windowUsed = lostNs > now || fenceEndNs != NEVER;
-        // A boot that is over has ended its copies, its promises and its fence commands.
-        promiseEndNs = promiseEndNs == NEVER ? NEVER : Math.min(promiseEndNs, now + promiseNs(now + window()));
+        // A boot that is over has ended its copies, its promises and its fence commands. One of this boot ends when it
+        // was promised to, also where this target's own window is shorter than that of who asked for it.
+        boolean earlierBoot = promiseEndNs != NEVER && promiseEndNs - now > TransactionTimes.LONGEST_PROMISE_NS;
+        promiseEndNs = earlierBoot ? now : promiseEndNs;
         fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + window());
         if (lostNs > now) {
             lostNs = now;
@@ -182,8 +184,8 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
-    public Ruling ruling(OperatorWord word) {
-        return Rulings.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
+    public OperatorVerdict ruling(OperatorDecision word) {
+        return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
     /**
@@ -191,8 +193,8 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * window is opened for it: the others are asked for their promise, then the command is run, and what follows from
      * its success is a commit.
      */
-    public void resolve(OperatorWord word, long now) {
-        if (ruling(word).how() == Ruling.How.AFTER_FENCE) {
+    public void resolve(OperatorDecision word, long now) {
+        if (ruling(word).how() == OperatorVerdict.How.AFTER_FENCE) {
             seekProof(now);
             return;
         }

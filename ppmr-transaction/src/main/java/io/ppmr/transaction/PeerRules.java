@@ -29,6 +29,10 @@ final class PeerRules {
         if (message.attempt() < state.attempt()) {
             return asked || told ? Transition.of(state, over(state, from, message)) : Transition.stay(state);
         }
+        if (!state.participants().isEmpty() && !state.others().contains(from)) {
+            // Who takes no part in this attempt has no say in it, and is told nothing.
+            return Transition.stay(state);
+        }
         if (message instanceof Ask ask) {
             return hearAsk(state, from, ask, heard.atNs());
         }
@@ -64,7 +68,10 @@ final class PeerRules {
     }
 
     private static Transition<ParticipantState> promise(ParticipantState state, String from, Ask ask, long atNs) {
-        if (ask.round() == 0 || !state.isFirst(from)) {
+        // A promise is kept as long as it was given for, or not given: who was promised something may have the source
+        // shot.
+        boolean tooLong = ask.promiseNs() <= 0 || ask.promiseNs() > TransactionTimes.LONGEST_PROMISE_NS;
+        if (ask.round() == 0 || !state.isFirst(from) || tooLong) {
             return Transition.of(state, say(state, from, Where.PREPARED, ask.round()));
         }
         return Transition.of(

@@ -21,7 +21,7 @@ public record Resolution(String migrationId, Result result, String text) {
     }
 
     /** The answer to a word that is not followed, or only explained. */
-    public static Resolution of(String migrationId, Ruling ruling) {
+    public static Resolution of(String migrationId, OperatorVerdict ruling) {
         return new Resolution(migrationId, ruling.allows() ? Result.EXPLAINED : Result.REFUSED, ruling.text());
     }
 }

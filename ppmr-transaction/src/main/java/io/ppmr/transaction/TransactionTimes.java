@@ -21,6 +21,9 @@ public record TransactionTimes(
         long pauseBudgetNs,
         long fenceDelayNs,
         long fenceDeadlineNs) {
+    /** For longer no participant promises anything; no fence window may need a longer promise. */
+    public static final long LONGEST_PROMISE_NS = TimeUnit.HOURS.toNanos(6);
+
     /** The usual ones, without a fence command. */
     public static TransactionTimes usual(long silenceLimitNs, long pauseBudgetNs) {
         return new TransactionTimes(

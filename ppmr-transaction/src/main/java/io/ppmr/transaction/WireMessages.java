@@ -1,7 +1,8 @@
 package io.ppmr.transaction;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.VoterState;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
+import io.ppmr.protocol.data.Message;
 import io.ppmr.transaction.TransactionMessage.Where;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -51,7 +52,7 @@ public final class WireMessages {
     }
 
     /** What a message of the protocol says to the transaction; empty if it says nothing to it. */
-    public static Optional<TransactionMessage> fromWire(int attempt, ControlMessage message) {
+    public static Optional<TransactionMessage> fromWire(int attempt, Message message) {
         TransactionMessage said = null;
         if (message instanceof ControlMessage.Accept accept) {
             throw new IllegalArgumentException("an answer to Begin names no migration: " + accept);

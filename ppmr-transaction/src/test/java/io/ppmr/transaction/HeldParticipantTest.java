@@ -14,10 +14,10 @@ import org.junit.jupiter.api.Test;
 /** A target that has voted and whose source is gone, by the clock. */
 class HeldParticipantTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
-    private static final OperatorWord COMMIT = new OperatorWord(Outcome.COMMITTED, Set.of(), false, false);
+    private static final OperatorDecision COMMIT = new OperatorDecision(Outcome.COMMITTED, Set.of(), false, false);
 
     /** Ports that only note. */
-    private static final class Notes implements ParticipantPorts {
+    static final class Notes implements ParticipantPorts {
         private final List<String> said = new ArrayList<>();
         private int fences;
         private int reconnects;
@@ -140,7 +140,7 @@ class HeldParticipantTest {
         assertFalse(participant.seeksProof());
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
-        assertEquals(Ruling.How.AFTER_FENCE, participant.ruling(COMMIT).how());
+        assertEquals(OperatorVerdict.How.AFTER_FENCE, participant.ruling(COMMIT).how());
         participant.resolve(COMMIT, now);
         assertTrue(participant.seeksProof());
         assertEquals(2, notes.fences);

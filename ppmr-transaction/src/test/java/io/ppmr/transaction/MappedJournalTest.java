@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,6 +15,7 @@ import java.time.Clock;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 class MappedJournalTest {
@@ -175,6 +177,21 @@ class MappedJournalTest {
                 assertEquals(List.of(before, vote), journal.records("m2"), "after " + filling + " records");
             }
         }
+    }
+
+    /** At each eighth byte it looks as if a record that was synced began, far more than can be read in time. */
+    @Test
+    @Timeout(20)
+    void shouldRefuseByNameAndSoonWhenWhatFollowsLooksLikeRecordsEverywhere() throws IOException {
+        ByteBuffer file = ByteBuffer.allocate(4 << 20);
+        file.put(JournalLayout.magic());
+        while (file.hasRemaining()) {
+            // A length of 64 KiB, in whose second byte the record before it has its mark of being synced.
+            file.putInt(1 << 16).putInt(0);
+        }
+        Files.write(path(), file.array());
+        IOException refusal = assertThrows(IOException.class, () -> JournalLayout.read(path()));
+        assertTrue(refusal.getMessage().contains("looks like records"), refusal.getMessage());
     }
 
     @Test

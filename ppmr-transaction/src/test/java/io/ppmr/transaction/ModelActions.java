@@ -243,7 +243,7 @@ final class ModelActions {
         }
         if (waits && (from.window & bit) != 0 && state.round() == 0 && !state.fencing() && !commandRuns) {
             if (from.copy[target] == ModelWorld.HELD) {
-                event("fence due", node, new ParticipantEvent.FenceDue(used, 0), true);
+                event("fence due", node, new ParticipantEvent.FenceDue(used, 1), true);
             }
         }
         if ((from.window & bit) != 0 && !commandRuns) {

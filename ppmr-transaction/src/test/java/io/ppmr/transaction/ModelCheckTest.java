@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -18,6 +19,7 @@ import org.junit.jupiter.params.provider.CsvSource;
  * wrong with rules that are broken on purpose.
  */
 @Timeout(600)
+@Tag("long")
 class ModelCheckTest {
     private static final int SLOTS_LOG = 22;
 
@@ -99,6 +101,7 @@ class ModelCheckTest {
         "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0",
         "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0",
         "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0",
+        "PROMISE_AND_KEEP_IT_SHORTER,      0,0,0,0,0,1,1,1,0",
         "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0",
         "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1",
         "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1"

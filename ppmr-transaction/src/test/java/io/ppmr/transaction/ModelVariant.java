@@ -14,6 +14,8 @@ enum ModelVariant {
     CONTINUE_BEFORE_ANSWERS,
     TAKE_OVER_WITHOUT_FENCE,
     FENCE_WITHOUT_PROMISES,
+    /** Says that it promises what was asked for, and keeps it for a shorter time: here none at all. */
+    PROMISE_AND_KEEP_IT_SHORTER,
     RELEASE_BEFORE_ORIGINALS_END,
     COMMIT_WHATEVER_ORIGINALS_DO,
     /** Not rules, but a proof that a continued process which was stopped again passes. */
@@ -70,6 +72,11 @@ enum ModelVariant {
                 && event instanceof ParticipantEvent.FenceDue
                 && real.state().round() != 0) {
             return new Transition<>(real.state().withFencing(true), List.of(new Effect.FenceSource()));
+        }
+        if (this == PROMISE_AND_KEEP_IT_SHORTER
+                && !state.promised()
+                && real.state().promised()) {
+            return new Transition<>(real.state().withPromise(false), real.effects());
         }
         return real;
     }

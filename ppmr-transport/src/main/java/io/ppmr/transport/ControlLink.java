@@ -1,11 +1,10 @@
 package io.ppmr.transport;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessageCodec;
-import io.ppmr.protocol.Frame;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.ProtocolException;
-import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ValueFrame;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -174,8 +173,8 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /** Sends a message. */
-    public void send(ControlMessage message) throws IOException {
-        DirectBuffer frame = ControlMessageCodec.encode(attempt, message);
+    public void send(Message message) throws IOException {
+        DirectBuffer frame = message.frame(attempt);
         int index = claim(frame.capacity());
         ring.buffer().putBytes(index, frame, 0, frame.capacity());
         commit(index);
@@ -210,8 +209,8 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /** Sends a message from the agent's own thread, which must not wait for room: it keeps what does not fit yet. */
-    public void sendFromAgent(ControlMessage message) {
-        kept.add(ControlMessageCodec.encode(attempt, message));
+    public void sendFromAgent(Message message) {
+        kept.add(message.frame(attempt));
     }
 
     /**

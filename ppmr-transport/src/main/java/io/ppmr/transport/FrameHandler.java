@@ -1,6 +1,6 @@
 package io.ppmr.transport;
 
-import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 import org.agrona.DirectBuffer;
 

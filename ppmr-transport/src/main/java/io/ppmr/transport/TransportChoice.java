@@ -11,6 +11,11 @@ import org.slf4j.LoggerFactory;
  * and why. One a service, for any thread.
  */
 public final class TransportChoice {
+    /** In what a source says it may use: data connections. */
+    public static final int OVER_TCP = 1;
+    /** In what a source says it may use: RDMA. */
+    public static final int OVER_RDMA = 2;
+
     private static final Logger LOG = LoggerFactory.getLogger(TransportChoice.class);
 
     private final TransportWish wish;

@@ -5,12 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessageCodec;
-import io.ppmr.protocol.Frame;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.ProtocolException;
-import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.LinkRunner.Taken;
 import java.io.EOFException;
 import java.io.IOException;
@@ -88,14 +89,14 @@ class ControlLinkTest {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         for (int i = 0; i < 400; i++) {
-            near.link().send(new ControlMessage.Failed("m" + i + "x".repeat(i * 50)));
+            near.link().send(new DataMessage.Failed("m" + i + "x".repeat(i * 50)));
             near.link().sendValue(FrameType.TRUNCATE, 1, i);
         }
         Loopback.until("every frame", () -> far.taken().size() == 800 || far.failure() != null);
         assertNull(far.failure());
         for (int i = 0; i < 400; i++) {
-            ControlMessage.Failed message = assertInstanceOf(
-                    ControlMessage.Failed.class, far.taken().get(2 * i).message());
+            DataMessage.Failed message = assertInstanceOf(
+                    DataMessage.Failed.class, far.taken().get(2 * i).message());
             assertEquals("m" + i + "x".repeat(i * 50), message.reason());
             assertEquals(i, far.taken().get(2 * i + 1).value());
         }
@@ -169,7 +170,7 @@ class ControlLinkTest {
     @Test
     void shouldRefuseAMessageThatCannotBeRead() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
-        DirectBuffer frame = ControlMessageCodec.encode(ATTEMPT, new ControlMessage.Accept(1, 0, 0));
+        DirectBuffer frame = new ControlMessage.Accept(1, 0, 0).frame(ATTEMPT);
         ByteBuffer bytes = ByteBuffer.allocate(frame.capacity());
         frame.getBytes(0, bytes, frame.capacity());
         write(bytes.flip().put(Frame.HEADER_BYTES, (byte) 99));
@@ -260,7 +261,7 @@ class ControlLinkTest {
         Thread sender = new Thread(() -> {
             try {
                 for (int i = 0; i < frames; i++) {
-                    near.link().send(new ControlMessage.Failed(i + "x".repeat(20_000)));
+                    near.link().send(new DataMessage.Failed(i + "x".repeat(20_000)));
                 }
             } catch (IOException e) {
                 throw new AssertionError(e);
@@ -271,7 +272,7 @@ class ControlLinkTest {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         Loopback.until("every message", () -> far.taken().size() == frames || far.failure() != null);
         for (int i = 0; i < frames; i++) {
-            String reason = ((ControlMessage.Failed) far.taken().get(i).message()).reason();
+            String reason = ((DataMessage.Failed) far.taken().get(i).message()).reason();
             assertTrue(reason.startsWith(i + "x"), reason.substring(0, 10));
         }
         sender.join(5_000);
@@ -300,7 +301,7 @@ class ControlLinkTest {
     }
 
     private IOException sendUntilRefused(ControlLink link) {
-        ControlMessage message = new ControlMessage.Failed("x".repeat(30_000));
+        Message message = new DataMessage.Failed("x".repeat(30_000));
         try {
             for (int i = 0; i < 100_000; i++) {
                 link.send(message);

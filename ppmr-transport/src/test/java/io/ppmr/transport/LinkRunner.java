@@ -1,10 +1,10 @@
 package io.ppmr.transport;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessageCodec;
-import io.ppmr.protocol.Frame;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ValueFrame;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
@@ -14,7 +14,7 @@ import org.agrona.DirectBuffer;
 /** An agent for a link that keeps what comes, on a thread of its own. */
 final class LinkRunner {
     /** A frame that came; {@code message} is null if it is none, {@code value} 0 if it carries no number. */
-    record Taken(FrameType type, int file, long value, ControlMessage message) {}
+    record Taken(FrameType type, int file, long value, Message message) {}
 
     private final ControlLink link;
     private final List<Taken> taken = new ArrayList<>();
@@ -73,7 +73,7 @@ final class LinkRunner {
     }
 
     private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
-        ControlMessage message = type == FrameType.MESSAGE ? ControlMessageCodec.decode(buffer, offset) : null;
+        Message message = type == FrameType.MESSAGE ? ControlMessage.read(buffer, offset) : null;
         long value = lengthBytes == ValueFrame.LENGTH_BYTES && message == null
                 ? new ValueFrame().wrap(buffer, offset).value()
                 : 0;

@@ -1,17 +1,23 @@
 package io.ppmr.bench.node;
 
 import com.sun.management.ThreadMXBean;
-import io.ppmr.logging.ServiceLog;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.daemon.log.ServiceLog;
+import io.ppmr.daemon.warmup.WarmUp;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
- * The program of a measured process, started with the words of a {@link NodeSetting}. Each line of its standard input
+ * The program of a measured process, started with the words of a {@link Setting}. Each line of its standard input
  * is a command, answered by one line: {@code begin ...}, {@code end}, {@code allocated}, or one of the role's own; the
  * end of the input ends the process.
  */
@@ -20,9 +26,47 @@ public final class NodeMain {
 
     private NodeMain() {}
 
+    /**
+     * What a measured process is started with, as its arguments.
+     *
+     * @param role which part of the data path it is
+     * @param warmsUp whether it warms itself as a service does before it is ready
+     * @param listen what a target must know: the transport and the address to listen at
+     */
+    public record Setting(String role, Path mountPoint, PoolGeometry geometry, boolean warmsUp, List<String> listen) {
+        private static final int LISTEN_AT = 5;
+
+        /** As arguments. */
+        public List<String> words() {
+            List<String> words = new ArrayList<>(List.of(role, mountPoint.toString()));
+            words.addAll(List.of("" + geometry.poolBytes(), "" + geometry.chunkBytes(), "" + warmsUp));
+            words.addAll(listen);
+            return words;
+        }
+
+        /** Warms this process up, if that is wanted. */
+        void warmUp() throws IOException, InterruptedException {
+            if (warmsUp) {
+                Path work = Files.createDirectories(mountPoint.resolveSibling(mountPoint.getFileName() + ".work"));
+                try (WarmUp warmUp = new WarmUp(role, work, work.resolve("journal"), geometry, WarmUp.LIMIT)) {
+                    warmUp.run(WarmUp.MIGRATIONS);
+                }
+            }
+        }
+
+        private static Setting of(String[] words) {
+            return new Setting(
+                    words[0],
+                    Path.of(words[1]),
+                    PoolGeometry.of(Long.parseLong(words[2]), Integer.parseInt(words[3])),
+                    Boolean.parseBoolean(words[4]),
+                    Arrays.asList(words).subList(LISTEN_AT, words.length));
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         ServiceLog.begin(System.getenv(), "ppmr-bench");
-        try (BenchNode node = make(NodeSetting.of(arguments))) {
+        try (BenchNode node = make(Setting.of(arguments))) {
             System.out.println(OK + "ready");
             serve(node);
         }
@@ -30,11 +74,10 @@ public final class NodeMain {
         System.exit(0);
     }
 
-    private static BenchNode make(NodeSetting setting) throws Exception {
+    private static BenchNode make(Setting setting) throws Exception {
         return switch (setting.role()) {
-            case "aggregation" -> new AggregationNode(setting);
             case "null" -> new NullNode(setting.mountPoint());
-            case "source" -> new SourceNode(setting);
+            case "source", "aggregation" -> new SourceNode(setting);
             case "offer" -> new OfferNode(setting.geometry());
             case "target" -> new TargetNode(setting);
             case "restart" -> new RestartNode(setting);
@@ -80,5 +123,31 @@ public final class NodeMain {
             sum += ids[i] == self ? 0 : Math.max(0, bytes[i]);
         }
         return sum;
+    }
+
+    /**
+     * One side, or one stage, of the data path in a process of its own, told what to do by {@link NodeMain}, on its
+     * thread.
+     */
+    interface BenchNode extends AutoCloseable {
+
+        /**
+         * Prepares a run.
+         *
+         * @param words the command's words after "begin"
+         * @return what the one who asked must know: a directory below the mount point, a port
+         */
+        String begin(List<String> words) throws Exception;
+
+        /** Something else to do for the run under way. */
+        default String command(List<String> words) throws Exception {
+            throw new IllegalArgumentException("this node cannot do " + words);
+        }
+
+        /** Ends the run and frees what it used. */
+        void end() throws Exception;
+
+        @Override
+        void close() throws IOException;
     }
 }

@@ -16,7 +16,7 @@ import java.util.List;
 /**
  * A mount whose reads and writes do nothing: what a call costs by the binding alone, in time and in allocated bytes.
  */
-final class NullNode implements BenchNode {
+final class NullNode implements NodeMain.BenchNode {
     private static final Capacity NO_CAPACITY = new Capacity(4096, 0, 0, 0);
 
     private final FuseMount mount;

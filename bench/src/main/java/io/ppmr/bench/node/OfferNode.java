@@ -3,13 +3,13 @@ package io.ppmr.bench.node;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.protocol.AdvertiseFrame;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.NodeKind;
-import io.ppmr.protocol.ReleaseFrame;
-import io.ppmr.protocol.SlotFrame;
-import io.ppmr.protocol.WantFrame;
+import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.LinkIdle;
@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A thread asks for the slot of its next chunk when it offers one, so that one is under way and the next is granted.
  */
-final class OfferNode implements BenchNode {
+final class OfferNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(OfferNode.class);
     private static final long LIMIT_S = 60;
     private static final int NAMELESS_MODE = 0600;
@@ -57,7 +57,7 @@ final class OfferNode implements BenchNode {
 
     @Override
     public String begin(List<String> words) throws Exception {
-        SourceEnd end = SourceEnd.join(
+        SourceConnections end = SourceConnections.join(
                 words.subList(2, words.size()),
                 Integer.parseInt(words.get(1)),
                 pool,
@@ -73,9 +73,9 @@ final class OfferNode implements BenchNode {
         for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
             offerers.add(new Offerer(i + 1));
             String path = ArrivingImages.rankPath(i) + "/image";
-            link.send(new ControlMessage.Created(i + 1, NodeKind.FILE, path, NAMELESS_MODE, 0, 0, ""));
+            link.send(new DataMessage.Created(i + 1, NodeKind.FILE, path, NAMELESS_MODE, 0, 0, ""));
             // What comes for a file that nobody can open is dropped on arrival.
-            link.send(new ControlMessage.Removed(path));
+            link.send(new DataMessage.Removed(path));
         }
         return "- " + end.proof();
     }
@@ -128,11 +128,11 @@ final class OfferNode implements BenchNode {
         }
     }
 
-    private final SlotFrame slot = new SlotFrame();
+    private final CreditFrame slot = new CreditFrame();
     private final ReleaseFrame release = new ReleaseFrame();
 
     private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) {
-        if (type == FrameType.GRANT) {
+        if (type == FrameType.CREDIT) {
             slot.wrap(buffer, offset);
             Offerer offerer = offerers.get(slot.file() - 1);
             offerer.slot = slot.slot();
@@ -190,8 +190,8 @@ final class OfferNode implements BenchNode {
         }
 
         private void want(long window) throws IOException {
-            int index = link.claim(WantFrame.LENGTH_BYTES);
-            WantFrame.encode(link.claimed(), index, 1, file, window, 1, WantFrame.BLOCKED);
+            int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
+            CreditRequestFrame.encode(link.claimed(), index, 1, file, window, 1, CreditRequestFrame.BLOCKED);
             link.commit(index);
         }
 

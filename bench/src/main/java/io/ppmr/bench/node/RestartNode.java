@@ -4,22 +4,22 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.DenyReason;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.protocol.NodeKind;
-import io.ppmr.protocol.ProtocolException;
-import io.ppmr.protocol.WantFrame;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.DenyReason;
+import io.ppmr.protocol.data.FilePrefixFrame;
+import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.image.CreditLedger;
+import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.image.ReceiveSlot;
+import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.SlotLedger;
-import io.ppmr.target.slots.StagingArea;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -39,25 +39,25 @@ import org.slf4j.LoggerFactory;
  * before the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
  * scheduled in between.
  */
-final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decisions {
+final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
-    private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private static final TransferSettings SETTINGS =
             new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
 
     private final PoolGeometry geometry;
     private final BufferPool pool;
-    private final HeadStore heads = new HeadStore(SETTINGS.headsLimitBytes());
+    private final FilePrefixStore heads = new FilePrefixStore(SETTINGS.headsLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
     private final FuseMount mount;
-    private final ArrayDeque<Slot> grants = new ArrayDeque<>();
+    private final ArrayDeque<ReceiveSlot> grants = new ArrayDeque<>();
     private final AtomicInteger uncovered = new AtomicInteger();
     private final List<Feed> feeds = new ArrayList<>();
     private final Object ledgerLock = new Object();
     private final int[] fileOf;
     private ArrivingImages images;
     private StagingArea staging;
-    private SlotLedger ledger;
+    private CreditLedger ledger;
     private boolean over;
     private String directory;
     private int runs;
@@ -76,7 +76,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
         }
     }
 
-    RestartNode(NodeSetting setting) throws Exception {
+    RestartNode(NodeMain.Setting setting) throws Exception {
         setting.warmUp();
         geometry = setting.geometry();
         pool = new BufferPool(geometry.plus(1));
@@ -102,14 +102,14 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
                 this);
         staging = new StagingArea(
                 Path.of("/dev/shm"), geometry, 0, pool.geometry().chunkCount());
-        ledger = new SlotLedger(pool, 1, staging, 0, uncovered::get, this);
+        ledger = new CreditLedger(pool, 1, staging, 0, uncovered::get, this);
         feeds.clear();
         for (int reader = 0; reader < readers; reader++) {
-            ArrivingFile file = images.apply(new ControlMessage.Created(
+            ArrivingFile file = images.apply(new DataMessage.Created(
                     reader + 1, NodeKind.FILE, ArrivingImages.rankPath(reader) + "/image", 0600, 0, 0, ""));
-            UnsafeBuffer head = new UnsafeBuffer(ByteBuffer.allocateDirect(HeadFrame.DATA_OFFSET + HEAD_BYTES));
-            HeadFrame.encode(head, 0, 1, file.id(), 0, HEAD_BYTES);
-            file.headArrived(new HeadFrame().wrap(head, 0));
+            UnsafeBuffer head = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + HEAD_BYTES));
+            FilePrefixFrame.encode(head, 0, 1, file.id(), 0, HEAD_BYTES);
+            file.headArrived(new FilePrefixFrame().wrap(head, 0));
             ledger.fileCreated(file);
             feeds.add(new Feed(file, bytes / geometry.chunkBytes()));
         }
@@ -144,7 +144,8 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     /** Every file asks for its share of the pool ahead. */
     private void want(Feed feed) throws ProtocolException, ImageException {
         long share = Math.max(1, geometry.chunkCount() / feeds.size());
-        int count = (int) Math.min(feed.windows - feed.wanted, Math.min(share - feed.held, WantFrame.MAX_COUNT));
+        int count =
+                (int) Math.min(feed.windows - feed.wanted, Math.min(share - feed.held, CreditRequestFrame.MAX_COUNT));
         if (count > 0) {
             feed.wanted += count;
             feed.held += count;
@@ -160,12 +161,12 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
 
     /** The ledger must not be asked anew while it decides. */
     @Override
-    public void granted(ArrivingFile file, Slot slot) {
+    public void granted(ArrivingFile file, ReceiveSlot slot) {
         grants.add(slot);
     }
 
     private void fillGranted() throws ProtocolException, ImageException {
-        for (Slot slot = grants.poll(); slot != null; slot = grants.poll()) {
+        for (ReceiveSlot slot = grants.poll(); slot != null; slot = grants.poll()) {
             ArrivingFile file = slot.file;
             int start = slot.window == 0 ? HEAD_BYTES : 0;
             long offset = slot.window * geometry.chunkBytes() + start;
@@ -185,7 +186,7 @@ final class RestartNode implements BenchNode, ImageListener, SlotLedger.Decision
     }
 
     @Override
-    public void slotFree(Slot slot) {
+    public void slotFree(ReceiveSlot slot) {
         // Under the file's lock, which no ledger call takes but for this file.
         synchronized (ledgerLock) {
             if (over) {

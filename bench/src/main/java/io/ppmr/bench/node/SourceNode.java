@@ -5,14 +5,20 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.source.image.Outlet;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
-import io.ppmr.source.session.SessionAgent;
-import io.ppmr.source.session.SessionEvent;
+import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -20,13 +26,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A source with its mount and session: {@code begin WRITERS DATA-CONNECTIONS WHERE} gives the directory and what the
- * target must be told to join; {@code endranks} says that every image is whole.
+ * A source with its mount. In the role "aggregation" what it has is thrown away at once: {@code begin WRITERS
+ * crc|plain} gives the directory. In the role "source" it has a session: {@code begin WRITERS DATA-CONNECTIONS WHERE}
+ * gives the directory and what the target must be told to join; {@code endranks} says that every image is whole.
  */
-final class SourceNode implements BenchNode {
+final class SourceNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(SourceNode.class);
     private static final long END_NS = 10_000_000_000L;
 
+    private final boolean discards;
     private final BufferPool pool;
     private final FairClaims claims;
     private final OutgoingImageView view = new OutgoingImageView();
@@ -39,8 +47,9 @@ final class SourceNode implements BenchNode {
     private int writers;
     private int runs;
 
-    SourceNode(NodeSetting setting) throws Exception {
+    SourceNode(NodeMain.Setting setting) throws Exception {
         setting.warmUp();
+        discards = setting.role().equals("aggregation");
         pool = new BufferPool(setting.geometry());
         claims = new FairClaims(pool);
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
@@ -49,33 +58,36 @@ final class SourceNode implements BenchNode {
     @Override
     public String begin(List<String> words) throws Exception {
         writers = Integer.parseInt(words.get(0));
-        SourceEnd end =
-                SourceEnd.join(words.subList(2, words.size()), Integer.parseInt(words.get(1)), pool, this::lost);
+        directory = TargetNode.DIRECTORY + ++runs;
+        if (discards) {
+            files = files(new Discard(claims, words.get(1).equals("crc")));
+            view.add(directory, files);
+            return directory;
+        }
+        SourceConnections end = SourceConnections.join(
+                words.subList(2, words.size()), Integer.parseInt(words.get(1)), pool, this::lost);
         ControlLink link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
         exporter = end.exporter();
         outlet = new LinkOutlet(
                 link,
                 exporter,
                 new SourceHops(new SimpleMeterRegistry(), pool.geometry().chunkCount()));
-        directory = TargetNode.DIRECTORY + ++runs;
-        files = new OutgoingFiles(
-                directory,
-                view.tree(),
-                pool,
-                claims,
-                outlet,
-                IntStream.range(0, writers).boxed().toList(),
-                0,
-                0);
-        agent = new SessionAgent(link, claims, event -> {
-            if (event instanceof SessionEvent.Lost lost) {
+        files = files(outlet);
+        SourceEnd session = new SourceEnd(claims, event -> {
+            if (event instanceof SessionEvent.LinkLost lost) {
                 lost(lost.reason());
             }
         });
-        agent.begin(outlet, files);
+        agent = new SessionAgent("bench-source", link, ControlMessage::read, session);
+        session.begin(outlet, files);
         agent.start();
         view.add(directory, files);
         return directory + " " + end.proof();
+    }
+
+    private OutgoingFiles files(Outlet to) throws Exception {
+        List<Integer> ranks = IntStream.range(0, writers).boxed().toList();
+        return new OutgoingFiles(directory, view.tree(), pool, claims, to, ranks, 0, 0);
     }
 
     private void lost(String reason) {
@@ -94,10 +106,12 @@ final class SourceNode implements BenchNode {
 
     @Override
     public void end() throws Exception {
-        outlet.fail("the run is over");
-        files.fail("the run is over");
-        agent.stop();
-        exporter.close();
+        if (!discards) {
+            outlet.fail("the run is over");
+            files.fail("the run is over");
+            agent.stop();
+            exporter.close();
+        }
         view.remove(directory);
         files.discard();
     }
@@ -105,5 +119,72 @@ final class SourceNode implements BenchNode {
     @Override
     public void close() throws IOException {
         mount.close();
+    }
+
+    /** Grants every slot at once, and gives every full chunk back. */
+    record Discard(FairClaims claims, boolean takesCrc) implements Outlet {
+        private static final int ANY_SLOT = 0;
+
+        @Override
+        public void want(OutgoingFile file, long window, int count, int flags) {
+            for (int i = 0; i < count; i++) {
+                file.granted(window + i, ANY_SLOT);
+            }
+        }
+
+        @Override
+        public void advertise(
+                OutgoingFile file,
+                int chunk,
+                int offsetInChunk,
+                long offset,
+                int lengthBytes,
+                int slot,
+                long claimedNs) {
+            if (takesCrc) {
+                file.crc32c(chunk, offsetInChunk, lengthBytes);
+            }
+            claims.release(chunk);
+        }
+
+        @Override
+        public void giveBack(OutgoingFile file, long window, int slot) {
+            // Slots are for the asking here.
+        }
+
+        @Override
+        public void head(OutgoingFile file, int position, long address, int lengthBytes) {
+            // Thrown away, as all else.
+        }
+
+        @Override
+        public void value(FrameType type, int file, long value) {
+            // Nobody listens.
+        }
+
+        @Override
+        public void nameChange(NameChange change) {
+            // Nobody listens.
+        }
+
+        @Override
+        public void sync(OutgoingFile file) {
+            // All is where it was to go.
+        }
+
+        @Override
+        public void starving() {
+            // Chunks come back by themselves.
+        }
+
+        @Override
+        public void waitedForChunk(long tookNs) {
+            // The benchmark takes its own times.
+        }
+
+        @Override
+        public void waitedForSlot(OutgoingFile file, long tookNs) {
+            // The benchmark takes its own times.
+        }
     }
 }

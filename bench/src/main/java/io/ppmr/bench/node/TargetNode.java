@@ -3,25 +3,42 @@ package io.ppmr.bench.node;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.ImageHabits;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.target.session.SessionAgent;
-import io.ppmr.target.session.SessionEvent;
+import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.DirectListener;
+import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.rdma.RdmaTransport;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.Closeable;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,30 +47,31 @@ import org.slf4j.LoggerFactory;
  * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} says where the source is to connect to,
  * {@code join PROOF}, once it has done so, gives the directory.
  */
-final class TargetNode implements BenchNode {
+final class TargetNode implements NodeMain.BenchNode {
     static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
     static final String DIRECTORY = "run.";
 
     private static final Logger LOG = LoggerFactory.getLogger(TargetNode.class);
-    private static final int LANE_MAX = 8;
+    private static final int BOUNCE_MAX = 8;
     private static final TransferSettings SETTINGS =
             new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
 
     private final PoolGeometry geometry;
-    private final int laneChunks;
+    private final int bounceBuffers;
     private final BufferPool pool;
-    private final HeadStore heads = new HeadStore(SETTINGS.headsLimitBytes());
+    private final FilePrefixStore heads = new FilePrefixStore(SETTINGS.headsLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
-    private final TargetEnd end;
+    private final TargetConnections connections;
     private final FuseMount mount;
     private Transfer transfer;
     private SessionAgent agent;
+    private TargetEnd end;
     private String directory;
     private int streams;
     private int runs;
 
     /** Streams of one file each, which the reader may open before it has come. */
-    static final class Habits implements ImageHabits {
+    static final class Habits implements ImageTraits {
         @Override
         public ReadingMode readingMode() {
             return ReadingMode.STREAMED;
@@ -75,30 +93,30 @@ final class TargetNode implements BenchNode {
         }
     }
 
-    TargetNode(NodeSetting setting) throws Exception {
+    TargetNode(NodeMain.Setting setting) throws Exception {
         setting.warmUp();
         geometry = setting.geometry();
-        laneChunks = Math.max(1, Math.min(LANE_MAX, geometry.chunkCount() / LANE_MAX));
-        pool = new BufferPool(geometry.plus(laneChunks));
-        end = new TargetEnd(setting.listen(), pool);
+        bounceBuffers = Math.max(1, Math.min(BOUNCE_MAX, geometry.chunkCount() / BOUNCE_MAX));
+        pool = new BufferPool(geometry.plus(bounceBuffers));
+        connections = new TargetConnections(setting.listen(), pool);
         mount = FuseMount.mount(view, setting.mountPoint(), MountOptions.named("ppmr-bench"));
     }
 
     @Override
     public String begin(List<String> words) throws Exception {
         streams = Integer.parseInt(words.get(0));
-        return end.begin(Integer.parseInt(words.get(1)));
+        return connections.begin(Integer.parseInt(words.get(1)));
     }
 
     @Override
     public String command(List<String> words) throws Exception {
-        TargetEnd.Joined joined = end.join(words.subList(1, words.size()));
+        TargetConnections.Joined joined = connections.join(words.subList(1, words.size()));
         ControlLink link = new ControlLink(joined.control(), 1, SILENCE_NS);
         directory = DIRECTORY + ++runs;
         transfer = new Transfer(
                 SETTINGS,
                 pool,
-                laneChunks,
+                bounceBuffers,
                 link,
                 new ArrivingImages.Setting(
                         directory,
@@ -112,12 +130,13 @@ final class TargetNode implements BenchNode {
                 joined.puller(),
                 reason -> LOG.error("the run fails: {}", reason),
                 new TargetHops(new SimpleMeterRegistry()));
-        agent = new SessionAgent(link, event -> {
+        end = new TargetEnd(link, event -> {
             if (event instanceof SessionEvent.LinkLost lost) {
                 LOG.debug("the link has ended: {}", lost.reason());
             }
         });
-        agent.begin(transfer);
+        agent = new SessionAgent("bench-target", link, ControlMessage::read, end);
+        end.begin(transfer);
         view.add(directory, transfer.images());
         agent.start();
         return directory;
@@ -125,7 +144,7 @@ final class TargetNode implements BenchNode {
 
     @Override
     public void end() throws Exception {
-        agent.conversationOver();
+        end.sessionOver();
         agent.stop();
         transfer.close();
         view.remove(directory);
@@ -134,7 +153,79 @@ final class TargetNode implements BenchNode {
 
     @Override
     public void close() throws IOException {
-        end.close();
+        connections.close();
         mount.close();
+    }
+
+    /** The target's side of the connections: listens, and takes those of one run after the other. */
+    static final class TargetConnections implements Closeable {
+        private static final String RDMA = "rdma";
+
+        private final boolean direct;
+        private final BufferPool pool;
+        private final ServerSocketChannel listener = ServerSocketChannel.open();
+        private FutureTask<Joined> joining;
+        private DirectPeer peer;
+
+        /** A run's connections. */
+        record Joined(SocketChannel control, Function<PullListener, ChunkPuller> puller) {}
+
+        /** {@code words}: the transport's name and the address to listen at. */
+        TargetConnections(List<String> words, BufferPool pool) throws IOException {
+            this.direct = words.get(0).equals(RDMA);
+            this.pool = pool;
+            listener.bind(new InetSocketAddress(InetAddress.getByName(words.get(1)), 0));
+        }
+
+        /** Waits for a source from now on; gives where it is to connect to. */
+        String begin(int dataConnections) throws IOException {
+            InetSocketAddress at = (InetSocketAddress) listener.getLocalAddress();
+            String where = at.getAddress().getHostAddress() + " " + at.getPort();
+            if (direct) {
+                DirectListener waiting = RdmaTransport.load().listen(pool, at.getAddress());
+                where += " " + waiting.port();
+                joining = new FutureTask<>(() -> acceptDirect(waiting));
+            } else {
+                joining = new FutureTask<>(() -> accept(dataConnections));
+            }
+            Thread thread = new Thread(joining, "bench-accept");
+            thread.setDaemon(true);
+            thread.start();
+            return where;
+        }
+
+        private Joined accept(int dataConnections) throws IOException {
+            SocketChannel control = SourceConnections.noDelay(listener.accept());
+            List<SocketChannel> data = new ArrayList<>();
+            for (int i = 0; i < dataConnections; i++) {
+                data.add(SourceConnections.noDelay(listener.accept()));
+            }
+            return new Joined(control, pulls -> new TcpChunkPuller(pool, data, pulls));
+        }
+
+        private Joined acceptDirect(DirectListener waiting) throws IOException {
+            try (DirectListener open = waiting) {
+                SocketChannel control = SourceConnections.noDelay(listener.accept());
+                InetAddress from = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
+                peer = open.accept(from, SourceConnections.DEADLINE, () -> false);
+                return new Joined(control, peer::puller);
+            }
+        }
+
+        /** The connections, when the source has made its own; {@code proof} is what it says with RDMA. */
+        Joined join(List<String> proof) throws Exception {
+            Joined joined = joining.get(SourceConnections.DEADLINE.toSeconds(), TimeUnit.SECONDS);
+            if (direct) {
+                peer.require(
+                        new MemoryProof(Long.parseLong(proof.get(0)), Long.parseLong(proof.get(1)), proof.get(2)),
+                        SourceConnections.DEADLINE);
+            }
+            return joined;
+        }
+
+        @Override
+        public void close() throws IOException {
+            listener.close();
+        }
     }
 }

@@ -6,17 +6,17 @@ import com.sun.management.ThreadMXBean;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.protocol.DenyReason;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.source.image.ImageCopy;
+import io.ppmr.protocol.data.DenyReason;
+import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.RankImage;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.SlotLedger;
-import io.ppmr.target.slots.StagingArea;
+import io.ppmr.target.image.ReceiveSlot;
+import io.ppmr.target.image.StagingArea;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -49,8 +49,8 @@ class AllocationTest {
                 0,
                 pool,
                 claims,
-                new AggregationNode.Discard(claims, true),
-                ImageCopy.FileCopy.NONE,
+                new SourceNode.Discard(claims, true),
+                ImageTee.FileCopy.NONE,
                 new ImageFate(false));
         file.opened();
         assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
@@ -88,14 +88,14 @@ class AllocationTest {
     }
 
     /** One file at the target, all of it on the test's thread. */
-    private final class Target implements ImageListener, SlotLedger.Decisions, AutoCloseable {
-        private final ByteBuffer head = ByteBuffer.allocateDirect(HeadFrame.HEAD_BYTES);
+    private final class Target implements ImageListener, CreditLedger.Decisions, AutoCloseable {
+        private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.HEAD_BYTES);
         private final BufferPool pool = new BufferPool(geometry.plus(1));
         private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 9);
-        private final SlotLedger ledger = new SlotLedger(pool, 1, staging, 0, () -> 0, this);
+        private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
         private final ArrivingFile file =
                 new ArrivingFile(1, "/m/rank-0/f", new RankImage(0, true), geometry, BufferUtil.address(head), this);
-        private Slot granted;
+        private ReceiveSlot granted;
 
         private Target() throws Exception {
             ledger.fileCreated(file);
@@ -105,7 +105,7 @@ class AllocationTest {
             for (long window = from + 1; window <= from + chunks; window++) {
                 ledger.want(file, window, 1, 0);
                 long offset = window * CHUNK_BYTES;
-                Slot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
+                ReceiveSlot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
                 slot.offset = offset;
                 slot.lengthBytes = CHUNK_BYTES;
                 file.advertised(slot);
@@ -117,7 +117,7 @@ class AllocationTest {
         }
 
         @Override
-        public void granted(ArrivingFile to, Slot slot) {
+        public void granted(ArrivingFile to, ReceiveSlot slot) {
             granted = slot;
         }
 
@@ -127,7 +127,7 @@ class AllocationTest {
         }
 
         @Override
-        public void slotFree(Slot slot) {
+        public void slotFree(ReceiveSlot slot) {
             ledger.freed(slot);
         }
 

@@ -1,35 +1,45 @@
 package io.ppmr.cli.doctor;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.cli.CommandFailure;
-import io.ppmr.cli.ExitCode;
-import io.ppmr.cli.config.ConfigException;
-import io.ppmr.cli.config.ConfiguredCheckpointers;
-import io.ppmr.cli.config.ConfiguredJob;
-import io.ppmr.cli.config.SourceConfig;
-import io.ppmr.cli.config.TargetConfig;
-import io.ppmr.cli.service.ProcessSignals;
-import io.ppmr.doctor.JobProbe;
-import io.ppmr.doctor.NodeCheck;
-import io.ppmr.doctor.NodeProbe;
-import io.ppmr.protocol.ControlMessage.Introduce;
-import io.ppmr.protocol.ControlMessage.Introduced;
-import io.ppmr.protocol.Finding;
-import io.ppmr.protocol.JobFacts;
-import io.ppmr.protocol.NodeFacts;
-import io.ppmr.source.Job;
-import io.ppmr.target.TargetSettings;
+import io.ppmr.daemon.config.CheckpointerConfig;
+import io.ppmr.daemon.config.ConfigException;
+import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.SourceConfig;
+import io.ppmr.daemon.config.TargetConfig;
+import io.ppmr.daemon.jobs.ConfiguredJob;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.migration.node.JobProbe;
+import io.ppmr.migration.node.NodeCheck;
+import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.Job;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.Introduce;
+import io.ppmr.protocol.control.ControlMessage.Introduced;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -54,6 +64,12 @@ public final class DoctorCommand implements Callable<Integer> {
     private static final int USUAL_CHUNK_BYTES = 128 << 10;
     private static final Path USUAL_WORK = Path.of("/var/lib/ppmr/work");
 
+    private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
+    /** Its checkpointers are probed meanwhile. */
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
+
+    private static final long POLL_MS = 100;
+
     @Spec
     private CommandSpec spec;
 
@@ -66,6 +82,17 @@ public final class DoctorCommand implements Callable<Integer> {
     @Option(names = "--json", description = "print JSON")
     private boolean json;
 
+    private final List<Part> parts = new ArrayList<>();
+
+    /** What was found, for {@code --json}. */
+    private record Report(long failures, long warnings, List<Part> parts) {}
+
+    /** What was found about this node, or about a pair and a job. */
+    private record Part(String about, List<Shown> findings) {}
+
+    /** A finding as it is shown, its level in small letters. */
+    private record Shown(String level, String check, String text, String remedy) {}
+
     /** What a configuration, or the lack of one, says of this node. */
     private record Node(
             NodeCheck.Wanted wanted,
@@ -77,20 +104,53 @@ public final class DoctorCommand implements Callable<Integer> {
     @Override
     public Integer call() throws ConfigException, IOException, CommandFailure {
         Node node = node();
-        Report report = new Report();
         List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
         own.add(signal(node.triggered()));
-        report.add("this node", own);
+        add("this node", own);
         if (peer != null) {
-            askPeer(node, report);
+            askPeer(node);
         }
+        Report report = new Report(count("fail"), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            report.printJson(out);
+            out.println(new ObjectMapper()
+                    .enable(SerializationFeature.INDENT_OUTPUT)
+                    .writeValueAsString(report));
         } else {
-            report.print(out);
+            print(report, out);
         }
-        return (report.count(Finding.Level.FAIL) == 0 ? ExitCode.OK : ExitCode.FAILED).number();
+        return (report.failures() == 0 ? ExitCode.OK : ExitCode.FAILED).number();
+    }
+
+    private void add(String about, List<Finding> findings) {
+        List<Shown> shown = findings.stream()
+                .map(one ->
+                        new Shown(one.level().name().toLowerCase(Locale.ROOT), one.check(), one.text(), one.remedy()))
+                .toList();
+        parts.add(new Part(about, shown));
+    }
+
+    private long count(String level) {
+        return parts.stream()
+                .flatMap(part -> part.findings().stream())
+                .filter(finding -> finding.level().equals(level))
+                .count();
+    }
+
+    private static void print(Report report, PrintWriter out) {
+        for (Part part : report.parts()) {
+            out.println(part.about());
+            for (Shown finding : part.findings()) {
+                out.printf("  %-4s  %-13s %s%n", finding.level(), finding.check(), finding.text());
+                if (!finding.remedy().isEmpty()) {
+                    out.printf("  %-4s  %-13s -> %s%n", "", "", finding.remedy());
+                }
+            }
+        }
+        out.println(
+                report.failures() == 0 && report.warnings() == 0
+                        ? "all is well"
+                        : report.failures() + " failures, " + report.warnings() + " warnings");
     }
 
     private Node node() throws ConfigException {
@@ -100,36 +160,30 @@ public final class DoctorCommand implements Callable<Integer> {
                     USUAL_WORK,
                     Optional.empty(),
                     0,
-                    ConfiguredCheckpointers.usual(System.getenv()),
+                    CheckpointerConfig.usual(System.getenv()),
                     false);
             return new Node(usual, USUAL_CHUNK_BYTES, Optional.empty(), Map.of(), true);
         }
-        Map<String, Checkpointer> tools = ConfiguredCheckpointers.load(config);
-        if (TargetConfig.isTarget(config)) {
-            TargetSettings target = TargetConfig.load(config).settings();
-            NodeCheck.Wanted wanted = new NodeCheck.Wanted(
-                    target.pool().poolBytes(),
-                    target.workDirectory(),
-                    Optional.of(target.transfer().stagingDirectory()),
-                    target.transfer().stagingLimitBytes(),
-                    tools,
-                    true);
-            return new Node(wanted, target.pool().chunkBytes(), Optional.of(target.authenticator()), Map.of(), false);
-        }
-        SourceConfig source = SourceConfig.load(config);
+        Optional<TargetConfig> target =
+                ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
+        Optional<SourceConfig> source = target.isPresent() ? Optional.empty() : Optional.of(SourceConfig.load(config));
+        ServiceConfig service = target.map(TargetConfig::service)
+                .or(() -> source.map(SourceConfig::service))
+                .orElseThrow();
+        Optional<TransferSettings> transfer = target.map(one -> one.settings().transfer());
         NodeCheck.Wanted wanted = new NodeCheck.Wanted(
-                source.settings().pool().poolBytes(),
-                source.settings().workDirectory(),
-                Optional.empty(),
-                0,
-                tools,
+                service.pool().poolBytes(),
+                service.workDirectory(),
+                transfer.map(TransferSettings::stagingDirectory),
+                transfer.map(TransferSettings::stagingLimitBytes).orElse(0L),
+                CheckpointerConfig.load(config),
                 true);
         return new Node(
                 wanted,
-                source.settings().pool().chunkBytes(),
-                Optional.of(source.settings().authenticator()),
-                source.jobs(),
-                source.triggerJob().isPresent());
+                service.pool().chunkBytes(),
+                Optional.of(service.key()),
+                source.map(SourceConfig::jobs).orElse(Map.of()),
+                source.flatMap(SourceConfig::triggerJob).isPresent());
     }
 
     private static Finding signal(boolean triggered) {
@@ -143,7 +197,7 @@ public final class DoctorCommand implements Callable<Integer> {
         }
     }
 
-    private void askPeer(Node node, Report report) {
+    private void askPeer(Node node) {
         if (node.key().isEmpty()) {
             throw new ParameterException(
                     spec.commandLine(),
@@ -155,7 +209,7 @@ public final class DoctorCommand implements Callable<Integer> {
             try {
                 jobs.put("job " + name, facts(job));
             } catch (IOException | CheckpointException e) {
-                report.add(
+                add(
                         "job " + name,
                         List.of(Finding.warn(
                                 "job", String.valueOf(e.getMessage()), "ask again when it runs: now it is left out")));
@@ -168,10 +222,10 @@ public final class DoctorCommand implements Callable<Integer> {
         jobs.forEach((about, job) -> {
             String title = about + ", and " + peer;
             try {
-                Introduced answer = PeerQuestion.ask(address, node.key().get(), new Introduce(facts, job));
-                report.add(title + " (" + answer.node().hostName() + ")", answer.findings());
+                Introduced answer = ask(address, node.key().get(), new Introduce(facts, job));
+                add(title + " (" + answer.node().hostName() + ")", answer.findings());
             } catch (IOException e) {
-                report.add(title, List.of(Finding.fail("peer", String.valueOf(e.getMessage()), "")));
+                add(title, List.of(Finding.fail("peer", String.valueOf(e.getMessage()), "")));
             }
         });
     }
@@ -197,5 +251,34 @@ public final class DoctorCommand implements Callable<Integer> {
                     "--peer " + peer + " is no HOST:PORT, such as spare1:7411 or [2001:db8::1]:7411");
         }
         return new InetSocketAddress(peer.substring(0, colon).replaceAll("^\\[|]$", ""), Integer.parseInt(port));
+    }
+
+    /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
+    private static Introduced ask(InetSocketAddress target, PeerAuthenticator key, Introduce introduction)
+            throws IOException {
+        Connector.Control control = new Connector(target, key, CONNECT_LIMIT).control();
+        Message[] answer = new Message[1];
+        try (ControlLink link = new ControlLink(control.channel(), 1, ANSWER_LIMIT.toNanos())) {
+            // Its clock now, when everything is connected: the target compares it with its own.
+            link.send(new Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
+            long deadlineNs = System.nanoTime() + ANSWER_LIMIT.toNanos();
+            while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
+                link.doWork((type, buffer, offset, lengthBytes) -> {
+                    if (type == FrameType.MESSAGE) {
+                        answer[0] = ControlMessage.read(buffer, offset);
+                    }
+                });
+                if (link.transmit() == 0 && answer[0] == null) {
+                    link.prepareToSleep();
+                    link.idle(POLL_MS);
+                }
+            }
+        }
+        if (answer[0] instanceof Introduced introduced) {
+            return introduced;
+        }
+        throw new IOException("target " + target
+                + (answer[0] == null ? " does not answer" : " answers with " + answer[0])
+                + ": install the same release of ppmr on both nodes");
     }
 }

@@ -1,12 +1,19 @@
 package io.ppmr.cli.history;
 
+import io.ppmr.transaction.NamedProcess;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionJournal.Entry;
 import io.ppmr.transaction.TransactionRecord;
+import java.io.PrintWriter;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * One migration as a journal tells it, the source's or a target's. Times are milliseconds since 1970.
@@ -34,6 +41,9 @@ public record MigrationHistory(
         List<Placed> plan,
         List<Step> steps,
         List<Event> events) {
+    private static final DateTimeFormatter TIME =
+            DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss.SSS", Locale.ROOT).withZone(ZoneId.systemDefault());
+
     public MigrationHistory {
         plan = List.copyOf(plan);
         steps = List.copyOf(steps);
@@ -91,7 +101,7 @@ public record MigrationHistory(
             } else if (record instanceof TransactionRecord.StepTimed step) {
                 timed.add(step);
             } else {
-                events.add(Wording.event(entry));
+                events.add(event(entry));
             }
             if (record instanceof TransactionRecord.Begun begun) {
                 side = "source";
@@ -169,5 +179,112 @@ public record MigrationHistory(
 
     private static long endMs(TransactionRecord.StepTimed step) {
         return step.startEpochMs() + step.durationNs() / 1_000_000;
+    }
+
+    private static Event event(Entry entry) {
+        TransactionRecord record = entry.record();
+        return new Event(entry.atEpochMs(), record.attempt(), record.getClass().getSimpleName(), detail(record));
+    }
+
+    private static String detail(TransactionRecord record) {
+        if (record instanceof TransactionRecord.Begun begun) {
+            return String.join(", ", begun.participants());
+        }
+        if (record instanceof TransactionRecord.Sealed sealed) {
+            return sealed.participant();
+        }
+        if (record instanceof TransactionRecord.RollBackDecided back) {
+            return back.reason() + (back.byOperator() ? " (an operator's decision)" : "");
+        }
+        if (record instanceof TransactionRecord.Broken broken) {
+            return broken.reason();
+        }
+        if (record instanceof TransactionRecord.Prepared prepared) {
+            return "as " + prepared.self() + " of " + String.join(", ", prepared.participants()) + ", for "
+                    + prepared.source();
+        }
+        if (record instanceof TransactionRecord.TakenOver taken) {
+            return "towards " + taken.aim();
+        }
+        if (record instanceof TransactionRecord.RolledBackHere back) {
+            return back.reason();
+        }
+        if (record instanceof TransactionRecord.Placement placement) {
+            return "job " + placement.job() + ": " + String.join(", ", placement.places());
+        }
+        if (record instanceof TransactionRecord.CopyEnded copy) {
+            return copy.sentence();
+        }
+        if (record instanceof TransactionRecord.Stopped stopped) {
+            return "stopped by the job itself: "
+                    + stopped.ranks().stream()
+                            .map(rank -> "rank " + rank.rank() + " PIDs "
+                                    + rank.processes().stream()
+                                            .map(NamedProcess::pid)
+                                            .toList())
+                            .collect(Collectors.joining(", "));
+        }
+        return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
+    }
+
+    private static String time(long epochMs) {
+        return TIME.format(Instant.ofEpochMilli(epochMs));
+    }
+
+    /** The migration in one line. */
+    public String line() {
+        String line = String.format(
+                Locale.ROOT,
+                "%-23s  %-20s %-6s %-11s %-12s %s%s",
+                time(startedEpochMs),
+                id,
+                side,
+                outcome,
+                job.isEmpty() ? "-" : job,
+                endedEpochMs == 0 ? "" : seconds(endedEpochMs - startedEpochMs) + " s ",
+                reason);
+        return line.stripTrailing();
+    }
+
+    private static String seconds(long ms) {
+        return String.format(Locale.ROOT, "%.3f", ms / 1000.0);
+    }
+
+    /** Prints all of it. */
+    public void print(PrintWriter out) {
+        out.println("migration  " + id + " (" + side + "'s journal)");
+        out.println("asked by   " + (who.isEmpty() ? "-" : who)
+                + (job.isEmpty() ? "" : ", job " + job)
+                + (what.isEmpty() ? "" : ", " + what));
+        out.println(
+                "from, to   " + time(startedEpochMs) + ", " + (endedEpochMs == 0 ? "not over" : time(endedEpochMs)));
+        out.println("outcome    " + outcome + " after " + attempts + " attempt" + (attempts == 1 ? "" : "s")
+                + (reason.isEmpty() ? "" : ": " + reason));
+        for (Placed placed : plan) {
+            out.println("rank " + placed.rank() + " -> " + placed.target());
+        }
+        for (Step step : steps) {
+            out.println(String.format(
+                    Locale.ROOT,
+                    "step       %d %-12s %-8s %-22s +%s s, %s s, %d bytes, %s s beside other steps",
+                    step.attempt(),
+                    step.name(),
+                    step.rank() < 0 ? "all" : "rank " + step.rank(),
+                    step.peer(),
+                    seconds(step.startEpochMs() - startedEpochMs),
+                    seconds(step.durationMs()),
+                    step.bytes(),
+                    seconds(step.overlapMs())));
+        }
+        for (Event event : events) {
+            out.println(String.format(
+                            Locale.ROOT,
+                            "%-23s  %d %-16s %s",
+                            time(event.atEpochMs()),
+                            event.attempt(),
+                            event.name(),
+                            event.detail())
+                    .stripTrailing());
+        }
     }
 }

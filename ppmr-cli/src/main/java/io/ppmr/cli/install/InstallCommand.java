@@ -1,7 +1,7 @@
 package io.ppmr.cli.install;
 
-import io.ppmr.cli.CommandFailure;
-import io.ppmr.cli.ExitCode;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -38,6 +38,12 @@ public final class InstallCommand implements Callable<Integer> {
             description = "a folder that stands for / while a package is made")
     private Path root;
 
+    @Option(
+            names = "--systemd",
+            paramLabel = "RELEASE",
+            description = "the release of systemd that the units are for, such as 219 (default: this node's)")
+    private Integer systemd;
+
     @Override
     public Integer call() throws IOException, InterruptedException, CommandFailure {
         Path home = Path.of(System.getenv().getOrDefault("PPMR_HOME", "."));
@@ -47,10 +53,11 @@ public final class InstallCommand implements Callable<Integer> {
         }
         PrintWriter out = spec.commandLine().getOut();
         Path place = prefix.toAbsolutePath().normalize();
-        new Installation(root.toAbsolutePath().normalize(), place, out::println).install(home);
+        int release = systemd == null ? Installation.systemdRelease() : systemd;
+        new Installation(root.toAbsolutePath().normalize(), place, release, out::println).install(home);
         boolean here = root.toAbsolutePath().normalize().equals(Path.of("/"));
-        if (here && Systemd.runs()) {
-            Systemd.readAnew();
+        if (here && Installation.hasSystemd()) {
+            Installation.prepareSystemd();
         }
         out.println("installed at " + place + "; next: write /etc/ppmr/source.toml or target.toml, make a key (" + place
                 + "/ppmr keygen), " + place + "/ppmr doctor, systemctl enable --now ppmr-source or ppmr-target");

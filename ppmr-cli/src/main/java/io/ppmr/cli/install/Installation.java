@@ -1,5 +1,6 @@
 package io.ppmr.cli.install;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryNotEmptyException;
@@ -7,11 +8,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
@@ -20,11 +24,15 @@ import java.util.stream.Stream;
  * once, by one thread.
  */
 final class Installation {
+    private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d+)");
+    private static final Duration SYSTEMD_LIMIT = Duration.ofSeconds(60);
+    private static final List<String> UNIT_NAMES = List.of("ppmr-source.service", "ppmr-target.service");
     private static final Path UNITS = Path.of("/etc/systemd/system");
     private static final Path CONFIG = Path.of("/etc/ppmr");
 
     private final Path root;
     private final Path prefix;
+    private final int systemdRelease;
     private final Consumer<String> told;
     private final Manifest manifest = new Manifest();
     private Manifest before = new Manifest();
@@ -32,12 +40,19 @@ final class Installation {
     /**
      * @param root where {@code /} is: another folder to make a package of
      * @param prefix the tree's place, as the units will name it
+     * @param systemdRelease that of systemd where the units will run; what it does not know is left out of them
      * @param told what a person should know
      */
-    Installation(Path root, Path prefix, Consumer<String> told) {
+    Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
         this.root = root;
         this.prefix = prefix;
+        this.systemdRelease = systemdRelease;
         this.told = told;
+    }
+
+    /** One that is there, to be looked at or taken away. */
+    Installation(Path root, Path prefix, Consumer<String> told) {
+        this(root, prefix, Integer.MAX_VALUE, told);
     }
 
     private Path at(Path path) {
@@ -57,8 +72,8 @@ final class Installation {
         before = Manifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
-        for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
-            text(home.resolve("systemd").resolve(unit), UNITS.resolve(unit));
+        for (String unit : UNIT_NAMES) {
+            unit(home.resolve("systemd").resolve(unit), UNITS.resolve(unit));
         }
         text(home.resolve("systemd/ppmr.sysusers.conf"), Path.of("/etc/sysusers.d/ppmr.conf"));
         text(home.resolve("systemd/ppmr.tmpfiles.conf"), Path.of("/etc/tmpfiles.d/ppmr.conf"));
@@ -118,11 +133,26 @@ final class Installation {
         put(Files.readAllBytes(from), to, executable);
     }
 
-    /** A unit or the like, which names the tree. */
+    private void unit(Path from, Path to) throws IOException {
+        UnitText whole = UnitText.of(filled(from));
+        UnitText known = whole.forSystemd(systemdRelease);
+        String missing = whole.missingIn(known);
+        if (!missing.isEmpty()) {
+            told.accept(at(to) + " is for systemd " + systemdRelease + ": left out are " + missing
+                    + (systemdRelease < UnitText.TRANSIENT_COMMANDS
+                            ? "; commands are the service's children (docs/systemd.md)"
+                            : ""));
+        }
+        put(known.text().getBytes(StandardCharsets.UTF_8), to, false);
+    }
+
     private void text(Path from, Path to) throws IOException {
-        String text =
-                Files.readString(from).replace("@PREFIX@", prefix.toString()).replace("@CONFIG@", CONFIG.toString());
-        put(text.getBytes(StandardCharsets.UTF_8), to, false);
+        put(filled(from).getBytes(StandardCharsets.UTF_8), to, false);
+    }
+
+    /** A unit or the like, which names the tree. */
+    private String filled(Path from) throws IOException {
+        return Files.readString(from).replace("@PREFIX@", prefix.toString()).replace("@CONFIG@", CONFIG.toString());
     }
 
     /** Configuration is an example until somebody has changed it; then it is theirs. */
@@ -189,5 +219,70 @@ final class Installation {
         } else {
             Files.deleteIfExists(file);
         }
+    }
+
+    /** Returns true if systemd runs here. */
+    static boolean hasSystemd() {
+        return Files.isDirectory(Path.of("/run/systemd/system"));
+    }
+
+    /** Has it read the units, make the group and the folders. */
+    static void prepareSystemd() throws IOException, InterruptedException {
+        makeGroup();
+        Command.of(List.of("systemd-tmpfiles", "--create", "/etc/tmpfiles.d/ppmr.conf"))
+                .run(SYSTEMD_LIMIT)
+                .requireOutput();
+        reloadSystemd();
+    }
+
+    /** Without systemd-sysusers(8), which distributions leave out of old releases, by groupadd(8). */
+    private static void makeGroup() throws IOException, InterruptedException {
+        try {
+            Command.of(List.of("systemd-sysusers", "/etc/sysusers.d/ppmr.conf"))
+                    .run(SYSTEMD_LIMIT)
+                    .requireOutput();
+        } catch (IOException e) {
+            try {
+                Command.of(List.of("groupadd", "--force", "--system", "ppmr"))
+                        .run(SYSTEMD_LIMIT)
+                        .requireOutput();
+            } catch (IOException second) {
+                e.addSuppressed(second);
+                throw e;
+            }
+        }
+    }
+
+    /** The release of systemd that is installed here; the newest one thought of where there is none. */
+    static int systemdRelease() throws InterruptedException {
+        try {
+            return systemdRelease(Command.of(List.of("systemctl", "--version"))
+                    .run(SYSTEMD_LIMIT)
+                    .output());
+        } catch (IOException none) {
+            return Integer.MAX_VALUE;
+        }
+    }
+
+    static int systemdRelease(String said) {
+        Matcher found = SYSTEMD_RELEASE.matcher(said);
+        return found.find() ? Integer.parseInt(found.group(1)) : Integer.MAX_VALUE;
+    }
+
+    static void reloadSystemd() throws IOException, InterruptedException {
+        Command.of(List.of("systemctl", "daemon-reload")).run(SYSTEMD_LIMIT).requireOutput();
+    }
+
+    /** Those units that run. */
+    static List<String> runningUnits() throws IOException, InterruptedException {
+        List<String> running = new ArrayList<>();
+        for (String unit : UNIT_NAMES) {
+            if (Command.of(List.of("systemctl", "is-active", "--quiet", unit))
+                    .run(SYSTEMD_LIMIT)
+                    .succeeded()) {
+                running.add(unit);
+            }
+        }
+        return running;
     }
 }

@@ -1,7 +1,7 @@
 package io.ppmr.cli.install;
 
-import io.ppmr.cli.CommandFailure;
-import io.ppmr.cli.ExitCode;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -42,8 +42,8 @@ public final class UninstallCommand implements Callable<Integer> {
             throw new CommandFailure(
                     ExitCode.FAILED, "nothing was installed at " + place(base) + ": name the place with --prefix");
         }
-        boolean here = base.equals(Path.of("/")) && Systemd.runs();
-        List<String> running = here ? Systemd.running() : List.of();
+        boolean here = base.equals(Path.of("/")) && Installation.hasSystemd();
+        List<String> running = here ? Installation.runningUnits() : List.of();
         if (!running.isEmpty()) {
             throw new CommandFailure(
                     ExitCode.FAILED,
@@ -51,7 +51,7 @@ public final class UninstallCommand implements Callable<Integer> {
         }
         installation.uninstall();
         if (here) {
-            Systemd.reload();
+            Installation.reloadSystemd();
         }
         out.println("uninstalled");
         return ExitCode.OK.number();

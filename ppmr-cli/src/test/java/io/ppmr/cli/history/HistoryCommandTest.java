@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.cli.Main;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.PlannedRank;
@@ -17,7 +18,6 @@ import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import picocli.CommandLine;
 
 class HistoryCommandTest {
     @TempDir
@@ -45,18 +45,16 @@ class HistoryCommandTest {
         }
     }
 
-    private String run(Object command, String... arguments) {
+    private String run(String... arguments) {
         StringWriter out = new StringWriter();
-        exit = new CommandLine(command)
-                .setOut(new PrintWriter(out, true))
-                .setErr(new PrintWriter(out, true))
-                .execute(arguments);
+        PrintWriter writer = new PrintWriter(out, true);
+        exit = Main.execute(new Main(), arguments, writer, writer);
         return out.toString();
     }
 
     @Test
     void shouldListEveryMigration() {
-        String text = run(new HistoryCommand(), "--journal", path.toString());
+        String text = run("history", "--journal", path.toString());
         assertEquals(0, exit, text);
         List<String> lines = text.lines().toList();
         assertEquals(2, lines.size(), text);
@@ -66,7 +64,7 @@ class HistoryCommandTest {
 
     @Test
     void shouldShowOneMigrationWithItsPlanAndSteps() {
-        String text = run(new ShowCommand(), "m1", "--journal", path.toString());
+        String text = run("show", "m1", "--journal", path.toString());
         assertEquals(0, exit, text);
         assertTrue(text.contains("uid 1000") && text.contains("rank 1 -> spare1:7"), text);
         assertTrue(text.contains("CommitDecided") && text.contains("4096 bytes, 1.500 s beside other steps"), text);
@@ -74,19 +72,18 @@ class HistoryCommandTest {
 
     @Test
     void shouldWriteTheSameAsJson() throws IOException {
-        JsonNode one =
-                new ObjectMapper().readTree(run(new ShowCommand(), "m1", "--json", "--journal", path.toString()));
+        JsonNode one = new ObjectMapper().readTree(run("show", "m1", "--json", "--journal", path.toString()));
         assertEquals("COMMITTED", one.get("outcome").asText());
         assertEquals("uid 1000", one.get("who").asText());
         assertEquals(1500, one.get("steps").get(0).get("overlapMs").asLong());
         assertEquals("spare1:7", one.get("plan").get(1).get("target").asText());
-        JsonNode all = new ObjectMapper().readTree(run(new HistoryCommand(), "--json", "--journal", path.toString()));
+        JsonNode all = new ObjectMapper().readTree(run("history", "--json", "--journal", path.toString()));
         assertEquals(2, all.size());
     }
 
     @Test
     void shouldSayWhatToDoWhenTheMigrationIsUnknown() {
-        String text = run(new ShowCommand(), "m3", "--journal", path.toString());
+        String text = run("show", "m3", "--journal", path.toString());
         assertEquals(1, exit, text);
         assertTrue(text.contains("knows no migration m3"), text);
     }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
@@ -24,6 +25,7 @@ class InstallationTest {
     private Path home;
     private Path root;
     private final List<String> told = new ArrayList<>();
+    private int systemdRelease = 252;
 
     @BeforeEach
     void makeTree() throws IOException {
@@ -58,11 +60,11 @@ class InstallationTest {
     }
 
     private void install() throws IOException {
-        new Installation(root, PREFIX, told::add).install(home);
+        new Installation(root, PREFIX, systemdRelease, told::add).install(home);
     }
 
     private void uninstall() throws IOException {
-        new Installation(root, PREFIX, told::add).uninstall();
+        new Installation(root, PREFIX, systemdRelease, told::add).uninstall();
     }
 
     private List<String> everything() throws IOException {
@@ -128,5 +130,76 @@ class InstallationTest {
         Files.delete(root.resolve("etc/ppmr/source.toml"));
         uninstall();
         assertEquals(before, everything(), "the folders of the first installation, too");
+    }
+
+    // ---- an older systemd --------------------------------------------------------------------------------------
+
+    private String unitFor(int release) throws IOException {
+        for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
+            Files.copy(
+                    Path.of("../systemd").resolve(unit),
+                    home.resolve("systemd").resolve(unit),
+                    StandardCopyOption.REPLACE_EXISTING);
+        }
+        systemdRelease = release;
+        install();
+        return Files.readString(root.resolve("etc/systemd/system/ppmr-source.service"));
+    }
+
+    @Test
+    void shouldLeaveOutNothingWhenSystemdKnowsAll() throws IOException {
+        String whole = Files.readString(Path.of("../systemd/ppmr-source.service"))
+                .replace("@PREFIX@", "/opt/ppmr")
+                .replace("@CONFIG@", "/etc/ppmr");
+        assertEquals(whole, unitFor(252));
+        assertEquals(List.of(), told);
+    }
+
+    @Test
+    void shouldLeaveOutWhatSystemd219DoesNotKnowOrWouldHoldJobsTo() throws IOException {
+        String unit = unitFor(219);
+        for (String unknown : List.of(
+                "StartLimitIntervalSec=",
+                "TimeoutAbortSec=",
+                "TasksMax=",
+                "ProtectClock=",
+                "RestrictNamespaces=",
+                "KeyringMode=",
+                "SystemCallFilter=",
+                "CapabilityBoundingSet=",
+                "NoNewPrivileges=",
+                "DevicePolicy=",
+                "PPMR_COMMANDS=transient")) {
+            assertFalse(unit.contains("\n" + unknown), unknown);
+        }
+        for (String kept : List.of(
+                "Type=notify",
+                "WatchdogSec=60s",
+                "KillMode=process",
+                "Environment=PPMR_COMMANDS=direct",
+                "TimeoutStartSec=6min",
+                "LimitMEMLOCK=infinity",
+                "LimitNOFILE=65536")) {
+            assertTrue(unit.contains("\n" + kept + "\n"), kept + " is not in " + unit);
+        }
+        assertEquals(2, told.size());
+        assertTrue(told.get(0).contains("for systemd 219: left out are StartLimitIntervalSec, "), told.get(0));
+    }
+
+    @Test
+    void shouldKeepTheHardeningWhenSystemdStartsTheCommands() throws IOException {
+        String unit = unitFor(243);
+        assertTrue(unit.contains("\nSystemCallFilter=@system-service @mount\n"), unit);
+        assertTrue(unit.contains("\nEnvironment=PPMR_COMMANDS=transient\n"), unit);
+        assertTrue(unit.contains("\nKillMode=mixed\n"), unit);
+        assertFalse(unit.contains("\nProtectClock="), unit);
+        assertTrue(told.get(0).endsWith("left out are ProtectClock"), told.get(0));
+    }
+
+    @Test
+    void shouldReadTheReleaseOutOfWhatSystemctlSays() {
+        assertEquals(219, Installation.systemdRelease("systemd 219\n+PAM +AUDIT +SELINUX\n"));
+        assertEquals(252, Installation.systemdRelease("systemd 252 (252.39-1~deb12u1)\n"));
+        assertEquals(Integer.MAX_VALUE, Installation.systemdRelease("no such thing"));
     }
 }

@@ -1,6 +1,6 @@
 package io.ppmr.source.image;
 
-import io.ppmr.source.image.ImageCopy.FileCopy;
+import io.ppmr.source.image.ImageTee.FileCopy;
 
 /**
  * A name in a whole image. Immutable.

@@ -5,9 +5,9 @@ import io.ppmr.bufferpool.ByteRangeSet;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
-import io.ppmr.logging.LogContext;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.HeadFrame;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.data.FilePrefixFrame;
+import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -30,7 +30,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
-    private static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
 
     private final int id;
@@ -39,12 +39,12 @@ public final class OutgoingFile {
     private final PoolGeometry geometry;
     private final FairClaims claims;
     private final Outlet outlet;
-    private final ImageCopy.FileCopy copy;
+    private final ImageTee.FileCopy copy;
     private final ImageFate fate;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final ByteRangeSet written = new ByteRangeSet();
-    private final SlotSupply supply;
+    private final CreditSupply supply;
     private final ChunkCrc crc = new ChunkCrc();
 
     private volatile String name;
@@ -71,7 +71,7 @@ public final class OutgoingFile {
             BufferPool pool,
             FairClaims claims,
             Outlet outlet,
-            ImageCopy.FileCopy copy,
+            ImageTee.FileCopy copy,
             ImageFate fate) {
         this.id = id;
         this.name = name;
@@ -82,7 +82,7 @@ public final class OutgoingFile {
         this.outlet = outlet;
         this.copy = copy;
         this.fate = fate;
-        this.supply = new SlotSupply(this, lock, changed, outlet);
+        this.supply = new CreditSupply(this, lock, changed, outlet);
     }
 
     public int id() {
@@ -99,7 +99,7 @@ public final class OutgoingFile {
     }
 
     /** Where its bytes go besides. */
-    ImageCopy.FileCopy copy() {
+    ImageTee.FileCopy copy() {
         return copy;
     }
 
@@ -295,7 +295,7 @@ public final class OutgoingFile {
 
     /** The target will not grant this slot; takes no lock. */
     public boolean denied(long deniedWindow) {
-        return supply.answer(deniedWindow, SlotSupply.DENIED);
+        return supply.answer(deniedWindow, CreditSupply.DENIED);
     }
 
     /**
@@ -365,9 +365,9 @@ public final class OutgoingFile {
 
     /** Gets a slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
     private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
-        SlotSupply.Answer answer = supply.await(wanted, written.coveredTo(0) < offset);
-        if (answer != SlotSupply.Answer.GRANTED) {
-            return answer == SlotSupply.Answer.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
+        CreditSupply.Answer answer = supply.await(wanted, written.coveredTo(0) < offset);
+        if (answer != CreditSupply.Answer.GRANTED) {
+            return answer == CreditSupply.Answer.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
         }
         int claimed = claim();
         if (claimed < 0) {
@@ -466,18 +466,21 @@ public final class OutgoingFile {
         return lengthBytes;
     }
 
+    /** The CRC32C of a part of a chunk that is being advertised; for the thread that does so. */
+    public int crc32c(int advertised, int offsetInChunk, int lengthBytes) {
+        return crc.of(pool, advertised, offsetInChunk, offsetInChunk + lengthBytes);
+    }
+
     private void seal() throws IOException {
         if (chunk == BufferPool.NONE) {
             return;
         }
         int sealed = chunk;
         chunk = BufferPool.NONE;
-        int crc32c = outlet.wantsCrc() ? crc.of(pool, sealed, from, to) : 0;
         pool.ready(sealed);
-        outlet.filled(System.nanoTime() - chunkSinceNs);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.advertise(this, sealed, from, offset, to - from, crc32c, slot);
+            outlet.advertise(this, sealed, from, offset, to - from, slot, chunkSinceNs);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
             spend(String.valueOf(e.getMessage()));

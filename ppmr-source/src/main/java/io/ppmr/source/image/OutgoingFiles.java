@@ -8,13 +8,13 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessage.Changed;
-import io.ppmr.protocol.ControlMessage.Created;
-import io.ppmr.protocol.ControlMessage.Removed;
-import io.ppmr.protocol.ControlMessage.Renamed;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.NodeKind;
+import io.ppmr.protocol.data.DataMessage.Changed;
+import io.ppmr.protocol.data.DataMessage.Created;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.DataMessage.Removed;
+import io.ppmr.protocol.data.DataMessage.Renamed;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.NodeKind;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -42,7 +42,7 @@ public final class OutgoingFiles {
     private final BufferPool pool;
     private final FairClaims claims;
     private final Outlet outlet;
-    private final ImageCopy copy;
+    private final ImageTee copy;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
     private final ImageFate fate;
@@ -59,7 +59,7 @@ public final class OutgoingFiles {
             int uid,
             int gid)
             throws ErrnoException {
-        this(directory, tree, pool, claims, outlet, ImageCopy.NONE, new ImageFate(false), ranks, uid, gid);
+        this(directory, tree, pool, claims, outlet, ImageTee.NONE, new ImageFate(false), ranks, uid, gid);
     }
 
     /**
@@ -76,7 +76,7 @@ public final class OutgoingFiles {
             BufferPool pool,
             FairClaims claims,
             Outlet outlet,
-            ImageCopy copy,
+            ImageTee copy,
             ImageFate fate,
             List<Integer> ranks,
             int uid,
@@ -115,7 +115,7 @@ public final class OutgoingFiles {
         return inOrder(
                 () -> {
                     int id = files.length + 1;
-                    ImageCopy.FileCopy second = fate.failure() == null ? copy.newFile() : ImageCopy.FileCopy.NONE;
+                    ImageTee.FileCopy second = fate.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
                     OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate);
                     tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
                     OutgoingFile[] more = Arrays.copyOf(files, id);
@@ -261,7 +261,7 @@ public final class OutgoingFiles {
     }
 
     /** Changes names, and tells the target as long as the images are wanted. */
-    private <T> T inOrder(Change<T> change, Function<T, ControlMessage> told) throws ErrnoException {
+    private <T> T inOrder(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
         synchronized (namesLock) {
             if (fate.failure() != null && !fate.discards()) {
                 throw new ErrnoException(Errno.EIO, "the migration has failed: " + fate.failure());
@@ -269,7 +269,7 @@ public final class OutgoingFiles {
             T changed = change.make();
             if (fate.failure() == null) {
                 try {
-                    outlet.message(told.apply(changed));
+                    outlet.nameChange(told.apply(changed));
                 } catch (IOException e) {
                     untold(e);
                 }

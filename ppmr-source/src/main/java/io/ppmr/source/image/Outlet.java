@@ -1,7 +1,7 @@
 package io.ppmr.source.image;
 
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 
 /**
@@ -10,24 +10,29 @@ import java.io.IOException;
  */
 public interface Outlet {
 
-    /** Asks for slots for windows of a file; flags as in {@link io.ppmr.protocol.WantFrame}. */
+    /** Asks for slots for windows of a file; flags as in {@link io.ppmr.protocol.data.CreditRequestFrame}. */
     void want(OutgoingFile file, long window, int count, int flags) throws IOException;
 
-    /** A granted slot is not needed. */
+    /** A credit is not needed. */
     void giveBack(OutgoingFile file, long window, int slot) throws IOException;
 
     /** Bytes of a file's head, at a native address that is valid during the call. */
     void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
 
-    /** A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. */
-    void advertise(OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+    /**
+     * A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. Its CRC32C is the file's to tell.
+     *
+     * @param claimedNs when it was claimed, by {@link System#nanoTime}
+     */
+    void advertise(
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException;
 
     /** A frame that carries one number. */
     void value(FrameType type, int file, long value) throws IOException;
 
-    /** A message about names. */
-    void message(ControlMessage message) throws IOException;
+    /** A change of names. */
+    void nameChange(NameChange change) throws IOException;
 
     /** Returns when all of the file that was handed over so far has arrived. */
     void sync(OutgoingFile file) throws IOException, InterruptedException;
@@ -35,16 +40,9 @@ public interface Outlet {
     /** A writer waits for a chunk of the pool. */
     void starving();
 
-    /** Whether a chunk's CRC32C is wanted. A target always wants it; a measurement may ask what it costs. */
-    default boolean wantsCrc() {
-        return true;
-    }
     /** A writer has waited for one. */
     void waitedForChunk(long tookNs);
 
     /** A writer has waited for a slot. */
     void waitedForSlot(OutgoingFile file, long tookNs);
-
-    /** A chunk is about to be advertised, so long after it was claimed. */
-    void filled(long tookNs);
 }

@@ -60,21 +60,4 @@ final class HopEvents {
         @Timespan(Timespan.NANOSECONDS)
         long took;
     }
-
-    @Name("ppmr.source.MigrationStep")
-    @Label("Migration step")
-    @Description("A step of a migration has ended")
-    @Category("ppmr")
-    @StackTrace(false)
-    static final class MigrationStep extends Event {
-        @Label("Migration")
-        String migration;
-
-        @Label("Step")
-        String step;
-
-        @Label("Took")
-        @Timespan(Timespan.NANOSECONDS)
-        long took;
-    }
 }

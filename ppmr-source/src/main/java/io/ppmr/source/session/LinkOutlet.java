@@ -1,11 +1,11 @@
 package io.ppmr.source.session;
 
-import io.ppmr.protocol.AdvertiseFrame;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.protocol.SlotFrame;
-import io.ppmr.protocol.WantFrame;
+import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FilePrefixFrame;
+import io.ppmr.protocol.data.FrameType;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.Outlet;
 import io.ppmr.source.metrics.SourceHops;
@@ -73,23 +73,23 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
-        int index = link.claim(WantFrame.LENGTH_BYTES);
-        WantFrame.encode(link.claimed(), index, link.attempt(), file.id(), window, count, flags);
+        int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
+        CreditRequestFrame.encode(link.claimed(), index, link.attempt(), file.id(), window, count, flags);
         link.commit(index);
     }
 
     @Override
     public void giveBack(OutgoingFile file, long window, int slot) throws IOException {
-        int index = link.claim(SlotFrame.LENGTH_BYTES);
-        SlotFrame.encode(link.claimed(), index, FrameType.RETURN, link.attempt(), file.id(), window, slot);
+        int index = link.claim(CreditFrame.LENGTH_BYTES);
+        CreditFrame.encode(link.claimed(), index, FrameType.CREDIT_RETURN, link.attempt(), file.id(), window, slot);
         link.commit(index);
     }
 
     @Override
     public void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
-        int index = link.claim(HeadFrame.DATA_OFFSET + lengthBytes);
-        HeadFrame.encode(link.claimed(), index, link.attempt(), file.id(), position, lengthBytes);
-        long data = link.claimed().addressOffset() + index + HeadFrame.DATA_OFFSET;
+        int index = link.claim(FilePrefixFrame.DATA_OFFSET + lengthBytes);
+        FilePrefixFrame.encode(link.claimed(), index, link.attempt(), file.id(), position, lengthBytes);
+        long data = link.claimed().addressOffset() + index + FilePrefixFrame.DATA_OFFSET;
         UnsafeApi.copyMemory(address, data, lengthBytes);
         link.commit(index);
         count(lengthBytes);
@@ -97,8 +97,10 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void advertise(
-            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
+        int crc32c = file.crc32c(chunk, offsetInChunk, lengthBytes);
+        hops.filled(System.nanoTime() - claimedNs);
         hops.advertised(chunk, lengthBytes);
         long deadlineNs = System.nanoTime() + link.silenceLimitNs();
         while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
@@ -140,8 +142,8 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void message(ControlMessage message) throws IOException {
-        link.send(message);
+    public void nameChange(NameChange change) throws IOException {
+        link.send(change);
     }
 
     @Override
@@ -175,11 +177,6 @@ public final class LinkOutlet implements Outlet {
     @Override
     public void waitedForSlot(OutgoingFile file, long tookNs) {
         hops.waitedForSlot(file.id(), tookNs);
-    }
-
-    @Override
-    public void filled(long tookNs) {
-        hops.filled(tookNs);
     }
 
     private void count(int lengthBytes) {

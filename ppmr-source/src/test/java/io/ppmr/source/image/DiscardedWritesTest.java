@@ -53,7 +53,7 @@ class DiscardedWritesTest {
         private final ByteBuffer memory = BufferUtil.allocateDirectAligned(LARGE, 64);
 
         Source(boolean writesFromWithin) throws ErrnoException {
-            ImageCopy copy = () -> new ImageCopy.FileCopy() {
+            ImageTee copy = () -> new ImageTee.FileCopy() {
                 @Override
                 public void write(long address, int lengthBytes, long offset) {
                     copied.addAndGet(lengthBytes);

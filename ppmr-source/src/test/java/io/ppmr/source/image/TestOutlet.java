@@ -1,8 +1,8 @@
 package io.ppmr.source.image;
 
 import io.ppmr.bufferpool.FairClaims;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.FrameType;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 import java.util.concurrent.CountDownLatch;
 
@@ -80,7 +80,7 @@ final class TestOutlet implements Outlet {
 
     @Override
     public void advertise(
-            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
         frame();
         if (mood != Mood.TAKES_NOTHING) {
@@ -94,7 +94,7 @@ final class TestOutlet implements Outlet {
     }
 
     @Override
-    public void message(ControlMessage message) throws IOException {
+    public void nameChange(NameChange change) throws IOException {
         frame();
     }
 
@@ -119,11 +119,6 @@ final class TestOutlet implements Outlet {
 
     @Override
     public void waitedForSlot(OutgoingFile file, long tookNs) {
-        // Not counted here.
-    }
-
-    @Override
-    public void filled(long tookNs) {
         // Not counted here.
     }
 }

@@ -4,21 +4,25 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.ImageHabits;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
+import io.ppmr.source.session.SourceEnd;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.metrics.TargetHops;
+import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.testbed.FaultyPuller;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.fault.FaultyPuller;
+import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.tcp.LoopbackPair;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import io.ppmr.transport.tcp.TcpRegionExporter;
@@ -49,8 +53,8 @@ final class Pipeline implements AutoCloseable {
     private final OutgoingFiles files;
     private final LinkOutlet outlet;
     private final TcpRegionExporter exporter;
-    private final io.ppmr.source.session.SessionAgent sourceAgent;
-    private final io.ppmr.target.session.SessionAgent targetAgent;
+    private final SessionAgent sourceAgent;
+    private final SessionAgent targetAgent;
     private final Transfer transfer;
     private final AtomicReference<String> failure = new AtomicReference<>();
 
@@ -59,14 +63,14 @@ final class Pipeline implements AutoCloseable {
             int chunkBytes,
             int sourceChunks,
             int targetChunks,
-            int laneChunks,
+            int bounceBuffers,
             long stagingBytes,
             boolean streamed,
             int ranks,
             Duration stall,
             LongFunction<FaultyPuller.Drawn> faults) {}
 
-    private record Habits(ReadingMode readingMode) implements ImageHabits {
+    private record Habits(ReadingMode readingMode) implements ImageTraits {
         @Override
         public List<String> announcedNames(int rank) {
             return IntStream.range(0, 64).mapToObj(file -> "f" + file).toList();
@@ -86,7 +90,7 @@ final class Pipeline implements AutoCloseable {
     Pipeline(Shape shape) throws IOException, ErrnoException {
         PoolGeometry targetGeometry = new PoolGeometry(shape.chunkBytes, shape.targetChunks);
         sourcePool = new BufferPool(new PoolGeometry(shape.chunkBytes, shape.sourceChunks));
-        targetPool = new BufferPool(targetGeometry.plus(shape.laneChunks));
+        targetPool = new BufferPool(targetGeometry.plus(shape.bounceBuffers));
         claims = new FairClaims(sourcePool);
         LoopbackPair control = LoopbackPair.open();
         List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
@@ -97,14 +101,14 @@ final class Pipeline implements AutoCloseable {
         transfer = new Transfer(
                 new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 1 << 20, shape.stall),
                 targetPool,
-                shape.laneChunks,
+                shape.bounceBuffers,
                 targetLink,
                 new ArrivingImages.Setting(
                         DIRECTORY,
                         new Habits(shape.streamed ? ReadingMode.STREAMED : ReadingMode.RETAINED),
                         targetView.tree(),
                         targetGeometry,
-                        new HeadStore(1 << 20),
+                        new FilePrefixStore(1 << 20),
                         0,
                         0,
                         ranks),
@@ -112,8 +116,9 @@ final class Pipeline implements AutoCloseable {
                         targetPool, listener, shape.faults, inner -> new TcpChunkPuller(targetPool, far, inner)),
                 this::fail,
                 new TargetHops(new SimpleMeterRegistry()));
-        targetAgent = new io.ppmr.target.session.SessionAgent(targetLink, event -> {});
-        targetAgent.begin(transfer);
+        TargetEnd targetEnd = new TargetEnd(targetLink, event -> {});
+        targetAgent = new SessionAgent("target", targetLink, ControlMessage::read, targetEnd);
+        targetEnd.begin(transfer);
         targetView.add(DIRECTORY, transfer.images());
 
         ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
@@ -124,8 +129,9 @@ final class Pipeline implements AutoCloseable {
                 exporter,
                 new SourceHops(new SimpleMeterRegistry(), sourcePool.geometry().chunkCount()));
         files = new OutgoingFiles(DIRECTORY, sourceView.tree(), sourcePool, claims, outlet, ranks, 0, 0);
-        sourceAgent = new io.ppmr.source.session.SessionAgent(sourceLink, claims, event -> {});
-        sourceAgent.begin(outlet, files);
+        SourceEnd sourceEnd = new SourceEnd(claims, event -> {});
+        sourceAgent = new SessionAgent("source", sourceLink, ControlMessage::read, sourceEnd);
+        sourceEnd.begin(outlet, files);
         sourceView.add(DIRECTORY, files);
         targetAgent.start();
         sourceAgent.start();

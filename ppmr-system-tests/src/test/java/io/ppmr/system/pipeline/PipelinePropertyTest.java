@@ -9,8 +9,8 @@ import io.ppmr.fuse.Caller;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.OpenFlags;
-import io.ppmr.transport.fault.FaultyPuller;
-import io.ppmr.transport.fault.PullFault;
+import io.ppmr.testbed.FaultyPuller;
+import io.ppmr.testbed.FaultyPuller.PullFault;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,6 +38,7 @@ import org.slf4j.LoggerFactory;
  * image fits pool and staging or is written in ascending order; else the migration fails by name. It never stands
  * still.
  */
+@Tag("long")
 class PipelinePropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
     private static final Caller ROOT = new Caller(0, 0, 1);

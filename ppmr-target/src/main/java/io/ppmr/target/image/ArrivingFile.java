@@ -2,8 +2,7 @@ package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.target.slots.Slot;
+import io.ppmr.protocol.data.FilePrefixFrame;
 import org.agrona.UnsafeApi;
 
 /**
@@ -30,14 +29,14 @@ public final class ArrivingFile {
 
     private final WindowSlots slots;
     private final Extents extents;
-    private final FileHead head;
+    private final FilePrefix head;
     private String name;
     private long size;
     private boolean ended;
     private boolean removed;
     private boolean uncovered;
     private String failure;
-    private long handedTo = FileHead.BYTES;
+    private long handedTo = FilePrefix.BYTES;
     private int readersWaiting;
     private int openHandles;
     private long changes;
@@ -50,7 +49,7 @@ public final class ArrivingFile {
         this.rank = rank;
         this.geometry = geometry;
         this.streamed = rank.streamed();
-        this.head = new FileHead(headAddress);
+        this.head = new FilePrefix(headAddress);
         this.listener = listener;
         this.slots = new WindowSlots(this, geometry, this::slotFree);
         this.extents = slots.extents();
@@ -90,33 +89,33 @@ public final class ArrivingFile {
     // ---- the session's agent ----------------------------------------------------------------------------------
 
     /** The slot that holds a window, or is granted for it; null if none does. */
-    public synchronized Slot holder(long window) {
+    public synchronized ReceiveSlot holder(long window) {
         return slots.holder(window);
     }
 
     /** From now on this slot holds the window. */
-    public synchronized void hold(Slot slot) {
+    public synchronized void hold(ReceiveSlot slot) {
         slots.hold(slot);
         noteCoverage();
     }
 
     /**
-     * Points a lane slot at the slot that holds its window, if one does.
+     * Points a bounce buffer at the slot that holds its window, if one does.
      *
      * @return whether one does; it stays until the piece has come or {@link #giveUp} was called
      */
-    public synchronized boolean addPiece(Slot lane) {
-        return slots.addPiece(lane);
+    public synchronized boolean addPiece(ReceiveSlot bounce) {
+        return slots.addPiece(bounce);
     }
 
-    /** A granted slot was not needed. */
-    public synchronized void giveUp(Slot slot) {
+    /** A credit was not needed. */
+    public synchronized void giveUp(ReceiveSlot slot) {
         slots.giveUp(slot);
         noteCoverage();
     }
 
     /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
-    public synchronized void advertised(Slot slot) throws ImageException {
+    public synchronized void advertised(ReceiveSlot slot) throws ImageException {
         long end = slot.offset + slot.lengthBytes;
         if (streamed && slot.offset < handedTo) {
             throw new ImageException("file " + name + ": bytes from " + slot.offset + " to " + end
@@ -130,9 +129,9 @@ public final class ArrivingFile {
     }
 
     /** Bytes of the head have come with a frame. */
-    public synchronized void headArrived(HeadFrame frame) throws ImageException {
+    public synchronized void headArrived(FilePrefixFrame frame) throws ImageException {
         if (streamed && head.contradicts(frame)) {
-            throw new ImageException("file " + name + ": its first " + FileHead.BYTES
+            throw new ImageException("file " + name + ": its first " + FilePrefix.BYTES
                     + " bytes were changed after a restart had read them; configure the checkpointer as retained");
         }
         size = Math.max(size, head.put(frame));
@@ -141,7 +140,7 @@ public final class ArrivingFile {
 
     /** The file was cut or extended. */
     public synchronized void truncated(long newSize) throws ImageException {
-        boolean cutsHanded = newSize < head.handedTo() || (handedTo > FileHead.BYTES && newSize < handedTo);
+        boolean cutsHanded = newSize < head.handedTo() || (handedTo > FilePrefix.BYTES && newSize < handedTo);
         if (streamed && cutsHanded) {
             throw new ImageException("file " + name + " was cut to " + newSize
                     + " bytes after a restart had read further; configure the checkpointer as retained");
@@ -211,12 +210,12 @@ public final class ArrivingFile {
     }
 
     /** Whether a slot's bytes may move to staging: they have come, and nobody waits for a byte of its window. */
-    public synchronized boolean canEvict(Slot slot) {
+    public synchronized boolean canEvict(ReceiveSlot slot) {
         return !readerWaitsIn(slot.window) && slots.canEvict(slot);
     }
 
     /** Moves a slot's bytes into a fresh slot of staging, which holds the window from now on. */
-    public synchronized boolean evict(Slot slot, Slot staged) {
+    public synchronized boolean evict(ReceiveSlot slot, ReceiveSlot staged) {
         boolean possible = canEvict(slot);
         if (possible) {
             slots.evict(slot, staged);
@@ -227,7 +226,7 @@ public final class ArrivingFile {
     // ---- the transport's threads ------------------------------------------------------------------------------
 
     /** A slot's own pull has ended well. */
-    public synchronized void arrived(Slot slot) {
+    public synchronized void arrived(ReceiveSlot slot) {
         slots.arrived(slot);
         signal();
         noteCoverage();
@@ -268,7 +267,7 @@ public final class ArrivingFile {
     }
 
     /** That the reader needs a slot is counted before the slot it leaves can be granted to others. */
-    private void slotFree(Slot slot) {
+    private void slotFree(ReceiveSlot slot) {
         noteCoverage();
         listener.slotFree(slot);
     }
@@ -288,8 +287,8 @@ public final class ArrivingFile {
 
     /** Copies one run of bytes that are there; 0 if the first of them has not come, or the file ends here. */
     private int copyNext(long address, int lengthBytes, long offset) {
-        if (offset < FileHead.BYTES) {
-            int inHead = (int) Math.min(lengthBytes, FileHead.BYTES - offset);
+        if (offset < FilePrefix.BYTES) {
+            int inHead = (int) Math.min(lengthBytes, FilePrefix.BYTES - offset);
             int bytes = head.copy(address, inHead, offset);
             return bytes > 0 ? bytes : copyHole(address, inHead, offset, head.nextFrom(offset));
         }
@@ -301,7 +300,7 @@ public final class ArrivingFile {
         if (extent < 0) {
             return copyHole(address, lengthBytes, offset, extents.nextStart(offset));
         }
-        Slot slot = extents.slot(extent);
+        ReceiveSlot slot = extents.slot(extent);
         if (!slot.arrived) {
             return 0;
         }

@@ -1,18 +1,18 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.ImageHabits;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.protocol.ControlMessage.Changed;
-import io.ppmr.protocol.ControlMessage.Created;
-import io.ppmr.protocol.ControlMessage.Removed;
-import io.ppmr.protocol.ControlMessage.Renamed;
+import io.ppmr.protocol.data.DataMessage.Changed;
+import io.ppmr.protocol.data.DataMessage.Created;
+import io.ppmr.protocol.data.DataMessage.Removed;
+import io.ppmr.protocol.data.DataMessage.Renamed;
+import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ReadingMode;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -34,10 +34,10 @@ public final class ArrivingImages {
     private static final long ANNOUNCED_INODE = Long.MAX_VALUE;
 
     private final String root;
-    private final ImageHabits habits;
+    private final ImageTraits habits;
     private final NodeTree<ArrivingFile> tree;
     private final PoolGeometry geometry;
-    private final HeadStore heads;
+    private final FilePrefixStore heads;
     private final ImageListener listener;
     private final int uid;
     private final int gid;
@@ -54,10 +54,10 @@ public final class ArrivingImages {
      */
     public record Setting(
             String directory,
-            ImageHabits habits,
+            ImageTraits habits,
             NodeTree<ArrivingFile> tree,
             PoolGeometry geometry,
-            HeadStore heads,
+            FilePrefixStore heads,
             int uid,
             int gid,
             List<Integer> ranks) {}

@@ -1,29 +1,29 @@
 package io.ppmr.target.image;
 
-import io.ppmr.target.slots.Slot;
 import java.util.Arrays;
 
 /**
  * Which slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an earlier one as
  * soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
  *
- * <p>Guarded by the file's lock. Keeps {@link Slot#liveBytes} true and tells the {@link SlotOwner} when a slot has lost
+ * <p>Guarded by the file's lock. Keeps {@link ReceiveSlot#liveBytes} true and tells the {@link CreditOwner} when a
+ * slot has lost
  * its last byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
  */
 final class Extents {
     /** Told of a slot none of whose bytes belongs to the file any more. */
     @FunctionalInterface
-    interface SlotOwner {
-        void emptied(Slot slot);
+    interface CreditOwner {
+        void emptied(ReceiveSlot slot);
     }
 
-    private final SlotOwner owner;
+    private final CreditOwner owner;
     private long[] starts = new long[8];
     private long[] ends = new long[8];
-    private Slot[] slots = new Slot[8];
+    private ReceiveSlot[] slots = new ReceiveSlot[8];
     private int count;
 
-    Extents(SlotOwner owner) {
+    Extents(CreditOwner owner) {
         this.owner = owner;
     }
 
@@ -39,7 +39,7 @@ final class Extents {
         return ends[extent];
     }
 
-    Slot slot(int extent) {
+    ReceiveSlot slot(int extent) {
         return slots[extent];
     }
 
@@ -56,7 +56,7 @@ final class Extents {
     }
 
     /** From now on these bytes are the slot's. */
-    void put(long start, long end, Slot slot) {
+    void put(long start, long end, ReceiveSlot slot) {
         remove(start, end);
         int at = firstEndingAfter(start);
         boolean touchesPrevious = at > 0 && ends[at - 1] == start && slots[at - 1] == slot;
@@ -79,7 +79,7 @@ final class Extents {
     }
 
     /** The bytes of one slot, all of which lie in this window, are another's now, at the same places. */
-    void move(Slot from, Slot to, long windowStart, long windowEnd) {
+    void move(ReceiveSlot from, ReceiveSlot to, long windowStart, long windowEnd) {
         for (int extent = firstEndingAfter(windowStart); extent < count && starts[extent] < windowEnd; extent++) {
             if (slots[extent] == from) {
                 slots[extent] = to;
@@ -92,7 +92,7 @@ final class Extents {
 
     /** Cuts a part out of one extent and gives the index of the extent that follows the cut. */
     private int cut(int extent, long cutStart, long cutEnd) {
-        Slot slot = slots[extent];
+        ReceiveSlot slot = slots[extent];
         boolean keepsHead = starts[extent] < cutStart;
         boolean keepsTail = cutEnd < ends[extent];
         int next;
@@ -125,7 +125,7 @@ final class Extents {
         return found >= 0 ? found + 1 : -found - 1;
     }
 
-    private void insert(int at, long start, long end, Slot slot) {
+    private void insert(int at, long start, long end, ReceiveSlot slot) {
         if (count == starts.length) {
             starts = Arrays.copyOf(starts, count * 2);
             ends = Arrays.copyOf(ends, count * 2);

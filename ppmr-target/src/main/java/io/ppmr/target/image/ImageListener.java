@@ -1,12 +1,10 @@
 package io.ppmr.target.image;
 
-import io.ppmr.target.slots.Slot;
-
 /** Hears from files what the session's agent must know. Called under a file's lock by any thread; never blocks. */
 public interface ImageListener {
 
     /** Nothing of the file is in this slot any more: the agent may grant it anew. */
-    void slotFree(Slot slot);
+    void slotFree(ReceiveSlot slot);
 
     /** A reader waits for bytes that have not come. */
     void readerWaits(ArrivingFile file);

@@ -1,7 +1,6 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.target.slots.Slot;
 import java.util.function.Consumer;
 import org.agrona.UnsafeApi;
 import org.agrona.collections.Long2ObjectHashMap;
@@ -9,17 +8,18 @@ import org.agrona.collections.Long2ObjectHashMap;
 /**
  * The slots of one file: which holds which window, which bytes of them belong to the file, and when one is empty.
  *
- * <p>A window has one holder. A piece of a window that already has one comes through a lane slot and is joined to the
+ * <p>A window has one holder. A piece of a window that already has one comes through a bounce buffer and is joined to
+ * the
  * holder. Guarded by the file's lock.
  */
 final class WindowSlots {
     private final ArrivingFile file;
     private final PoolGeometry geometry;
-    private final Consumer<Slot> whenFree;
+    private final Consumer<ReceiveSlot> whenFree;
     private final Extents extents = new Extents(this::freeIfEmpty);
-    private final Long2ObjectHashMap<Slot> holders = new Long2ObjectHashMap<>();
+    private final Long2ObjectHashMap<ReceiveSlot> holders = new Long2ObjectHashMap<>();
 
-    WindowSlots(ArrivingFile file, PoolGeometry geometry, Consumer<Slot> whenFree) {
+    WindowSlots(ArrivingFile file, PoolGeometry geometry, Consumer<ReceiveSlot> whenFree) {
         this.file = file;
         this.geometry = geometry;
         this.whenFree = whenFree;
@@ -29,27 +29,27 @@ final class WindowSlots {
         return extents;
     }
 
-    Slot holder(long window) {
+    ReceiveSlot holder(long window) {
         return holders.get(window);
     }
 
-    void hold(Slot slot) {
+    void hold(ReceiveSlot slot) {
         holders.put(slot.window, slot);
     }
 
-    boolean addPiece(Slot lane) {
-        Slot holder = holders.get(lane.window);
+    boolean addPiece(ReceiveSlot bounce) {
+        ReceiveSlot holder = holders.get(bounce.window);
         if (holder != null) {
             holder.pieces++;
-            lane.destination = holder;
+            bounce.destination = holder;
         }
         return holder != null;
     }
 
-    void giveUp(Slot slot) {
+    void giveUp(ReceiveSlot slot) {
         slot.arrived = true;
         if (slot.destination != null) {
-            Slot destination = slot.destination;
+            ReceiveSlot destination = slot.destination;
             slot.destination = null;
             destination.pieces--;
             freeIfEmpty(destination);
@@ -57,7 +57,7 @@ final class WindowSlots {
         freeIfEmpty(slot);
     }
 
-    void arrived(Slot slot) {
+    void arrived(ReceiveSlot slot) {
         slot.arrived = true;
         if (slot.destination != null) {
             join(slot);
@@ -67,7 +67,7 @@ final class WindowSlots {
         }
     }
 
-    boolean canEvict(Slot slot) {
+    boolean canEvict(ReceiveSlot slot) {
         return slot.file == file
                 && slot.arrived
                 && slot.liveBytes > 0
@@ -75,7 +75,7 @@ final class WindowSlots {
                 && holders.get(slot.window) == slot;
     }
 
-    void evict(Slot slot, Slot staged) {
+    void evict(ReceiveSlot slot, ReceiveSlot staged) {
         staged.arrived = true;
         holders.put(staged.window, staged);
         copyLive(slot, staged);
@@ -85,40 +85,40 @@ final class WindowSlots {
     /** Frees everything; for the end of a session, when no transport writes into a slot any more. */
     void discard() {
         extents.remove(0, Long.MAX_VALUE);
-        for (Slot slot : holders.values().toArray(new Slot[0])) {
+        for (ReceiveSlot slot : holders.values().toArray(new ReceiveSlot[0])) {
             slot.pieces = 0;
             slot.arrived = true;
             freeIfEmpty(slot);
         }
     }
 
-    private void join(Slot lane) {
-        Slot destination = lane.destination;
+    private void join(ReceiveSlot bounce) {
+        ReceiveSlot destination = bounce.destination;
         if (destination.arrived) {
-            copyLive(lane, destination);
-            lane.destination = null;
+            copyLive(bounce, destination);
+            bounce.destination = null;
             destination.pieces--;
-            freeIfEmpty(lane);
+            freeIfEmpty(bounce);
             freeIfEmpty(destination);
         } else {
             // The transport still writes into the destination; whoever ends that pull puts this piece in as well.
-            lane.nextWaiting = destination.firstWaiting;
-            destination.firstWaiting = lane;
+            bounce.nextWaiting = destination.firstWaiting;
+            destination.firstWaiting = bounce;
         }
     }
 
-    private void joinWaiting(Slot destination) {
-        Slot lane = destination.firstWaiting;
+    private void joinWaiting(ReceiveSlot destination) {
+        ReceiveSlot bounce = destination.firstWaiting;
         destination.firstWaiting = null;
-        while (lane != null) {
-            Slot next = lane.nextWaiting;
-            lane.nextWaiting = null;
-            join(lane);
-            lane = next;
+        while (bounce != null) {
+            ReceiveSlot next = bounce.nextWaiting;
+            bounce.nextWaiting = null;
+            join(bounce);
+            bounce = next;
         }
     }
 
-    private void copyLive(Slot from, Slot to) {
+    private void copyLive(ReceiveSlot from, ReceiveSlot to) {
         long windowStart = from.window * geometry.chunkBytes();
         long windowEnd = windowStart + geometry.chunkBytes();
         long position = windowStart;
@@ -138,7 +138,7 @@ final class WindowSlots {
         extents.move(from, to, windowStart, windowEnd);
     }
 
-    private void freeIfEmpty(Slot slot) {
+    private void freeIfEmpty(ReceiveSlot slot) {
         if (slot.file == file && slot.arrived && slot.liveBytes == 0 && slot.pieces == 0 && slot.destination == null) {
             if (holders.get(slot.window) == slot) {
                 holders.remove(slot.window);

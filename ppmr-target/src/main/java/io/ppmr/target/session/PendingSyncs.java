@@ -1,7 +1,7 @@
 package io.ppmr.target.session;
 
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.ValueFrame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.ControlLink;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,12 +1,12 @@
 package io.ppmr.target.session;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.protocol.AdvertiseFrame;
-import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.target.image.ArrivingFile;
+import io.ppmr.target.image.CreditLedger;
+import io.ppmr.target.image.ReceiveSlot;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.SlotLedger;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
@@ -24,7 +24,7 @@ import java.util.zip.CRC32C;
  */
 final class Pulls {
     private final BufferPool pool;
-    private final SlotLedger ledger;
+    private final CreditLedger ledger;
     private final Consumer<String> onFailure;
     private final ChunkPuller puller;
     private final Transfer transfer;
@@ -37,7 +37,7 @@ final class Pulls {
     private final int[] files;
     private final boolean[] underWay;
     private final long[] sinceNs;
-    private final ArrayDeque<Slot> waiting = new ArrayDeque<>();
+    private final ArrayDeque<ReceiveSlot> waiting = new ArrayDeque<>();
     private final RemoteBlock block = new RemoteBlock();
     private long nextOrder;
     private int underWayCount;
@@ -45,7 +45,7 @@ final class Pulls {
 
     Pulls(
             BufferPool pool,
-            SlotLedger ledger,
+            CreditLedger ledger,
             Consumer<String> onFailure,
             Function<PullListener, ChunkPuller> makePuller,
             Transfer transfer,
@@ -89,7 +89,7 @@ final class Pulls {
         return count;
     }
 
-    void add(Slot slot, AdvertiseFrame frame) throws ProtocolException {
+    void add(ReceiveSlot slot, AdvertiseFrame frame) throws ProtocolException {
         if (frame.order() != nextOrder) {
             throw new ProtocolException(
                     "advertisement " + frame.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
@@ -112,7 +112,7 @@ final class Pulls {
     /** Starts what the transport has room for. */
     void start() {
         while (startedCount < puller.depth() && !waiting.isEmpty()) {
-            Slot slot = waiting.poll();
+            ReceiveSlot slot = waiting.poll();
             int chunk = slot.chunk();
             startedCount++;
             long nowNs = System.nanoTime();
@@ -177,7 +177,7 @@ final class Pulls {
 
     void pulled(long pullId) {
         int chunk = (int) pullId;
-        Slot slot = ledger.slot(chunk);
+        ReceiveSlot slot = ledger.slot(chunk);
         long hereNs = System.nanoTime();
         hops.pulled(chunk, slot.lengthBytes, hereNs - sinceNs[chunk]);
         ArrivingFile file = slot.file;

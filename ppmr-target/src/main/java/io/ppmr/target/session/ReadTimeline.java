@@ -1,6 +1,6 @@
 package io.ppmr.target.session;
 
-import io.ppmr.protocol.TransferReport.ReadSample;
+import io.ppmr.protocol.data.TransferReport.ReadSample;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -1,28 +1,29 @@
 package io.ppmr.target.session;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.logging.LogContext;
-import io.ppmr.protocol.AdvertiseFrame;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.DenyReason;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.protocol.ProtocolException;
-import io.ppmr.protocol.ReleaseFrame;
-import io.ppmr.protocol.SlotFrame;
-import io.ppmr.protocol.TransferReport;
-import io.ppmr.protocol.ValueFrame;
-import io.ppmr.protocol.WantFrame;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.DenyReason;
+import io.ppmr.protocol.data.FilePrefixFrame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.protocol.data.ReleaseFrame;
+import io.ppmr.protocol.data.TransferReport;
+import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
+import io.ppmr.target.image.ReceiveSlot;
+import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.SlotLedger;
-import io.ppmr.target.slots.StagingArea;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
@@ -46,14 +47,14 @@ import org.slf4j.LoggerFactory;
  * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
  * pulls, FUSE's threads report reads: both leave a mark and wake the agent.
  */
-public final class Transfer implements PullListener, ImageListener, SlotLedger.Decisions {
+public final class Transfer implements PullListener, ImageListener, CreditLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
     private static final int FRAME_BYTES = 64;
 
     private final ControlLink link;
     private final ArrivingImages images;
     private final StagingArea staging;
-    private final SlotLedger ledger;
+    private final CreditLedger ledger;
     private final Pulls pulls;
     private final Consumer<String> onFailure;
     private final TransferWatch watch;
@@ -62,7 +63,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
 
     private final ChunkBits freedChunks;
     private final long[] freedNow;
-    private final ConcurrentLinkedQueue<Slot> freedStaging = new ConcurrentLinkedQueue<>();
+    private final ConcurrentLinkedQueue<ReceiveSlot> freedStaging = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean readerWaits = new AtomicBoolean();
     private final AtomicInteger uncoveredStreams = new AtomicInteger();
     private final AtomicReference<String> failure = new AtomicReference<>();
@@ -70,21 +71,21 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     private final AtomicLong refusedSeeks = new AtomicLong();
     private final PendingSyncs syncs;
     private final AdvertiseFrame advertise = new AdvertiseFrame();
-    private final WantFrame want = new WantFrame();
-    private final SlotFrame slotFrame = new SlotFrame();
-    private final HeadFrame head = new HeadFrame();
+    private final CreditRequestFrame want = new CreditRequestFrame();
+    private final CreditFrame slotFrame = new CreditFrame();
+    private final FilePrefixFrame head = new FilePrefixFrame();
     private final ValueFrame value = new ValueFrame();
     private final AtomicLong arrivedBytes = new AtomicLong();
     private final AtomicLong headBytes = new AtomicLong();
     /** Whoever makes it knows the migration and the peer; those who call it often do not. */
     private final LogContext about = LogContext.ofThisThread();
 
-    private volatile ControlMessage.Progress lastProgress = new ControlMessage.Progress(0, 0, 0);
+    private volatile DataMessage.Progress lastProgress = new DataMessage.Progress(0, 0, 0);
     private long frames;
     private boolean failed;
 
     /**
-     * @param laneChunks how many of the pool's chunks are the lane
+     * @param bounceBuffers how many of the pool's chunks are bounce buffers
      * @param makePuller makes the transport's half, which reports to the listener that it is given
      * @param onFailure told the first reason, once
      * @param hops where the bytes are counted on their way
@@ -92,7 +93,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     public Transfer(
             TransferSettings settings,
             BufferPool pool,
-            int laneChunks,
+            int bounceBuffers,
             ControlLink link,
             ArrivingImages.Setting imageSetting,
             Function<PullListener, ChunkPuller> makePuller,
@@ -112,7 +113,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         // Chunks are kept for readers of streams; a retained image may fill the pool.
         boolean streamed = imageSetting.habits().readingMode() == ReadingMode.STREAMED;
         int streams = streamed ? imageSetting.ranks().size() : 0;
-        ledger = new SlotLedger(pool, laneChunks, staging, streams, uncoveredStreams::get, this);
+        ledger = new CreditLedger(pool, bounceBuffers, staging, streams, uncoveredStreams::get, this);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
         pulls = new Pulls(pool, ledger, this::fail, makePuller, this, hops);
     }
@@ -143,15 +144,15 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         try {
             switch (type) {
                 case ADVERTISE -> onAdvertise(advertise.wrap(buffer, offset));
-                case WANT -> {
+                case CREDIT_REQUEST -> {
                     want.wrap(buffer, offset);
                     ledger.want(images.file(want.file()), want.window(), want.count(), want.flags());
                 }
-                case RETURN -> {
+                case CREDIT_RETURN -> {
                     slotFrame.wrap(buffer, offset);
                     ledger.returned(images.file(slotFrame.file()), slotFrame.slot());
                 }
-                case HEAD -> onHead(head.wrap(buffer, offset));
+                case FILE_PREFIX -> onHead(head.wrap(buffer, offset));
                 case TRUNCATE -> {
                     value.wrap(buffer, offset);
                     images.file(value.file()).truncated(value.value());
@@ -171,23 +172,21 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         }
     }
 
-    /** Takes a message about names. */
-    public void onMessage(ControlMessage message) throws ProtocolException {
+    /** Takes a change of names. */
+    public void onNameChange(NameChange change) throws ProtocolException {
         frames++;
         try {
-            if (message instanceof ControlMessage.Created created) {
+            if (change instanceof DataMessage.Created created) {
                 ArrivingFile file = images.apply(created);
                 if (file != null) {
                     ledger.fileCreated(file);
                 }
-            } else if (message instanceof ControlMessage.Renamed renamed) {
+            } else if (change instanceof DataMessage.Renamed renamed) {
                 images.apply(renamed);
-            } else if (message instanceof ControlMessage.Removed removed) {
+            } else if (change instanceof DataMessage.Removed removed) {
                 images.apply(removed);
-            } else if (message instanceof ControlMessage.Changed changed) {
+            } else if (change instanceof DataMessage.Changed changed) {
                 images.apply(changed);
-            } else {
-                throw new ProtocolException("message " + message.getClass().getSimpleName() + " comes at a wrong time");
             }
         } catch (ImageException | ErrnoException e) {
             fail("names at the source and here differ: " + e.getMessage());
@@ -205,7 +204,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         if (failure.get() != null && !failed) {
             failed = true;
             images.fail(failure.get());
-            link.sendFromAgent(new ControlMessage.Failed(failure.get()));
+            link.sendFromAgent(new DataMessage.Failed(failure.get()));
         }
         // Freed is read before arrived: a slot's arrival is always marked first, so it is never granted anew unseen.
         freedChunks.drainTo(freedNow);
@@ -213,7 +212,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         if (pulls.reportArrivals()) {
             freed = ChunkBits.forEach(freedNow, chunk -> ledger.freed(ledger.slot(chunk)));
         }
-        for (Slot slot = freedStaging.poll(); slot != null; slot = freedStaging.poll()) {
+        for (ReceiveSlot slot = freedStaging.poll(); slot != null; slot = freedStaging.poll()) {
             ledger.freed(slot);
             freed++;
         }
@@ -243,14 +242,14 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     /** A step of the progress that the source shows. */
-    public ControlMessage.Progress progress() {
-        lastProgress = new ControlMessage.Progress(
-                arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
+    public DataMessage.Progress progress() {
+        lastProgress =
+                new DataMessage.Progress(arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
         return lastProgress;
     }
 
     /** The last such step. Any thread. */
-    public ControlMessage.Progress lastProgress() {
+    public DataMessage.Progress lastProgress() {
         return lastProgress;
     }
 
@@ -287,7 +286,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
         ArrivingFile file = images.file(frame.file());
-        Slot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
+        ReceiveSlot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
         slot.offset = frame.offset();
         slot.lengthBytes = frame.lengthBytes();
         slot.crc32c = frame.crc32c();
@@ -297,7 +296,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
         file.advertised(slot);
     }
 
-    private void onHead(HeadFrame frame) throws ImageException, ProtocolException {
+    private void onHead(FilePrefixFrame frame) throws ImageException, ProtocolException {
         if (!frame.isConsistent()) {
             throw new ProtocolException(frame + " is outside a head: the source is broken");
         }
@@ -311,7 +310,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     /** A chunk has come: the source may reuse its own. */
-    void released(Slot slot, int file) {
+    void released(ReceiveSlot slot, int file) {
         arrivedBytes.lazySet(arrivedBytes.get() + slot.lengthBytes);
         link.advance(ReleaseFrame.encode(
                 link.outBuffer(), link.outOffset(), link.attempt(), file, slot.order, slot.sourceChunk));
@@ -323,13 +322,13 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     @Override
-    public void granted(ArrivingFile file, Slot slot) {
-        decide(FrameType.GRANT, file, slot.window, slot.index());
+    public void granted(ArrivingFile file, ReceiveSlot slot) {
+        decide(FrameType.CREDIT, file, slot.window, slot.index());
     }
 
     @Override
     public void denied(ArrivingFile file, long window, DenyReason reason, String message) {
-        decide(FrameType.DENY, file, window, reason.code());
+        decide(FrameType.CREDIT_DENIAL, file, window, reason.code());
         fail(message);
     }
 
@@ -338,7 +337,7 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
             fail("the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
             return;
         }
-        link.advance(SlotFrame.encode(
+        link.advance(CreditFrame.encode(
                 link.outBuffer(), link.outOffset(), type, link.attempt(), file.id(), window, slotOrReason));
     }
 
@@ -356,8 +355,8 @@ public final class Transfer implements PullListener, ImageListener, SlotLedger.D
     }
 
     @Override
-    public void slotFree(Slot slot) {
-        if (slot.kind() == Slot.Kind.STAGING) {
+    public void slotFree(ReceiveSlot slot) {
+        if (slot.kind() == ReceiveSlot.Kind.STAGING) {
             freedStaging.add(slot);
         } else {
             freedChunks.set(slot.chunk());

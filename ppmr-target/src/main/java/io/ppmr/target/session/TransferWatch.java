@@ -1,8 +1,8 @@
 package io.ppmr.target.session;
 
-import io.ppmr.protocol.TransferReport.ReadSample;
+import io.ppmr.protocol.data.TransferReport.ReadSample;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.slots.SlotLedger;
+import io.ppmr.target.image.CreditLedger;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -17,13 +17,13 @@ final class TransferWatch {
 
     private final long stallLimitNs;
     private final long patienceNs;
-    private final SlotLedger ledger;
+    private final CreditLedger ledger;
     private final ArrivingImages images;
     private final ReadTimeline timeline = new ReadTimeline();
     private long lastMoved = -1;
     private long lastMovedNs = System.nanoTime();
 
-    TransferWatch(Duration stallLimit, SlotLedger ledger, ArrivingImages images) {
+    TransferWatch(Duration stallLimit, CreditLedger ledger, ArrivingImages images) {
         this.stallLimitNs = stallLimit.toNanos();
         this.patienceNs = Math.min(stallLimitNs / 2, MAX_PATIENCE_NS);
         this.ledger = ledger;

@@ -13,8 +13,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.Errno;
 import io.ppmr.target.image.ImageFixture.Got;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.Slots;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -34,7 +32,7 @@ class ArrivingFileTest {
         byte[] bytes = bytes(1, 1000);
         CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES, 1000);
         assertEquals(1, streamed.waits.get());
-        Slot slot = streamed.advertise(HEAD_BYTES, bytes);
+        ReceiveSlot slot = streamed.advertise(HEAD_BYTES, bytes);
         assertFalse(got.isDone(), "advertised bytes were read before they had come");
         streamed.arrive(slot);
         assertArrayEquals(bytes, get(got).bytes());
@@ -142,8 +140,8 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeASlotAsSoonAsItWasRead() throws Exception {
-        Slot first = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
-        Slot second = streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
+        ReceiveSlot first = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
+        ReceiveSlot second = streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
         streamed.read(HEAD_BYTES, CHUNK_BYTES - HEAD_BYTES - 1);
         assertEquals(List.of(), streamed.free);
         streamed.read(CHUNK_BYTES - 1, 1);
@@ -156,7 +154,7 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeWhatAReaderSkips() throws Exception {
-        Slot skipped = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
+        ReceiveSlot skipped = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
         streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
         assertEquals(100, streamed.read(CHUNK_BYTES, 100).result());
         assertEquals(List.of(skipped), streamed.free);
@@ -206,7 +204,7 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeWhatIsPunchedOutOfARetainedFile() throws Exception {
-        Slot slot = retained.bring(HEAD_BYTES, bytes(13, 1000));
+        ReceiveSlot slot = retained.bring(HEAD_BYTES, bytes(13, 1000));
         retained.file.punchHole(HEAD_BYTES, 999);
         assertEquals(List.of(), retained.free);
         retained.file.punchHole(HEAD_BYTES + 999, 1);
@@ -254,8 +252,8 @@ class ArrivingFileTest {
 
     @Test
     void shouldJoinAPieceThatComesBeforeTheSlotThatItBelongsInto() throws Exception {
-        Slot holder = retained.advertise(HEAD_BYTES, bytes(18, 100));
-        Slot piece = retained.advertise(HEAD_BYTES + 50, bytes(19, 100));
+        ReceiveSlot holder = retained.advertise(HEAD_BYTES, bytes(18, 100));
+        ReceiveSlot piece = retained.advertise(HEAD_BYTES + 50, bytes(19, 100));
         retained.arrive(piece);
         assertEquals(List.of(), retained.free, "the piece waits in its own chunk");
         retained.arrive(holder);
@@ -267,8 +265,8 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeASlotThatWasGrantedForNothing() {
-        Slot holder = streamed.grant(3);
-        Slot piece = streamed.grant(3);
+        ReceiveSlot holder = streamed.grant(3);
+        ReceiveSlot piece = streamed.grant(3);
         streamed.file.giveUp(holder);
         assertEquals(List.of(), streamed.free, "a piece may still come into it");
         streamed.file.giveUp(piece);
@@ -279,10 +277,10 @@ class ArrivingFileTest {
     @Test
     void shouldReadOnFromWhereAChunkWasMovedTo() throws Exception {
         byte[] bytes = bytes(20, 5000);
-        Slot slot = streamed.bring(HEAD_BYTES, bytes);
+        ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes);
         assertTrue(streamed.file.canEvict(slot));
-        Slot staged = streamed.make();
-        Slots.grant(staged, Slot.Kind.STAGING, streamed.file, 0);
+        ReceiveSlot staged = streamed.make();
+        ReceiveSlots.grant(staged, ReceiveSlot.Kind.STAGING, streamed.file, 0);
         assertTrue(streamed.file.evict(slot, staged));
         assertEquals(List.of(slot), streamed.free);
         assertEquals(staged, streamed.file.holder(0));
@@ -292,11 +290,11 @@ class ArrivingFileTest {
 
     @Test
     void shouldNotMoveAChunkThatIsWaitedForOrOnItsWay() throws Exception {
-        Slot slot = streamed.advertise(HEAD_BYTES, bytes(21, 100));
+        ReceiveSlot slot = streamed.advertise(HEAD_BYTES, bytes(21, 100));
         assertFalse(streamed.file.canEvict(slot), "on its way");
         streamed.arrive(slot);
         assertTrue(streamed.file.canEvict(slot));
-        Slot piece = streamed.grant(0);
+        ReceiveSlot piece = streamed.grant(0);
         assertFalse(streamed.file.canEvict(slot), "a piece comes into it");
         streamed.file.giveUp(piece);
         CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES + 5000, 10);
@@ -307,22 +305,22 @@ class ArrivingFileTest {
 
     @Test
     void shouldKeepARemovedFileForWhoHasItOpen() throws Exception {
-        Slot slot = streamed.bring(HEAD_BYTES, bytes(22, 100));
+        ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes(22, 100));
         streamed.file.opened();
         streamed.file.remove();
         assertEquals(List.of(), streamed.free);
         assertArrayEquals(bytes(22, 100), streamed.read(HEAD_BYTES, 100).bytes());
         streamed.file.closed();
         assertEquals(List.of(slot), streamed.free);
-        Slot late = streamed.bring(CHUNK_BYTES, bytes(22, 100));
+        ReceiveSlot late = streamed.bring(CHUNK_BYTES, bytes(22, 100));
         assertEquals(List.of(slot, late), streamed.free, "nobody can read it any more");
     }
 
     @Test
     void shouldFreeEverySlotOnceWhenItIsDiscarded() throws Exception {
-        Slot neverArrived = retained.advertise(HEAD_BYTES, bytes(23, 100));
-        Slot arrived = retained.bring(CHUNK_BYTES, bytes(23, 100));
-        Slot granted = retained.grant(5);
+        ReceiveSlot neverArrived = retained.advertise(HEAD_BYTES, bytes(23, 100));
+        ReceiveSlot arrived = retained.bring(CHUNK_BYTES, bytes(23, 100));
+        ReceiveSlot granted = retained.grant(5);
         retained.file.discard();
         assertEquals(3, retained.free.size());
         assertTrue(retained.free.containsAll(List.of(neverArrived, arrived, granted)));

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.target.image.ImageFixture.Got;
-import io.ppmr.target.slots.Slot;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -26,7 +25,7 @@ class ArrivingOrderTest {
         private final Random random;
         private final ImageFixture image;
         private final byte[] model = new byte[FILE_BYTES];
-        private final List<Slot> underWay = new ArrayList<>();
+        private final List<ReceiveSlot> underWay = new ArrayList<>();
         private int size;
 
         private Arrival(long seed, boolean streamed) {

@@ -3,8 +3,6 @@ package io.ppmr.target.image;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.Slots;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import java.util.List;
@@ -92,9 +90,9 @@ class ExtentsTest {
 
     @Property
     void shouldHoldWhatATableOfBytesHolds(@ForAll("steps") List<Step> steps) {
-        Slot[] slots = new Slot[WINDOWS * SLOTS_A_WINDOW];
+        ReceiveSlot[] slots = new ReceiveSlot[WINDOWS * SLOTS_A_WINDOW];
         for (int i = 0; i < slots.length; i++) {
-            slots[i] = Slots.make(i, i, 0);
+            slots[i] = ReceiveSlots.make(i, i, 0);
         }
         int[] emptied = new int[slots.length];
         Extents extents = new Extents(slot -> emptied[slot.index()]++);
@@ -109,7 +107,7 @@ class ExtentsTest {
         }
     }
 
-    private static void apply(Step step, Extents extents, Model model, Slot[] slots) {
+    private static void apply(Step step, Extents extents, Model model, ReceiveSlot[] slots) {
         int windowStart = step.window() * WINDOW_BYTES;
         int slot = step.window() * SLOTS_A_WINDOW + step.slot();
         int otherSlot = step.window() * SLOTS_A_WINDOW + step.otherSlot();
@@ -155,7 +153,7 @@ class ExtentsTest {
 
     @Test
     void shouldAllocateNothingWhenAWriterAndAReaderGoOnInOrder() {
-        Slot[] slots = {Slots.make(0, 0, 0), Slots.make(1, 1, 0)};
+        ReceiveSlot[] slots = {ReceiveSlots.make(0, 0, 0), ReceiveSlots.make(1, 1, 0)};
         Extents extents = new Extents(slot -> {});
         inOrder(extents, slots, 0, 20_000);
         var threads = (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -167,7 +165,7 @@ class ExtentsTest {
         assertTrue(allocated < 1024, "40000 puts and removes allocated " + allocated + " bytes");
     }
 
-    private static void inOrder(Extents extents, Slot[] slots, long from, long to) {
+    private static void inOrder(Extents extents, ReceiveSlot[] slots, long from, long to) {
         for (long window = from; window < to; window++) {
             extents.put(window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES, slots[(int) window & 1]);
             extents.remove((window - 1) * WINDOW_BYTES, window * WINDOW_BYTES);

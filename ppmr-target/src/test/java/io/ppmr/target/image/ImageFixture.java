@@ -4,9 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.protocol.HeadFrame;
-import io.ppmr.target.slots.Slot;
-import io.ppmr.target.slots.Slots;
+import io.ppmr.protocol.data.FilePrefixFrame;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -25,13 +23,13 @@ import org.agrona.concurrent.UnsafeBuffer;
 /** A file, slots to bring its bytes in as the session's agent and the transport would, and readers of it. */
 final class ImageFixture implements ImageListener {
     static final int CHUNK_BYTES = 16 * 1024;
-    static final int HEAD_BYTES = HeadFrame.HEAD_BYTES;
+    static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
 
     final PoolGeometry geometry;
     final RankImage rank;
     final ArrivingFile file;
-    final List<Slot> free = new ArrayList<>();
+    final List<ReceiveSlot> free = new ArrayList<>();
     final AtomicInteger granted = new AtomicInteger();
     final AtomicInteger seeksRefused = new AtomicInteger();
     final AtomicInteger uncovered = new AtomicInteger();
@@ -39,7 +37,7 @@ final class ImageFixture implements ImageListener {
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
-    private final Map<Slot, byte[]> underWay = new HashMap<>();
+    private final Map<ReceiveSlot, byte[]> underWay = new HashMap<>();
     private final ByteBuffer headMemory = ByteBuffer.allocateDirect(HEAD_BYTES);
     private int nextIndex;
 
@@ -56,32 +54,32 @@ final class ImageFixture implements ImageListener {
 
     // ---- what the agent does ----------------------------------------------------------------------------------
 
-    /** A slot for a window: its holder's, or through the lane if it has one. */
-    Slot grant(long window) {
-        Slot slot = make();
-        Slots.grant(slot, Slot.Kind.LANE, file, window);
+    /** A slot for a window: its holder's, or through a bounce buffer if it has one. */
+    ReceiveSlot grant(long window) {
+        ReceiveSlot slot = make();
+        ReceiveSlots.grant(slot, ReceiveSlot.Kind.BOUNCE, file, window);
         if (!file.addPiece(slot)) {
-            Slots.grant(slot, Slot.Kind.GENERAL, file, window);
+            ReceiveSlots.grant(slot, ReceiveSlot.Kind.GENERAL, file, window);
             file.hold(slot);
         }
         return slot;
     }
 
-    Slot make() {
+    ReceiveSlot make() {
         int chunk = pool.tryClaim();
         granted.incrementAndGet();
         int index = nextIndex++;
-        return Slots.make(index, chunk, pool.address(chunk));
+        return ReceiveSlots.make(index, chunk, pool.address(chunk));
     }
 
     /** Advertises bytes of one window. */
-    Slot advertise(long offset, byte[] bytes) throws ImageException {
-        Slot slot = grant(geometry.windowOf(offset));
+    ReceiveSlot advertise(long offset, byte[] bytes) throws ImageException {
+        ReceiveSlot slot = grant(geometry.windowOf(offset));
         advertise(slot, offset, bytes);
         return slot;
     }
 
-    void advertise(Slot slot, long offset, byte[] bytes) throws ImageException {
+    void advertise(ReceiveSlot slot, long offset, byte[] bytes) throws ImageException {
         slot.offset = offset;
         slot.lengthBytes = bytes.length;
         underWay.put(slot, bytes);
@@ -89,7 +87,7 @@ final class ImageFixture implements ImageListener {
     }
 
     /** The pull of an advertised slot ends. */
-    void arrive(Slot slot) {
+    void arrive(ReceiveSlot slot) {
         byte[] bytes = underWay.remove(slot);
         long to = slot.address() + geometry.offsetInWindow(slot.offset);
         for (int i = 0; i < bytes.length; i++) {
@@ -99,17 +97,17 @@ final class ImageFixture implements ImageListener {
     }
 
     /** Bytes of one window come. */
-    Slot bring(long offset, byte[] bytes) throws ImageException {
-        Slot slot = advertise(offset, bytes);
+    ReceiveSlot bring(long offset, byte[] bytes) throws ImageException {
+        ReceiveSlot slot = advertise(offset, bytes);
         arrive(slot);
         return slot;
     }
 
     void head(int position, byte[] bytes) throws ImageException {
-        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(HeadFrame.DATA_OFFSET + bytes.length));
-        HeadFrame.encode(frame, 0, 1, file.id(), position, bytes.length);
-        frame.putBytes(HeadFrame.DATA_OFFSET, bytes);
-        file.headArrived(new HeadFrame().wrap(frame, 0));
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + bytes.length));
+        FilePrefixFrame.encode(frame, 0, 1, file.id(), position, bytes.length);
+        frame.putBytes(FilePrefixFrame.DATA_OFFSET, bytes);
+        file.headArrived(new FilePrefixFrame().wrap(frame, 0));
     }
 
     // ---- readers ----------------------------------------------------------------------------------------------
@@ -183,7 +181,7 @@ final class ImageFixture implements ImageListener {
     // ---- what the file says -----------------------------------------------------------------------------------
 
     @Override
-    public void slotFree(Slot slot) {
+    public void slotFree(ReceiveSlot slot) {
         if (free.contains(slot)) {
             throw new AssertionError(slot + " was freed twice");
         }

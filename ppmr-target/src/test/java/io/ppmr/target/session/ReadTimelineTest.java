@@ -3,7 +3,7 @@ package io.ppmr.target.session;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.protocol.TransferReport.ReadSample;
+import io.ppmr.protocol.data.TransferReport.ReadSample;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

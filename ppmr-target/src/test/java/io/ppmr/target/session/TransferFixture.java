@@ -3,26 +3,28 @@ package io.ppmr.target.session;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.ImageHabits;
-import io.ppmr.checkpoint.ReadingMode;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.protocol.AdvertiseFrame;
-import io.ppmr.protocol.ControlMessage;
-import io.ppmr.protocol.ControlMessageCodec;
-import io.ppmr.protocol.FrameType;
-import io.ppmr.protocol.NodeKind;
-import io.ppmr.protocol.ReleaseFrame;
-import io.ppmr.protocol.SlotFrame;
-import io.ppmr.protocol.ValueFrame;
-import io.ppmr.protocol.WantFrame;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.protocol.data.ReleaseFrame;
+import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
-import io.ppmr.target.image.HeadStore;
+import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
+import io.ppmr.transport.SessionAgent;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -47,7 +49,7 @@ final class TransferFixture {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int POOL_CHUNKS = 4;
     static final int STALL_S = 4;
-    private static final int LANE = 1;
+    private static final int BOUNCE_BUFFERS = 1;
     private static final int ATTEMPT = 3;
     private static final String DIRECTORY = "m." + ATTEMPT;
     private static final long REAL_TIME = Long.MIN_VALUE;
@@ -56,7 +58,7 @@ final class TransferFixture {
     /** An answer to the source; {@code value} is the slot, the source's chunk, or the number. */
     record Answer(FrameType type, int file, long value) {}
 
-    private record Habits(ReadingMode readingMode) implements ImageHabits {
+    private record Habits(ReadingMode readingMode) implements ImageTraits {
         @Override
         public List<String> announcedNames(int rank) {
             return List.of();
@@ -123,7 +125,7 @@ final class TransferFixture {
         }
     }
 
-    final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS + LANE));
+    final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS + BOUNCE_BUFFERS));
     final Transfer transfer;
     HeldPuller puller;
     private final NodeTree<ArrivingFile> tree = new NodeTree<>(0, 0);
@@ -131,7 +133,8 @@ final class TransferFixture {
     private final ControlLink targetLink;
     private final ControlLink sourceLink;
     private final ArrayDeque<Answer> answers = new ArrayDeque<>();
-    private final ArrayDeque<ControlMessage> messages = new ArrayDeque<>();
+    private SessionAgent agent;
+    private final ArrayDeque<Message> messages = new ArrayDeque<>();
     private long clockNs = REAL_TIME;
     private final UnsafeBuffer frame = new UnsafeBuffer(new byte[256]);
 
@@ -152,14 +155,14 @@ final class TransferFixture {
         transfer = new Transfer(
                 new TransferSettings(Path.of("/dev/shm"), 0, 1 << 20, Duration.ofSeconds(STALL_S)),
                 pool,
-                LANE,
+                BOUNCE_BUFFERS,
                 targetLink,
                 new ArrivingImages.Setting(
                         DIRECTORY,
                         new Habits(mode),
                         tree,
                         new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS),
-                        new HeadStore(1 << 20),
+                        new FilePrefixStore(1 << 20),
                         0,
                         0,
                         List.of(0)),
@@ -176,19 +179,23 @@ final class TransferFixture {
         return tree.list("/").stream().filter(name -> !name.equals("..")).toList();
     }
 
-    /** The session's own agent, on a thread of its own; its connection is lost when this returns. */
-    SessionAgent agentWhoseSourceIsLost() throws Exception {
+    /** The target's end of the session, with an agent that ends, since its connection is lost when this returns. */
+    TargetEnd endWhoseSourceIsLost() throws Exception {
         CountDownLatch lost = new CountDownLatch(1);
-        SessionAgent agent = new SessionAgent(targetLink, event -> lost.countDown());
+        TargetEnd end = new TargetEnd(targetLink, event -> lost.countDown());
+        agent = new SessionAgent("target", targetLink, ControlMessage::read, end);
         agent.start();
         sourceLink.close();
         if (!lost.await(DEADLINE_NS, TimeUnit.NANOSECONDS)) {
             throw new AssertionError("the agent does not notice that its connection is closed");
         }
-        return agent;
+        return end;
     }
 
     void close() {
+        if (agent != null) {
+            agent.stop();
+        }
         transfer.close();
         targetLink.close();
         sourceLink.close();
@@ -197,12 +204,12 @@ final class TransferFixture {
     // ---- what the source says ---------------------------------------------------------------------------------
 
     void create(int file, String path) throws IOException {
-        transfer.onMessage(new ControlMessage.Created(file, NodeKind.FILE, path, 0600, 0, 0, ""));
+        transfer.onNameChange(new DataMessage.Created(file, NodeKind.FILE, path, 0600, 0, 0, ""));
     }
 
     void want(int file, long window, int count, int flags) throws IOException {
-        WantFrame.encode(frame, 0, ATTEMPT, file, window, count, flags);
-        transfer.onFrame(FrameType.WANT, frame, 0);
+        CreditRequestFrame.encode(frame, 0, ATTEMPT, file, window, count, flags);
+        transfer.onFrame(FrameType.CREDIT_REQUEST, frame, 0);
         work();
     }
 
@@ -259,12 +266,12 @@ final class TransferFixture {
         return answers.poll();
     }
 
-    <T extends ControlMessage> T awaitMessage(Class<T> kind) throws IOException {
+    <T extends Message> T awaitMessage(Class<T> kind) throws IOException {
         long deadlineNs = System.nanoTime() + DEADLINE_NS;
         while (System.nanoTime() - deadlineNs < 0) {
             work();
             receive();
-            for (ControlMessage message : messages) {
+            for (Message message : messages) {
                 if (kind.isInstance(message)) {
                     return kind.cast(message);
                 }
@@ -281,15 +288,15 @@ final class TransferFixture {
 
     private void onAnswer(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
         switch (type) {
-            case GRANT, DENY -> {
-                SlotFrame slot = new SlotFrame().wrap(buffer, offset);
+            case CREDIT, CREDIT_DENIAL -> {
+                CreditFrame slot = new CreditFrame().wrap(buffer, offset);
                 answers.add(new Answer(type, slot.file(), slot.slot()));
             }
             case RELEASE -> {
                 ReleaseFrame release = new ReleaseFrame().wrap(buffer, offset);
                 answers.add(new Answer(type, release.file(), release.sourceChunk()));
             }
-            case MESSAGE -> messages.add(ControlMessageCodec.decode(buffer, offset));
+            case MESSAGE -> messages.add(ControlMessage.read(buffer, offset));
             default -> {
                 ValueFrame value = new ValueFrame().wrap(buffer, offset);
                 answers.add(new Answer(type, value.file(), value.value()));

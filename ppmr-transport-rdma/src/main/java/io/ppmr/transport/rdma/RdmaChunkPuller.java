@@ -5,6 +5,7 @@ import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.SVCPollCq;
 import com.ibm.disni.verbs.SVCReqNotify;
+import io.ppmr.os.LogContext;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
@@ -61,7 +62,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     /** Guards the queue pair against being posted to, or disconnected, while it is taken down. */
     private final Object queueLock = new Object();
 
-    private final Thread agent = new Thread(this::run, "ppmr-rdma-pull");
+    private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-pull");
     private int cursor;
     private long generation;
     private int looks;
@@ -89,7 +90,6 @@ final class RdmaChunkPuller implements ChunkPuller {
         } catch (IOException e) {
             throw new IllegalStateException("RDMA (" + endpoint.path() + "): the connection was closed before", e);
         }
-        agent.setDaemon(true);
         agent.start();
     }
 

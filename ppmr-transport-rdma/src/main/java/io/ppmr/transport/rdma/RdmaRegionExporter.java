@@ -6,6 +6,7 @@ import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaConnParam;
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.os.LogContext;
 import io.ppmr.transport.DirectExporter;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.rdma.RdmaException.Step;
@@ -44,7 +45,7 @@ final class RdmaRegionExporter implements DirectExporter {
 
     private final Consumer<String> onFailure;
     private final AtomicLong work = new AtomicLong();
-    private final Thread watcher = new Thread(this::watch, "ppmr-rdma-export");
+    private final Thread watcher = LogContext.thread(this::watch, "ppmr-rdma-export");
     private volatile boolean closed;
 
     private RdmaRegionExporter(
@@ -63,7 +64,6 @@ final class RdmaRegionExporter implements DirectExporter {
                 "the proof", BufferUtil.address(secret), MemoryProof.SECRET_BYTES, IbvMr.IBV_ACCESS_REMOTE_READ);
         proof = new MemoryProof(
                 BufferUtil.address(secret), Integer.toUnsignedLong(secretRegion.getRkey()), MemoryProof.digest(bytes));
-        watcher.setDaemon(true);
     }
 
     /** Connects to a target that listens; every step within the one deadline. */

@@ -1,7 +1,7 @@
 package io.ppmr.transport.auth;
 
-import io.ppmr.protocol.Frame;
-import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;
 import java.net.Socket;

@@ -22,6 +22,12 @@ public interface PeerAuthenticator {
     /** A proof of {@link #PROOF_BYTES} bytes over the transcript. */
     byte[] prove(Role role, byte[] transcript);
 
+    /**
+     * A digest of {@link #PROOF_BYTES} bytes that only who holds the secret can make: of what a service leaves on a
+     * disk, and another run of it, or another node's, will trust. Worthless as a proof.
+     */
+    byte[] seal(byte[] text);
+
     /** Whether a peer's proof is right; takes the same time whatever it is. */
     boolean verify(Role role, byte[] transcript, byte[] proof);
 }

@@ -63,11 +63,20 @@ public final class PreSharedKey implements PeerAuthenticator {
 
     @Override
     public byte[] prove(Role role, byte[] transcript) {
+        return digest("ppmr peer " + role, transcript);
+    }
+
+    @Override
+    public byte[] seal(byte[] text) {
+        return digest("ppmr seal ", text);
+    }
+
+    private byte[] digest(String purpose, byte[] text) {
         try {
             Mac mac = Mac.getInstance(ALGORITHM);
             mac.init(key);
-            mac.update(("ppmr peer " + role).getBytes(StandardCharsets.US_ASCII));
-            return mac.doFinal(transcript);
+            mac.update(purpose.getBytes(StandardCharsets.US_ASCII));
+            return mac.doFinal(text);
         } catch (GeneralSecurityException e) {
             throw new IllegalStateException(ALGORITHM + " is missing in this JDK, though every JDK must have it", e);
         }

@@ -1,6 +1,6 @@
 package io.ppmr.transport.auth;
 
-import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.EOFException;
 import java.io.IOException;

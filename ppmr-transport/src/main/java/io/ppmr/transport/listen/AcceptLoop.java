@@ -130,7 +130,7 @@ public final class AcceptLoop implements AutoCloseable {
     }
 
     /** Returns true if its thread works. Any thread; blocks it until the loop goes round or the limit is over. */
-    public boolean goesRound(long limitNs) {
+    public boolean responds(long limitNs) {
         return rounds.goesOn(limitNs, () -> {
             // Inside, so that no round is woken before it is counted from where.
             selector.wakeup();

@@ -1,6 +1,7 @@
 package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.os.LogContext;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
@@ -110,8 +111,7 @@ public final class TcpChunkPuller implements ChunkPuller {
 
         private Connection(SocketChannel channel, int number) {
             this.channel = channel;
-            thread = new Thread(this::receive, "ppmr-pull-" + number);
-            thread.setDaemon(true);
+            thread = LogContext.thread(this::receive, "ppmr-pull-" + number);
         }
 
         private int underWay() {

@@ -1,6 +1,7 @@
 package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.os.LogContext;
 import io.ppmr.transport.RegionExporter;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -43,9 +44,7 @@ public final class TcpRegionExporter implements RegionExporter {
         this.connections = List.copyOf(connections);
         this.onFailure = onFailure;
         for (SocketChannel connection : this.connections) {
-            Thread thread = new Thread(() -> serve(connection), "ppmr-export-" + threads.size());
-            thread.setDaemon(true);
-            threads.add(thread);
+            threads.add(LogContext.thread(() -> serve(connection), "ppmr-export-" + threads.size()));
         }
         threads.forEach(Thread::start);
     }

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.protocol.ProtocolException;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;

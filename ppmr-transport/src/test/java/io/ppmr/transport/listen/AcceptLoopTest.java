@@ -107,7 +107,7 @@ class AcceptLoopTest {
             assertThrows(SocketTimeoutException.class, () -> hear(idle.get(1), 50), "and nobody else");
             speak(idle.get(7));
             assertEquals('x', hear(idle.get(7), 30_000));
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
         }
         assertEquals(-1, hear(clients.get(3), 30_000), "with the loop all end that were not admitted");
     }
@@ -120,7 +120,7 @@ class AcceptLoopTest {
                 new AcceptLoop("test", server, new AcceptLoop.Places(8, 8, Duration.ofMillis(200)), Echo::new)) {
             SocketChannel silent = client(server);
             assertEquals(-1, hear(silent, 30_000));
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
         }
         try (ServerSocketChannel again = ServerSocketChannel.open()) {
             again.bind(address);
@@ -147,7 +147,7 @@ class AcceptLoopTest {
                         Echo::new)) {
             SocketChannel idle = client(server);
             // It has its place before anything fails.
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
             SocketChannel before = client(server);
             speak(before);
             assertEquals('x', hear(before, 30_000));
@@ -163,7 +163,7 @@ class AcceptLoopTest {
                 Loopback.until("it was tried five times", () -> attempts.get() >= 5);
                 long passedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
                 assertTrue(attempts.get() <= 2 + passedMs / 100, attempts + " attempts in " + passedMs + " ms");
-                assertTrue(loop.goesRound(LIMIT_NS), "a watchdog need not end it");
+                assertTrue(loop.responds(LIMIT_NS), "a watchdog need not end it");
                 failure.set(null);
                 assertEquals('x', hear(waits, 30_000), "who waited in the kernel is served");
             }
@@ -201,7 +201,7 @@ class AcceptLoopTest {
                 speak(client);
                 assertEquals(expected, hear(client, 30_000));
             }
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
         }
     }
 
@@ -218,12 +218,12 @@ class AcceptLoopTest {
                     }
                     throw new IOException("never");
                 })) {
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
             client(server);
             Loopback.until("its thread hangs", () -> hangs.get() != null);
-            assertFalse(loop.goesRound(TimeUnit.MILLISECONDS.toNanos(300)));
+            assertFalse(loop.responds(TimeUnit.MILLISECONDS.toNanos(300)));
             hangs.get().interrupt();
-            assertTrue(loop.goesRound(LIMIT_NS));
+            assertTrue(loop.responds(LIMIT_NS));
         }
     }
 

@@ -1,0 +1,60 @@
+package io.ppmr.checkpoint;
+
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+
+/** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. */
+final class Polling {
+    private static final long FIRST_PAUSE_NS = 200_000;
+    private static final long LONGEST_PAUSE_NS = 20_000_000;
+
+    /** A look at the condition. */
+    @FunctionalInterface
+    interface Condition {
+        boolean holds() throws CheckpointException;
+    }
+
+    private final long deadlineNs;
+    private long pauseNs = FIRST_PAUSE_NS;
+
+    private Polling(Duration limit) {
+        deadlineNs = System.nanoTime() + limit.toNanos();
+    }
+
+    /**
+     * Looks again and again, with growing pauses, until the condition holds or the time is over. An interrupt shortens
+     * the pauses and stays set.
+     *
+     * @return whether it held
+     */
+    static boolean until(Duration limit, Condition condition) throws CheckpointException {
+        Polling patience = new Polling(limit);
+        while (!condition.holds()) {
+            if (!patience.waits()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** The same for a condition whose look cannot fail. */
+    static boolean untilTrue(Duration limit, BooleanSupplier condition) {
+        Polling patience = new Polling(limit);
+        while (!condition.getAsBoolean()) {
+            if (!patience.waits()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private boolean waits() {
+        if (System.nanoTime() - deadlineNs >= 0) {
+            return false;
+        }
+        LockSupport.parkNanos(pauseNs);
+        pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2);
+        return true;
+    }
+}

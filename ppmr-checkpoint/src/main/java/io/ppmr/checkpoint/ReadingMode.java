@@ -1,9 +1,0 @@
-package io.ppmr.checkpoint;
-
-/** How a restart reads its image files, which decides how long the target must keep them. */
-public enum ReadingMode {
-    /** Front to back, once: a chunk is free again when it has been read. */
-    STREAMED,
-    /** In any order, any number of times, until the restart is over. */
-    RETAINED
-}

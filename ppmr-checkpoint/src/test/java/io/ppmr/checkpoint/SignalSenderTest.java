@@ -1,0 +1,118 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.KernelFeatures;
+import java.io.BufferedReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Signals by identity, on a kernel that has pidfds and on one that has none. */
+@Timeout(30)
+class SignalSenderTest {
+    private static final Duration LIMIT = Duration.ofSeconds(10);
+
+    private final ProcessTable table = new ProcessTable();
+    private final List<Process> started = new ArrayList<>();
+
+    @AfterEach
+    void endAll() {
+        started.forEach(Process::destroyForcibly);
+    }
+
+    private SignalSender sender(boolean descriptors) {
+        Set<KernelFeatures.Feature> features = descriptors ? EnumSet.allOf(KernelFeatures.Feature.class) : Set.of();
+        return new SignalSender(table, KernelFeatures.of("3.10.108", features));
+    }
+
+    private Process start(String... words) throws Exception {
+        Process process = new ProcessBuilder(words).start();
+        started.add(process);
+        return process;
+    }
+
+    private ProcessIdentity identity(Process process) throws CheckpointException {
+        return table.of((int) process.pid());
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldStopSetGoingAndEndAProcess(boolean descriptors) throws Exception {
+        SignalSender signals = sender(descriptors);
+        Process process = start("sleep", "60");
+        ProcessIdentity identity = identity(process);
+        assertTrue(signals.send(Signal.STOP, identity));
+        assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+        assertTrue(signals.send(Signal.CONT, identity));
+        assertTrue(Polling.untilTrue(LIMIT, () -> table.isRunning(identity)));
+        assertTrue(signals.send(Signal.KILL, identity));
+        assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+        assertEquals(128 + 9, process.exitValue());
+        assertFalse(signals.send(Signal.KILL, identity), "it is gone");
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldEndAProcessThatIsStopped(boolean descriptors) throws Exception {
+        SignalSender signals = sender(descriptors);
+        Process process = start("sleep", "60");
+        ProcessIdentity identity = identity(process);
+        signals.send(Signal.STOP, identity);
+        assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+        assertEquals(List.of(), signals.sendAll(Signal.KILL, List.of(identity)));
+        assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldLeaveAProcessRunningThatTakesASignalWhenThereAreNoDescriptors() throws Exception {
+        Process process = start("sh", "-c", "trap 'echo taken' TERM; echo ready; while :; do sleep 0.05; done");
+        try (BufferedReader says = process.inputReader()) {
+            assertEquals("ready", says.readLine());
+            assertTrue(sender(false).send(Signal.TERM, identity(process)));
+            assertEquals("taken", says.readLine());
+            ProcessIdentity identity = identity(process);
+            assertTrue(Polling.untilTrue(LIMIT, () -> table.isRunning(identity)));
+        }
+    }
+
+    @Test
+    void shouldLeaveWhatTheJobHadStoppedWhenItIsSentASignal() throws Exception {
+        Process process = start("sh", "-c", "trap 'echo taken' TERM; echo ready; while :; do sleep 0.05; done");
+        try (BufferedReader says = process.inputReader()) {
+            assertEquals("ready", says.readLine());
+            ProcessIdentity identity = identity(process);
+            SignalSender signals = sender(false);
+            signals.send(Signal.STOP, identity);
+            assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+            assertTrue(signals.send(Signal.TERM, identity));
+            assertTrue(table.isHeld(identity), "it was stopped before, and stays so");
+            signals.send(Signal.CONT, identity);
+            assertEquals("taken", says.readLine());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldNotTouchAnotherProcessOfThatPid(boolean descriptors) throws Exception {
+        Process stranger = start("sleep", "60");
+        ProcessIdentity its = identity(stranger);
+        ProcessIdentity former =
+                new ProcessIdentity(its.bootId(), its.pidNamespace(), its.pid(), its.startTimeTicks() - 1);
+        for (Signal signal : Signal.values()) {
+            assertFalse(sender(descriptors).send(signal, former));
+        }
+        assertTrue(table.isRunning(its));
+    }
+}

@@ -1,2 +1,0 @@
-/** The source's control socket: its protocol, its server and its client. */
-package io.ppmr.cli.control;

@@ -1,0 +1,94 @@
+package io.ppmr.cli.install;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/**
+ * A unit without what a node's systemd does not know: left out, so that its journal has no warnings about lines that do
+ * nothing. Immutable.
+ *
+ * <p>Before 243 systemd-run(1) does not take all that commands are started with ({@code --pipe} is of 235, {@code
+ * --collect} of 236, {@code OOMPolicy} of 243), so commands are children of the service. They, and the ranks that they
+ * leave, live in its group and with its restrictions: then nothing ends them when the service ends ({@code
+ * KillMode=process}), and no restriction is set that a job would be held to. A service that may not ask for more time
+ * to start (before 236) is given all of it.
+ */
+record UnitText(List<String> lines) {
+    /** The first release of systemd that starts commands in transient services as is needed here. */
+    static final int TRANSIENT_COMMANDS = 243;
+
+    /** The first release that knows a line, for each that the oldest one thought of (219) does not know. */
+    private static final Map<String, Integer> SINCE = Map.ofEntries(
+            Map.entry("StartLimitIntervalSec", 230),
+            Map.entry("StartLimitBurst", 230),
+            Map.entry("TimeoutAbortSec", 243),
+            Map.entry("TasksMax", 227),
+            Map.entry("ProtectClock", 245),
+            Map.entry("ProtectHostname", 242),
+            Map.entry("RestrictNamespaces", 233),
+            Map.entry("RestrictRealtime", 231),
+            Map.entry("RestrictSUIDSGID", 242),
+            Map.entry("LockPersonality", 235),
+            Map.entry("KeyringMode", 235),
+            // The group @system-service.
+            Map.entry("SystemCallFilter", 239),
+            Map.entry("SystemCallErrorNumber", 239));
+
+    /** What the children of a service inherit, and a job must not. */
+    private static final List<String> INHERITED = List.of(
+            "CapabilityBoundingSet",
+            "NoNewPrivileges",
+            "RestrictAddressFamilies",
+            "SystemCallArchitectures",
+            "DevicePolicy",
+            "DeviceAllow",
+            "OOMScoreAdjust",
+            "LimitCORE",
+            "UMask");
+
+    private static final Map<String, String> REPLACED = Map.of(
+            "Environment=PPMR_COMMANDS=transient", "Environment=PPMR_COMMANDS=direct",
+            "KillMode=mixed", "KillMode=process",
+            "TimeoutStartSec=90s", "TimeoutStartSec=6min");
+
+    UnitText {
+        lines = List.copyOf(lines);
+    }
+
+    static UnitText of(String text) {
+        return new UnitText(text.lines().toList());
+    }
+
+    /** The unit for a release of systemd. */
+    UnitText forSystemd(int release) {
+        List<String> kept = new ArrayList<>();
+        for (String line : lines) {
+            String name = line.contains("=") ? line.substring(0, line.indexOf('=')) : "";
+            boolean known = SINCE.getOrDefault(name, 0) <= release;
+            if (release >= TRANSIENT_COMMANDS) {
+                if (known) {
+                    kept.add(line);
+                }
+            } else if (known && !INHERITED.contains(name)) {
+                kept.add(REPLACED.getOrDefault(line, line));
+            }
+        }
+        return new UnitText(kept);
+    }
+
+    /** The names of the lines that another one of them does not have. */
+    String missingIn(UnitText other) {
+        return lines.stream()
+                .filter(line -> line.matches("[A-Z][A-Za-z]+=.*"))
+                .map(line -> line.substring(0, line.indexOf('=')))
+                .distinct()
+                .filter(name -> other.lines.stream().noneMatch(line -> line.startsWith(name + "=")))
+                .collect(Collectors.joining(", "));
+    }
+
+    String text() {
+        return lines.stream().map(line -> line + "\n").collect(Collectors.joining());
+    }
+}

@@ -1,2 +1,0 @@
-/** The meters of a service for whoever collects them. */
-package io.ppmr.cli.metrics;

@@ -1,2 +1,0 @@
-/** What turns the two services into processes: signals, triggers, orderly ends. */
-package io.ppmr.cli.service;

@@ -1,0 +1,144 @@
+package io.ppmr.daemon;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.control.ControlAccess;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.ControlServer;
+import io.ppmr.daemon.metrics.MetricsEndpoint;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.service.Supervisor;
+import io.ppmr.daemon.service.Watchdog;
+import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.transport.DirectTransport;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.rdma.RdmaTransport;
+import java.io.IOException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The process of a service, from its start until SIGTERM or SIGINT: mount point and work directory, meters, warm-up,
+ * the service itself, its control socket, and what a service manager is told. Run by the process's main thread.
+ */
+final class Daemon {
+    private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
+
+    /** What the process needs of a role's service. Closed by the process, which ends the service. */
+    interface Service extends AutoCloseable {
+        void start() throws IOException, InterruptedException;
+
+        /** What it answers on its control socket, by the names in the protocol. */
+        Map<String, ControlRequest<?>> requests();
+
+        /** Has further signals start what they are for, and says so, as the end of a line in the log. */
+        String armSignals();
+
+        /** Why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        Optional<String> complaint(Duration limit) throws InterruptedException;
+
+        /** What it does now, if it does anything. Any thread. */
+        Optional<String> doing();
+
+        /** What is further said of its state, as the end of a line in the log. Any thread. */
+        String state();
+
+        /** The process is to end: begins nothing more, and waits for what is under way. */
+        void finish() throws InterruptedException;
+
+        @Override
+        void close() throws IOException;
+    }
+
+    /** Makes the service, in which nothing runs yet. */
+    interface Opening {
+        Service open(MeterRegistry meters, TransportChoice transports, Watchdog watchdog) throws IOException;
+    }
+
+    private Daemon() {}
+
+    /**
+     * Runs a service.
+     *
+     * @param role as in {@code ppmr source}
+     * @param access who may use its control socket
+     * @param ready called when it is ready
+     */
+    static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
+            throws IOException, InterruptedException {
+        tellKernel(KernelFeatures.here());
+        // From now on SIGTERM and SIGINT end the wait below instead of the JVM.
+        CountDownLatch end = new CountDownLatch(1);
+        ProcessSignals.on("TERM", end::countDown);
+        ProcessSignals.on("INT", end::countDown);
+        prepareMountPoint(config.mountPoint().toAbsolutePath());
+        WorkDirectories.prepare(config.workDirectory());
+        MeterRegistry meters = config.metrics().isPresent() ? MetricsEndpoint.registry() : new SimpleMeterRegistry();
+        try (MetricsEndpoint shown = MetricsEndpoint.of(config.metrics(), meters);
+                Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
+                WarmUp warmUp =
+                        new WarmUp(role, config.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
+                Service service = opening.open(meters, transports(config.transport()), watchdog)) {
+            warmUp.run(config.warmUpMigrations());
+            service.start();
+            try (ControlServer control = new ControlServer(config.controlSocket(), access, service.requests())) {
+                ProcessSignals.on(
+                        "USR1", () -> LOG.info("state: {}{}", service.doing().orElse("idle"), service.state()));
+                LOG.info("commands at {}{}", control.path(), service.armSignals());
+                watchdog.ready(limit -> complaint(service, control, limit), service::doing);
+                ready.run();
+                end.await();
+                LOG.info("told to end");
+                watchdog.stopping();
+            }
+            service.finish();
+        }
+    }
+
+    /** What is done the older way on this node is said once: it is asked for here, before anything depends on it. */
+    private static void tellKernel(KernelFeatures kernel) {
+        if (!kernel.missing().isEmpty()) {
+            LOG.info(
+                    "Linux {} has no {}: what needs them is done the older way, or refused (ppmr doctor says which)",
+                    kernel.release(),
+                    kernel.missing().stream().map(KernelFeatures.Feature::label).collect(Collectors.joining(", ")));
+        }
+    }
+
+    /** Makes it if it is missing; does not look at what is there, which may be the dead mount of a killed service. */
+    private static void prepareMountPoint(Path mountPoint) throws IOException {
+        if (mountPoint.getParent() != null) {
+            Files.createDirectories(mountPoint.getParent());
+        }
+        try {
+            Files.createDirectory(mountPoint);
+        } catch (FileAlreadyExistsException e) {
+            // The usual case; the mount itself says what is wrong with it, if anything is.
+            LOG.debug("the mount point {} is there", mountPoint, e);
+        }
+    }
+
+    /** What the service may use: the native library is loaded where RDMA may be. */
+    private static TransportChoice transports(TransportWish wish) {
+        return new TransportChoice(
+                wish, wish.allowsRdma() ? RdmaTransport.load() : DirectTransport.none("the configuration says so"));
+    }
+
+    private static Optional<String> complaint(Service service, ControlServer control, Duration limit)
+            throws InterruptedException {
+        Optional<String> complaint = service.complaint(limit);
+        return complaint.isPresent() ? complaint : control.complaint(limit);
+    }
+}

@@ -1,0 +1,181 @@
+package io.ppmr.daemon;
+
+import io.ppmr.daemon.config.SourceConfig;
+import io.ppmr.daemon.control.ControlAccess;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.SourceRequests;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.HealthTrigger;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.service.Watchdog;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.MigrationOrder;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.SourceService;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The process of a source's service. Run by the process's main thread; what answers questions is for any. */
+public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceDaemon.class);
+    private static final Duration MIGRATION_PATIENCE = Duration.ofSeconds(30);
+    private static final Duration FAILED_MIGRATION_PATIENCE = Duration.ofSeconds(20);
+
+    private final SourceConfig config;
+    private final boolean triggers;
+    private final SourceService service;
+    private final Watchdog watchdog;
+    private Migrations migrations;
+    private Optional<HealthTrigger> health = Optional.empty();
+
+    private SourceDaemon(SourceConfig config, boolean triggers, SourceService service, Watchdog watchdog) {
+        this.config = config;
+        this.triggers = triggers;
+        this.service = service;
+        this.watchdog = watchdog;
+    }
+
+    /**
+     * Runs a source until SIGTERM or SIGINT.
+     *
+     * @param triggers whether SIGUSR2 and the health command start migrations
+     * @param ready called when a migration may start
+     */
+    public static void run(SourceConfig config, boolean triggers, Runnable ready)
+            throws IOException, InterruptedException, CommandFailure {
+        if (triggers && movesOnSignal(config)) {
+            ProcessSignals.requireFreeTrigger(System.getenv());
+        }
+        ControlAccess access = config.service().access();
+        Daemon.run(
+                "source",
+                config.service(),
+                config.announced().taken() ? access.withJobOwners() : access,
+                (meters, transports, watchdog) -> new SourceDaemon(
+                        config,
+                        triggers,
+                        new SourceService(config.settings(), transports, config::notes, meters),
+                        watchdog),
+                ready);
+    }
+
+    private static boolean movesOnSignal(SourceConfig config) {
+        return config.triggerJob().isPresent() || config.announced().taken();
+    }
+
+    @Override
+    public void start() throws IOException, InterruptedException {
+        service.start();
+        migrations = new Migrations(
+                config.jobs(),
+                config.triggerJob(),
+                this,
+                config.announced(),
+                config.announced().prepare());
+        health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
+    }
+
+    @Override
+    public Map<String, ControlRequest<?>> requests() {
+        return new SourceRequests(
+                        migrations,
+                        () -> health.map(HealthTrigger::state).orElse(null),
+                        service::transport,
+                        service::open,
+                        service::resolve)
+                .requests();
+    }
+
+    @Override
+    public String armSignals() {
+        if (!triggers || !movesOnSignal(config)) {
+            return "; SIGUSR2 moves none";
+        }
+        ProcessSignals.on("USR2", this::trigger);
+        return "; SIGUSR2 moves " + config.triggerJob().map(job -> "job " + job).orElse("the announced job");
+    }
+
+    private void trigger() {
+        try {
+            LOG.info(
+                    "SIGUSR2: the migration of job {} starts",
+                    migrations
+                            .start(null, "SIGUSR2", event -> LOG.debug("{}", event))
+                            .job());
+        } catch (RefusedException e) {
+            LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
+        }
+    }
+
+    @Override
+    public MigrationReport migrate(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+            throws InterruptedException {
+        watchdog.changed();
+        MigrationReport report = service.migrate(id, order, cancellation, watcher);
+        watchdog.ended(
+                "job " + order.job().name() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
+        return report;
+    }
+
+    @Override
+    public Optional<String> takenUp() {
+        return service.underWay();
+    }
+
+    @Override
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        return service.complaint(limit);
+    }
+
+    @Override
+    public Optional<String> doing() {
+        Migrations.State state = migrations.state();
+        return state.running()
+                .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
+                        + state.progress().map(Object::toString).orElse("it has just begun"));
+    }
+
+    @Override
+    public String state() {
+        return "; the last migration: "
+                + migrations.state().last().map(MigrationText::of).orElse("none") + "; health command: "
+                + health.map(HealthTrigger::state).orElse("none");
+    }
+
+    @Override
+    public void finish() throws InterruptedException {
+        health.ifPresent(HealthTrigger::close);
+        if (!migrations.close(MIGRATION_PATIENCE)) {
+            LOG.warn("the migration that is under way has not ended within {}: it fails now", MIGRATION_PATIENCE);
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        health.ifPresent(HealthTrigger::close);
+        service.close();
+        if (migrations != null) {
+            awaitFailedMigration();
+        }
+    }
+
+    /** Without the mount it cannot go on; it still has to set the originals going. */
+    private void awaitFailedMigration() {
+        try {
+            migrations.close(FAILED_MIGRATION_PATIENCE);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+package io.ppmr.daemon;
+
+import io.ppmr.daemon.config.TargetConfig;
+import io.ppmr.daemon.control.ControlProtocol;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.daemon.service.Watchdog;
+import io.ppmr.migration.target.Arrival;
+import io.ppmr.migration.target.TargetService;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** The process of a target's service. Run by the process's main thread; what answers questions is for any. */
+public final class TargetDaemon implements Daemon.Service {
+    private final TargetService service;
+    private final Watchdog watchdog;
+
+    private TargetDaemon(TargetService service, Watchdog watchdog) {
+        this.service = service;
+        this.watchdog = watchdog;
+    }
+
+    /** Runs a target until SIGTERM or SIGINT; {@code ready} is called when a migration may come. */
+    public static void run(TargetConfig config, Runnable ready) throws IOException, InterruptedException {
+        Daemon.run(
+                "target",
+                config.service(),
+                config.service().access(),
+                (meters, transports, watchdog) ->
+                        new TargetDaemon(new TargetService(config.settings(), transports, meters), watchdog),
+                ready);
+    }
+
+    @Override
+    public void start() throws IOException, InterruptedException {
+        service.start();
+        service.onChange(watchdog::changed);
+    }
+
+    @Override
+    public Map<String, ControlRequest<?>> requests() {
+        return Map.of(
+                ControlProtocol.RESOLVE,
+                ControlRequest.resolve(service::resolve),
+                ControlProtocol.STATUS,
+                ControlRequest.status(this::status));
+    }
+
+    private ControlStatus status() {
+        List<Arrival> arrivals = service.arrivals();
+        String id = arrivals.isEmpty()
+                ? null
+                : String.join(", ", arrivals.stream().map(Arrival::id).toList());
+        return new ControlStatus(
+                "target", id != null, id, null, null, null, null, service.transport(), service.open(), arrivals);
+    }
+
+    @Override
+    public String armSignals() {
+        return "";
+    }
+
+    @Override
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        return service.complaint(limit);
+    }
+
+    @Override
+    public Optional<String> doing() {
+        List<String> arrivals = service.arrivals().stream()
+                .map(arrival -> MigrationText.of(arrival, arrival.bytesPerSecond()))
+                .toList();
+        return arrivals.isEmpty() ? Optional.empty() : Optional.of(String.join("; ", arrivals));
+    }
+
+    @Override
+    public String state() {
+        return "";
+    }
+
+    @Override
+    public void finish() {
+        // What comes is held or called off when the service is closed.
+    }
+
+    @Override
+    public void close() throws IOException {
+        service.close();
+    }
+}

@@ -1,0 +1,73 @@
+package io.ppmr.daemon.config;
+
+import java.util.List;
+
+/**
+ * The page of all configuration keys, {@code docs/configuration.md}, made of the tables that the files are read by. A
+ * test fails when the page is older than they are.
+ */
+public final class ConfigDocs {
+    private static final String INTRODUCTION = """
+            # Configuration
+
+            <!-- Made by: ./ppmr config docs > docs/configuration.md. Change the tables in the code, not this page. -->
+
+            Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts. A file with `listen` is
+            a target's, any other a source's. Examples: [conf/](../conf).
+
+            ```
+            ./ppmr config check FILE        # every mistake at once, with its line and what would be right
+            ./ppmr config show FILE         # what the file means, defaults filled in, and where each value came from
+            ```
+
+            Both take `--elsewhere` for a file of another node: then its key, its users and its hosts are not looked
+            for.
+
+            Sizes are written with their unit, `k`, `m`, `g` or `t`, which count in 1024s (`"128k"`, `"8m"`; `0` needs
+            none), times with `ms`, `s`, `m` or `h` (`"500ms"`, `"10m"`). Both are texts in quotes, and whole numbers.
+            A relative path starts at the file's own folder. "-" in the column of defaults means that there is none,
+            **required** that the key must be given.
+            """;
+
+    private ConfigDocs() {}
+
+    /** The whole page. */
+    public static String page() {
+        StringBuilder page = new StringBuilder(INTRODUCTION);
+        for (ConfigRole role : ConfigRole.all()) {
+            page.append("\n## The ").append(role.word()).append("'s file\n");
+            for (ConfigSection section : role.everything()) {
+                if (!common(section)) {
+                    section(page, section);
+                }
+            }
+        }
+        page.append("\n## In both files\n");
+        SourceConfig.ROLE.sections().stream().filter(ConfigDocs::common).forEach(section -> section(page, section));
+        return page.toString();
+    }
+
+    private static boolean common(ConfigSection section) {
+        return SourceConfig.ROLE.sections().contains(section)
+                && TargetConfig.ROLE.sections().contains(section);
+    }
+
+    private static void section(StringBuilder page, ConfigSection section) {
+        String heading = section.name().isEmpty() ? "Before any section" : '`' + section.heading() + '`';
+        page.append("\n### ").append(heading).append("\n\n");
+        page.append(section.doc()).append("\n\n");
+        page.append("| Key | Must be | Default | Meaning |\n|---|---|---|---|\n");
+        for (ConfigKey<?> key : section.keys()) {
+            String fallback = key.required()
+                    ? "**required**"
+                    : key.defaultValue() == null ? "-" : '`' + ResolvedValues.text(key.defaultValue()) + '`';
+            row(page, List.of('`' + key.name() + '`', key.type().form(), fallback, key.doc()));
+        }
+    }
+
+    private static void row(StringBuilder page, List<String> cells) {
+        page.append('|');
+        cells.forEach(cell -> page.append(' ').append(cell.replace("|", "\\|")).append(" |"));
+        page.append('\n');
+    }
+}

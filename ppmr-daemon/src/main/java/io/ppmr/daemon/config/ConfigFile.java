@@ -1,0 +1,367 @@
+package io.ppmr.daemon.config;
+
+import io.ppmr.daemon.config.ConfigException.Mistake;
+import io.ppmr.daemon.config.ValueType.BadValueException;
+import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.tomlj.Toml;
+import org.tomlj.TomlArray;
+import org.tomlj.TomlParseError;
+import org.tomlj.TomlParseResult;
+import org.tomlj.TomlPosition;
+import org.tomlj.TomlTable;
+
+/**
+ * A configuration file while it is read. Mistakes are gathered, so that all of them are told at once. For one thread,
+ * for the time of the reading.
+ */
+final class ConfigFile {
+    private static final long MAX_BYTES = 1 << 20;
+    private static final int MOST_DEPTH = 64;
+    private static final int MAX_EDIT_DISTANCE = 3;
+
+    private final Path file;
+    private final ValueType.Reading reading;
+    private final List<Mistake> mistakes = new ArrayList<>();
+    private final ResolvedValues resolved = new ResolvedValues();
+    private final TomlTable root;
+
+    /**
+     * Parses it.
+     *
+     * @param here whether this is the node that it is for
+     * @throws ConfigException if it cannot be read or is no TOML
+     */
+    ConfigFile(Path file, boolean here) throws ConfigException {
+        this.file = file;
+        Path folder = file.toAbsolutePath().getParent();
+        this.reading = new ValueType.Reading(folder == null ? Path.of("/") : folder, here);
+        this.root = parse();
+    }
+
+    private TomlTable parse() throws ConfigException {
+        try {
+            if (!Files.isRegularFile(file)) {
+                throw failure("there is no such file: name one with --config (examples: conf/ of the project)");
+            }
+            if (Files.size(file) > MAX_BYTES) {
+                throw failure("is larger than " + MAX_BYTES + " bytes: this is no configuration file");
+            }
+            String text = Files.readString(file);
+            requireShallow(text);
+            TomlParseResult result = parsed(text);
+            if (result.hasErrors()) {
+                result.errors()
+                        .forEach(error -> mistakes.add(new Mistake(
+                                file.toString(),
+                                error.position().line(),
+                                "",
+                                "is no TOML here: " + error.getMessage())));
+                requireGood();
+            }
+            return result;
+        } catch (CharacterCodingException e) {
+            throw failure("is not UTF-8: this is no configuration file");
+        } catch (IOException e) {
+            throw failure("cannot be read: " + e.getMessage());
+        }
+    }
+
+    private TomlParseResult parsed(String text) throws ConfigException {
+        try {
+            return Toml.parse(text);
+        } catch (TomlParseError e) {
+            // Most mistakes are in the result; those in a key's escapes are thrown.
+            throw new ConfigException(List.of(
+                    new Mistake(file.toString(), e.position().line(), "", "is no TOML here: " + e.getMessage())));
+        } catch (RuntimeException | AssertionError e) {
+            // Some escapes that are not whole the parser takes for its own defects.
+            throw (ConfigException) failure("is no TOML: a text in it has an escape (\\) that is not whole")
+                    .initCause(e);
+        }
+    }
+
+    /** The parser calls itself for each list or table in another one, so many of them would end its thread. */
+    private void requireShallow(String text) throws ConfigException {
+        // Those in texts and comments count as well: programs and their arguments have few of them open.
+        int depth = 0;
+        for (int i = 0; i < text.length(); i++) {
+            char one = text.charAt(i);
+            if (one == '[' || one == '{') {
+                depth++;
+            } else if ((one == ']' || one == '}') && depth > 0) {
+                depth--;
+            }
+            if (depth > MOST_DEPTH) {
+                throw failure("has more than " + MOST_DEPTH + " brackets open at once: close each");
+            }
+        }
+    }
+
+    private ConfigException failure(String text) {
+        return new ConfigException(List.of(new Mistake(file.toString(), 0, "", text)));
+    }
+
+    boolean here() {
+        return reading.here();
+    }
+
+    /** What was read so far, resolved. */
+    ResolvedValues resolved() {
+        return resolved;
+    }
+
+    /** The role that it is for: a target listens. */
+    ConfigRole role() {
+        return root.contains(TargetConfig.LISTEN.name()) ? TargetConfig.ROLE : SourceConfig.ROLE;
+    }
+
+    /** Returns true if a section, or a kind of them, stands in it. */
+    boolean has(ConfigSection section) {
+        return root.contains(List.of(section.name()));
+    }
+
+    /** The names under which a section stands, whatever is wrong in it. */
+    Set<String> names(ConfigSection section) {
+        return root.get(List.of(section.name())) instanceof TomlTable tables ? tables.keySet() : Set.of();
+    }
+
+    /** The top of a file of this role; reports what stands there and does not belong there. */
+    Section top(ConfigRole role) {
+        ConfigRole other = role.isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
+        List<String> names = role.topNames();
+        for (String name : root.keySet()) {
+            if (!names.contains(name) && other.topNames().contains(name)) {
+                String text = "belongs in a " + other.word() + "'s file; this is a " + role.word() + "'s, since it "
+                        + (role.isTarget() ? "says listen" : "does not say listen");
+                mistake(line(root, name), name, text + ": take it out");
+            } else if (!names.contains(name)) {
+                reportUnknown(root, "", name, names);
+            }
+        }
+        return new Section("", "", 0, root);
+    }
+
+    /** A section that stands once; where it is missing, its defaults hold. */
+    Section section(ConfigSection section) {
+        Object found = root.get(List.of(section.name()));
+        if (found != null && !(found instanceof TomlTable)) {
+            mistake(line(root, section.name()), section.name(), "must be a section: " + section.heading());
+        }
+        TomlTable table = found instanceof TomlTable known ? known : Toml.parse("");
+        reportUnknown(table, section.name() + ".", keys(section));
+        return new Section(section.name() + ".", section.heading(), line(root, section.name()), table);
+    }
+
+    /** The sections of one kind, by their names, in the file's order. */
+    Map<String, Section> sections(ConfigSection section) {
+        Map<String, Section> all = new LinkedHashMap<>();
+        Object found = root.get(List.of(section.name()));
+        if (found == null) {
+            return all;
+        }
+        if (!(found instanceof TomlTable tables)) {
+            mistake(line(root, section.name()), section.name(), "must be sections: " + section.heading());
+            return all;
+        }
+        for (String name : tables.keySet()) {
+            String path = section.name() + "." + name;
+            if (tables.get(List.of(name)) instanceof TomlTable table) {
+                reportUnknown(table, path + ".", keys(section));
+                String heading = "[" + section.name() + "." + ResolvedValues.name(name) + "]";
+                all.put(name, new Section(path + ".", heading, line(tables, name), table));
+            } else {
+                mistake(
+                        line(tables, name),
+                        path,
+                        "stands outside of a named section; write " + section.heading() + " before it");
+            }
+        }
+        return all;
+    }
+
+    void mistake(int line, String key, String text) {
+        mistakes.add(new Mistake(file.toString(), line, key, text));
+    }
+
+    /** Ends the reading; throws with all mistakes if there are some. */
+    void requireGood() throws ConfigException {
+        if (!mistakes.isEmpty()) {
+            throw new ConfigException(mistakes.stream()
+                    .sorted(Comparator.comparingInt(Mistake::line))
+                    .toList());
+        }
+    }
+
+    private static List<String> keys(ConfigSection section) {
+        return section.keys().stream().map(ConfigKey::name).toList();
+    }
+
+    private void reportUnknown(TomlTable table, String prefix, List<String> known) {
+        for (String name : table.keySet()) {
+            if (!known.contains(name)) {
+                reportUnknown(table, prefix, name, known);
+            }
+        }
+    }
+
+    private void reportUnknown(TomlTable table, String prefix, String name, List<String> known) {
+        mistake(
+                line(table, name),
+                prefix + name,
+                "there is no such key; "
+                        + nearest(name, known)
+                                .map(nearest -> "did you mean " + nearest + "?")
+                                .orElse("known here are " + String.join(", ", known)));
+    }
+
+    /** The name that was probably meant: the one at the smallest edit distance (Levenshtein 1966). */
+    private static Optional<String> nearest(String written, List<String> known) {
+        return known.stream()
+                .min(Comparator.comparingInt(name -> distance(written, name)))
+                .filter(name -> distance(written, name) <= Math.min(MAX_EDIT_DISTANCE, name.length() / 2));
+    }
+
+    private static int distance(String a, String b) {
+        int[] row = new int[b.length() + 1];
+        for (int j = 0; j <= b.length(); j++) {
+            row[j] = j;
+        }
+        for (int i = 1; i <= a.length(); i++) {
+            int diagonal = row[0];
+            row[0] = i;
+            for (int j = 1; j <= b.length(); j++) {
+                int substituted = diagonal + (a.charAt(i - 1) == b.charAt(j - 1) ? 0 : 1);
+                diagonal = row[j];
+                row[j] = Math.min(substituted, 1 + Math.min(row[j], row[j - 1]));
+            }
+        }
+        return row[b.length()];
+    }
+
+    private static int line(TomlTable table, String key) {
+        TomlPosition position = table.inputPositionOf(List.of(key));
+        return position == null ? 0 : position.line();
+    }
+
+    /** Finds out what a value stands for on this node. */
+    @FunctionalInterface
+    interface Lookup<T, R> {
+        R of(T value) throws BadValueException, IOException;
+    }
+
+    /** A section as it stands in the file. */
+    final class Section {
+        private final String prefix;
+        private final String heading;
+        private final int headingLine;
+        private final TomlTable table;
+
+        private Section(String prefix, String heading, int headingLine, TomlTable table) {
+            this.prefix = prefix;
+            this.heading = heading;
+            this.headingLine = headingLine;
+            this.table = table;
+        }
+
+        boolean has(ConfigKey<?> key) {
+            return table.contains(List.of(key.name()));
+        }
+
+        /**
+         * The value. Where a mistake was reported it is the default, so that the reading goes on; null where there is
+         * none.
+         */
+        <T> T get(ConfigKey<T> key) {
+            Object written = table.get(List.of(key.name()));
+            if (written == null && key.required()) {
+                bad(key, "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
+            }
+            T value = written == null ? null : parsed(key, written);
+            String origin = file + ":" + line(key);
+            if (value == null) {
+                written = key.defaultValue();
+                value = written == null ? null : parsed(key, written);
+                origin = value == null ? "not set" : "default";
+            }
+            if (!(value instanceof TomlArray)) {
+                derived(key, value instanceof Path ? value : written, origin);
+            }
+            return value;
+        }
+
+        private <T> T parsed(ConfigKey<T> key, Object written) {
+            try {
+                return key.type().parse(written, reading);
+            } catch (BadValueException e) {
+                bad(key, e.getMessage());
+                return null;
+            }
+        }
+
+        /** The value, whatever else is wrong in the file; throws if there is none that can be meant. */
+        <T> T require(ConfigKey<T> key) throws ConfigException {
+            int before = mistakes.size();
+            T value = get(key);
+            if (mistakes.size() > before) {
+                requireGood();
+            }
+            return value;
+        }
+
+        /** What a value stands for on this node; null where it is not set, is bad, or the file is for another node. */
+        <T, R> R here(ConfigKey<T> key, Lookup<T, R> lookup) {
+            T value = get(key);
+            try {
+                return value == null || !reading.here() ? null : lookup.of(value);
+            } catch (BadValueException | IOException e) {
+                bad(key, e.getMessage());
+                return null;
+            }
+        }
+
+        /** Returns true if nothing is wrong so far with any of its keys. */
+        boolean isGood() {
+            return mistakes.stream().noneMatch(mistake -> mistake.key().startsWith(prefix));
+        }
+
+        /** Reports a mistake about one of its keys. */
+        void bad(ConfigKey<?> key, String text) {
+            mistake(line(key), prefix + key.name(), text);
+        }
+
+        /** Where a key stands; where it does not, its section's heading. */
+        private int line(ConfigKey<?> key) {
+            int line = ConfigFile.line(table, key.name());
+            return line == 0 ? headingLine : line;
+        }
+
+        /** Notes what holds for a key, and by what. */
+        void derived(ConfigKey<?> key, Object value, String reason) {
+            resolved.add(prefix, heading, key.name(), value, reason);
+        }
+
+        /** The entries of a list of tables. */
+        List<Section> tables(ConfigKey<TomlArray> key, ConfigSection entry) {
+            List<Section> all = new ArrayList<>();
+            TomlArray array = get(key);
+            for (int i = 0; array != null && i < array.size(); i++) {
+                String path = prefix + key.name() + "[" + i + "].";
+                TomlTable one = array.getTable(i);
+                reportUnknown(one, path, keys(entry));
+                String inner = heading.substring(1, heading.length() - 1) + "." + key.name();
+                all.add(new Section(path, "[[" + inner + "]]", line(key), one));
+            }
+            return all;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+package io.ppmr.daemon.config;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * A section of a configuration file, in which its keys are declared. All of that happens while the class is initialized
+ * that declares them; from then on it is immutable.
+ *
+ * @param name as in {@code [name]}; empty for the top of the file
+ * @param many whether it stands once for each of several names, as {@code [name.NAME]}
+ * @param doc what it is for
+ * @param keys its keys, in the order of the documentation
+ * @param keysOfWhole those of the section that it is a part of
+ */
+public record ConfigSection(
+        String name, boolean many, String doc, List<ConfigKey<?>> keys, List<ConfigKey<?>> keysOfWhole) {
+    /** The top of a file, before any section, which begins with keys that are declared elsewhere. */
+    static ConfigSection top(String doc, ConfigSection first) {
+        return new ConfigSection("", false, doc, new ArrayList<>(first.keys), new ArrayList<>());
+    }
+
+    /** One that stands once, as {@code [name]}. */
+    static ConfigSection once(String name, String doc) {
+        return new ConfigSection(name, false, doc, new ArrayList<>(), new ArrayList<>());
+    }
+
+    /** One that stands once for each of several names, as {@code [name.NAME]}. */
+    static ConfigSection many(String name, String doc) {
+        return new ConfigSection(name, true, doc, new ArrayList<>(), new ArrayList<>());
+    }
+
+    /** Some of the keys of this section, with a meaning of their own; what is declared there is this section's, too. */
+    ConfigSection part() {
+        return new ConfigSection(name, many, doc, new ArrayList<>(), keys);
+    }
+
+    <T> ConfigKey<T> required(String key, ValueType<T> type, String meaning) {
+        return add(new ConfigKey<>(key, type, true, null, meaning));
+    }
+
+    <T> ConfigKey<T> optional(String key, ValueType<T> type, String meaning) {
+        return add(new ConfigKey<>(key, type, false, null, meaning));
+    }
+
+    <T> ConfigKey<T> withDefault(String key, ValueType<T> type, Object defaultValue, String meaning) {
+        return add(new ConfigKey<>(key, type, false, defaultValue, meaning));
+    }
+
+    <T> ConfigKey<T> add(ConfigKey<T> key) {
+        keys.add(key);
+        keysOfWhole.add(key);
+        return key;
+    }
+
+    /** How its heading is written. */
+    public String heading() {
+        return name.isEmpty() ? "the top of the file" : many ? "[" + name + ".NAME]" : "[" + name + "]";
+    }
+}

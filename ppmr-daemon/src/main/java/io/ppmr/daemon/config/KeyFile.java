@@ -1,0 +1,29 @@
+package io.ppmr.daemon.config;
+
+import java.io.IOException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+
+/** Makes key files. */
+public final class KeyFile {
+    private static final int KEY_BYTES = 32;
+
+    private KeyFile() {}
+
+    /** A new random key in a new file that only its owner can read; throws if the file exists. */
+    public static void create(Path file) throws IOException {
+        byte[] key = new byte[KEY_BYTES];
+        new SecureRandom().nextBytes(key);
+        String line = HexFormat.of().formatHex(key) + "\n";
+        try {
+            Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+            Files.writeString(file, line);
+        } catch (FileAlreadyExistsException e) {
+            throw new IOException("key file " + file + " exists already: nodes may use it; take it away first", e);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+package io.ppmr.daemon.config;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.daemon.control.ControlAccess;
+import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * What the file of either role says of its service, with the keys for that; null and default values where the file has
+ * mistakes. Immutable.
+ *
+ * @param mountPoint where it mounts
+ * @param workDirectory for the checkpointers' own files, outside the mount
+ * @param journal the folder of its journal
+ * @param pool size of the pool and its chunks
+ * @param key by which the nodes know each other
+ * @param silenceLimit how long the connected peer may say nothing
+ * @param transport how the bytes may travel
+ * @param warmUpMigrations small migrations that it makes within itself before it is ready
+ * @param controlSocket where commands reach it
+ * @param access who may use that socket
+ * @param metrics where its meters are shown, if they are
+ * @param fence how a lost peer is proved off, if it can be
+ */
+public record ServiceConfig(
+        Path mountPoint,
+        Path workDirectory,
+        Path journal,
+        PoolGeometry pool,
+        PreSharedKey key,
+        Duration silenceLimit,
+        TransportWish transport,
+        int warmUpMigrations,
+        Path controlSocket,
+        ControlAccess access,
+        Optional<InetSocketAddress> metrics,
+        Optional<Fence> fence) {
+    private static final int MAX_WARM_UP_MIGRATIONS = 100;
+    private static final int MAX_PORT = 65535;
+
+    /** With these keys the top of both roles' files begins. */
+    static final ConfigSection TOP = ConfigSection.once("", "The service itself.");
+
+    private static final ConfigKey<Path> MOUNT = TOP.required(
+            "mount", ValueType.PATH, "the folder at which the images are mounted; it is made if it is missing");
+    private static final ConfigKey<Path> WORK_DIRECTORY = TOP.withDefault(
+            "work_directory",
+            ValueType.PATH,
+            "/var/lib/ppmr/work",
+            "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local disk;"
+                    + " no user may be able to change a name in its path");
+    private static final ConfigKey<Path> KEY_FILE = TOP.required(
+            "key_file",
+            ValueType.PATH,
+            "the key by which the nodes know each other, mode 0600, the same on every node (ppmr keygen)");
+    private static final ConfigKey<Duration> SILENCE_LIMIT = TOP.withDefault(
+            "silence_limit",
+            ValueType.TIME,
+            "15s",
+            "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
+    private static final ConfigKey<TransportWish> TRANSPORT = TOP.withDefault(
+            "transport",
+            ValueType.choice(TransportWish.class),
+            "auto",
+            "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
+
+    private static final ConfigKey<Integer> WARM_UP_MIGRATIONS = TOP.withDefault(
+            "rehearsals",
+            ValueType.number(0, MAX_WARM_UP_MIGRATIONS),
+            (long) WarmUp.MIGRATIONS,
+            "how many small migrations the service makes within itself before it is ready, for at most 5 s, so that the"
+                    + " first real one is not slower than later ones; 0 for no warm-up");
+
+    private static final ConfigKey<Object> CONTROL_GROUP = TOP.optional(
+            "control_group",
+            ValueType.NAME_OR_NUMBER,
+            "a group whose members may use the control socket, beside root and the service's own user");
+    private static final ConfigKey<Boolean> STATUS_FOR_ALL = TOP.withDefault(
+            "status_for_all", ValueType.FLAG, false, "whether every user of the node may read the service's status");
+
+    static final ConfigSection POOL = ConfigSection.once("pool", "The memory through which images flow.");
+    private static final ConfigKey<Long> POOL_SIZE = POOL.withDefault(
+            "size",
+            ValueType.SIZE,
+            "8m",
+            "memory for chunks; a multiple of the chunk, at least four, below 2 GiB; the target adds an eighth");
+    private static final ConfigKey<Long> POOL_CHUNK = POOL.withDefault(
+            "chunk",
+            ValueType.SIZE,
+            "128k",
+            "size of a chunk, a power of two from 16k to 4m; the same on source and target");
+
+    static final ConfigSection METRICS = ConfigSection.once(
+            "metrics", "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).");
+    private static final ConfigKey<Integer> METRICS_PORT = METRICS.optional(
+            "port", ValueType.number(1, MAX_PORT), "the port of http://ADDRESS:PORT/metrics; without it there is none");
+    private static final ConfigKey<String> METRICS_ADDRESS = METRICS.withDefault(
+            "address",
+            ValueType.TEXT,
+            "127.0.0.1",
+            "the address of this node that it listens at; whoever can reach it can read it");
+    static final ConfigSection FENCE = ConfigSection.once("fence", "How the site proves a lost node off.");
+    private static final ConfigKey<List<String>> FENCE_COMMAND = FENCE.optional(
+            "command",
+            ValueType.WORDS,
+            "proves a node off: exits with 0 only when the node {node} is off; without it a lost peer is waited for");
+    static final ConfigKey<Duration> FENCE_DELAY = FENCE.withDefault(
+            "delay", ValueType.TIME, "60s", "how long a peer must have been lost before its node is fenced");
+    private static final ConfigKey<Duration> FENCE_DEADLINE =
+            FENCE.withDefault("deadline", ValueType.TIME, "60s", "how long the command may take");
+
+    /** Reads it; {@code socketKey} and {@code journalKey} are the role's, which have different defaults. */
+    static ServiceConfig read(
+            ConfigFile file, ConfigFile.Section top, ConfigKey<Path> socketKey, ConfigKey<Path> journalKey) {
+        Path mount = top.get(MOUNT);
+        Path work = top.get(WORK_DIRECTORY);
+        // Inside the mount the commands' own files would be taken for images.
+        if (mount != null && work.startsWith(mount)) {
+            top.bad(WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
+        }
+        return new ServiceConfig(
+                mount,
+                work,
+                top.get(journalKey),
+                pool(file.section(POOL)),
+                top.here(KEY_FILE, PreSharedKey::load),
+                top.get(SILENCE_LIMIT),
+                top.get(TRANSPORT),
+                top.get(WARM_UP_MIGRATIONS),
+                top.get(socketKey),
+                access(top),
+                metrics(file.section(METRICS)),
+                fence(file.section(FENCE)));
+    }
+
+    private static PoolGeometry pool(ConfigFile.Section section) {
+        long size = section.get(POOL_SIZE);
+        long chunk = section.get(POOL_CHUNK);
+        if (chunk < PoolGeometry.MIN_CHUNK_BYTES || chunk > PoolGeometry.MAX_CHUNK_BYTES || Long.bitCount(chunk) != 1) {
+            section.bad(POOL_CHUNK, "is " + chunk + " bytes; it must be a power of two from 16k to 4m");
+        }
+        if (!section.isGood()) {
+            return null;
+        }
+        try {
+            return PoolGeometry.of(size, Math.toIntExact(chunk));
+        } catch (IllegalArgumentException e) {
+            section.bad(
+                    POOL_SIZE,
+                    "is " + size + " bytes; it must be a multiple of the chunk (" + chunk + " bytes), at least "
+                            + PoolGeometry.MIN_CHUNKS + " of them, and smaller than 2g");
+            return null;
+        }
+    }
+
+    private static ControlAccess access(ConfigFile.Section top) {
+        ControlAccess.ControlGroup group = top.here(
+                CONTROL_GROUP, named -> new ControlAccess.ControlGroup(named.toString(), JobUsers.group(named)));
+        return new ControlAccess(Optional.ofNullable(group), top.get(STATUS_FOR_ALL));
+    }
+
+    private static Optional<InetSocketAddress> metrics(ConfigFile.Section section) {
+        String address = section.get(METRICS_ADDRESS);
+        InetSocketAddress shown = section.here(METRICS_PORT, port -> new InetSocketAddress(address, port));
+        if (shown != null && shown.isUnresolved()) {
+            section.bad(METRICS_ADDRESS, "\"" + address + "\" is no address of this node: give one");
+        }
+        return Optional.ofNullable(shown);
+    }
+
+    private static Optional<Fence> fence(ConfigFile.Section section) {
+        List<String> words = section.get(FENCE_COMMAND);
+        Duration delay = section.get(FENCE_DELAY);
+        Duration deadline = section.get(FENCE_DEADLINE);
+        return words == null ? Optional.empty() : Optional.of(new Fence(words, delay, deadline));
+    }
+
+    /** The control socket that a file names, whatever else is wrong in it. */
+    public static Path socketOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        return opened.top(opened.role())
+                .require(opened.role().isTarget() ? TargetConfig.CONTROL_SOCKET : SourceConfig.CONTROL_SOCKET);
+    }
+
+    /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
+    public static List<Path> mountsOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        ConfigFile.Section top = opened.top(opened.role());
+        List<Path> mounts = new ArrayList<>(List.of(top.require(MOUNT)));
+        mounts.addAll(WarmUp.mountPoints(opened.role().word(), top.require(WORK_DIRECTORY)));
+        return mounts;
+    }
+}

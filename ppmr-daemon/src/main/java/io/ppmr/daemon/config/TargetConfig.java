@@ -1,0 +1,177 @@
+package io.ppmr.daemon.config;
+
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.migration.node.PairCheck;
+import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.ReconnectHook;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transaction.TransactionTimes;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * What a target's configuration file says, with the keys for that. Immutable.
+ *
+ * @param service what both roles' files say
+ * @param settings the service's
+ */
+public record TargetConfig(ServiceConfig service, TargetSettings settings) {
+    private static final int MAX_MIGRATIONS = 32;
+
+    private static final ConfigSection TOP = ConfigSection.top("The service itself.", ServiceConfig.TOP);
+    static final ConfigKey<InetSocketAddress> LISTEN =
+            TOP.required("listen", ValueType.ADDRESS, "where sources connect to: an address of this node and a port");
+    static final ConfigKey<Path> CONTROL_SOCKET = TOP.withDefault(
+            "control_socket",
+            ValueType.PATH,
+            "/run/ppmr/target.sock",
+            "the Unix socket that ppmr status talks to; at most 100 characters");
+    private static final ConfigKey<Duration> STALL_LIMIT = TOP.withDefault(
+            "stall_limit", ValueType.TIME, "60s", "how long nothing at all may move before a migration fails");
+    private static final ConfigKey<Duration> RESTART_DEADLINE =
+            TOP.withDefault("restart_deadline", ValueType.TIME, "1h", "how long a restart may take in all");
+    private static final ConfigKey<Boolean> ALLOW_ROOT_JOBS =
+            TOP.withDefault("allow_root_jobs", ValueType.FLAG, false, "whether processes of root may be restored here");
+    private static final ConfigKey<Integer> MIGRATIONS = TOP.withDefault(
+            "migrations",
+            ValueType.number(1, MAX_MIGRATIONS),
+            2L,
+            "how many migrations it takes part in at once, each with a pool of its own");
+    private static final ConfigKey<Path> JOURNAL = TOP.withDefault(
+            "journal",
+            ValueType.PATH,
+            "/var/lib/ppmr/target-journal",
+            "the folder of the journal: on a local disk that outlives the service");
+    private static final ConfigKey<List<String>> IGNORED_CHECKS = TOP.withDefault(
+            "ignored_checks",
+            ValueType.WORDS,
+            List.of(),
+            "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
+
+    private static final ConfigSection STAGING = ConfigSection.once(
+            "staging", "Where bytes wait that do not fit the pool: images that are read in any order.");
+    private static final ConfigKey<Path> STAGING_DIRECTORY = STAGING.withDefault(
+            "directory", ValueType.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");
+    private static final ConfigKey<Long> STAGING_LIMIT = STAGING.withDefault(
+            "limit",
+            ValueType.SIZE,
+            "1g",
+            "how large staging may become; a CRIU image that exceeds it and the pool fails, 0 is none");
+
+    private static final ConfigSection HEADS =
+            ConfigSection.once("heads", "The heads of the files, which stay readable.");
+    private static final ConfigKey<Long> HEADS_LIMIT =
+            HEADS.withDefault("limit", ValueType.SIZE, "16m", "memory for the first 4 KiB of each file; 4k a file");
+
+    private static final ConfigSection RECONNECT = ConfigSection.many(
+            "reconnect",
+            "What tells job NAME's library where its ranks are when this target has decided without the source, which"
+                    + " is off. NAME is the job's, or any for every job that has none of its own.");
+    private static final ConfigKey<List<String>> RECONNECT_COMMAND = RECONNECT.required(
+            "command",
+            ValueType.WORDS,
+            "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a shell");
+    private static final ConfigKey<Duration> RECONNECT_DEADLINE =
+            RECONNECT.withDefault("deadline", ValueType.TIME, "30s", "how long the command may take");
+
+    static final ConfigRole ROLE = new ConfigRole(
+            "target",
+            TOP,
+            List.of(
+                    ServiceConfig.POOL,
+                    STAGING,
+                    HEADS,
+                    ServiceConfig.FENCE,
+                    RECONNECT,
+                    ServiceConfig.METRICS,
+                    CheckpointerConfig.SECTION),
+            List.of());
+
+    /** Reads a file on its node; throws with all its mistakes. */
+    public static TargetConfig load(Path file) throws ConfigException {
+        return read(new ConfigFile(file, true));
+    }
+
+    /** The configuration; what only its node knows is null where the file is read elsewhere. */
+    static TargetConfig read(ConfigFile file) throws ConfigException {
+        ConfigFile.Section top = file.top(ROLE);
+        InetSocketAddress listen = top.get(LISTEN);
+        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL);
+        ConfigFile.Section staging = file.section(STAGING);
+        if (service.fence().isPresent() && service.silenceLimit() != null) {
+            requirePromise(file.section(ServiceConfig.FENCE), service.fence().get(), service.silenceLimit());
+        }
+        CheckpointerConfig tools = CheckpointerConfig.read(file);
+        if (!file.has(CheckpointerConfig.SECTION)) {
+            file.mistake(
+                    0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
+        }
+        TargetSettings settings = new TargetSettings(
+                listen,
+                service.mountPoint(),
+                service.workDirectory(),
+                service.pool(),
+                new TransferSettings(
+                        staging.get(STAGING_DIRECTORY),
+                        staging.get(STAGING_LIMIT),
+                        file.section(HEADS).get(HEADS_LIMIT),
+                        top.get(STALL_LIMIT)),
+                service.key(),
+                List.copyOf(tools.create().values()),
+                top.get(RESTART_DEADLINE),
+                service.silenceLimit(),
+                top.get(MIGRATIONS),
+                service.journal(),
+                service.fence(),
+                top.get(ALLOW_ROOT_JOBS),
+                service.transport(),
+                ignoredChecks(top),
+                reconnects(file),
+                tools.trustedUsers());
+        file.requireGood();
+        return new TargetConfig(service, settings);
+    }
+
+    private static Map<String, ReconnectHook> reconnects(ConfigFile file) {
+        Map<String, ReconnectHook> reconnects = new LinkedHashMap<>();
+        file.sections(RECONNECT).forEach((name, section) -> {
+            List<String> words = section.get(RECONNECT_COMMAND);
+            Duration deadline = section.get(RECONNECT_DEADLINE);
+            if (words != null && words.isEmpty()) {
+                section.bad(RECONNECT_COMMAND, "is empty: name the command, or take the section out");
+            } else if (words != null) {
+                reconnects.put(name, new ReconnectHook(words, deadline));
+            }
+        });
+        return reconnects;
+    }
+
+    /** The other targets of a migration promise something for the window and a quarter more, and not for longer. */
+    private static void requirePromise(ConfigFile.Section section, Fence fence, Duration silence) {
+        Duration most = Duration.ofNanos(TransactionTimes.LONGEST_PROMISE_NS / 5 * 4);
+        if (fence.delay().plus(fence.deadline()).plus(silence).compareTo(most) > 0) {
+            section.bad(
+                    ServiceConfig.FENCE_DELAY,
+                    "is too long: delay, deadline and silence_limit together may be " + most.toMinutes()
+                            + "m, since no other target promises anything for longer");
+        }
+    }
+
+    private static Set<String> ignoredChecks(ConfigFile.Section top) {
+        List<String> names = top.get(IGNORED_CHECKS);
+        for (String name : names) {
+            if (!PairCheck.IGNORABLE.contains(name)) {
+                top.bad(
+                        IGNORED_CHECKS,
+                        "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
+                                + " can");
+            }
+        }
+        return Set.copyOf(names);
+    }
+}

@@ -1,0 +1,146 @@
+package io.ppmr.daemon.control;
+
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.transaction.OperatorDecision;
+import io.ppmr.transaction.Resolution;
+import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Consumer;
+
+/** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
+public final class ControlClient implements AutoCloseable {
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
+
+    private final Path socket;
+    private final ControlProtocol protocol = new ControlProtocol();
+    private final LineChannel lines;
+
+    public ControlClient(Path socket) throws IOException {
+        this.socket = socket;
+        SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+        try {
+            channel.connect(UnixDomainSocketAddress.of(socket));
+            lines = new LineChannel(channel);
+        } catch (IOException e) {
+            channel.close();
+            throw new IOException(
+                    "no service answers at " + socket + " (" + e.getMessage()
+                            + "): is the service running, does --socket or --config name its control_socket,"
+                            + " and are you root, its user, or of its control_group?",
+                    e);
+        }
+    }
+
+    /** What the service is doing. */
+    public ControlStatus status() throws IOException {
+        return ask(ControlProtocol.STATUS, new ControlRequest.Plain(), ANSWER_LIMIT)
+                .status();
+    }
+
+    /**
+     * Has a migration started.
+     *
+     * @param job null for the one that the configuration's trigger moves
+     * @param wait whether {@link #awaitReport} follows
+     * @return its name and its job's
+     * @throws RefusedException if the service does not start it
+     */
+    public Migrations.Started start(String job, boolean wait) throws IOException, RefusedException {
+        return start(job, List.of(), Optional.empty(), wait);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to each HOST:PORT; empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
+     */
+    public Migrations.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
+            throws IOException, RefusedException {
+        String directory = keep.map(Path::toString).orElse(null);
+        return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, wait))
+                .started();
+    }
+
+    /**
+     * Has a migration called off.
+     *
+     * @param id its name, or the first characters of it
+     * @return its whole name
+     * @throws RefusedException if it is not under way, or decided already
+     */
+    public String cancel(String id) throws IOException, RefusedException {
+        return askFor(ControlProtocol.CANCEL, new ControlRequest.Cancel(id)).cancelling();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean.
+     *
+     * @param id its name, or the first characters of it
+     * @param carryOut whether it is to be done
+     * @param limit how long to wait for the answer: a fence command may take minutes
+     */
+    public Resolution resolve(String id, OperatorDecision word, boolean carryOut, Duration limit) throws IOException {
+        return ask(ControlProtocol.RESOLVE, ControlRequest.Resolve.of(id, word, carryOut), limit)
+                .resolution();
+    }
+
+    /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
+    public void watch() throws IOException {
+        ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
+    }
+
+    /**
+     * Waits for the migration's end.
+     *
+     * @param limit how long to wait for the next word of it
+     * @param watcher told of its progress, on this thread
+     */
+    public MigrationReport awaitReport(Duration limit, Consumer<MigrationProgress> watcher) throws IOException {
+        while (true) {
+            ControlProtocol.Answer line = receive(limit);
+            if (line.report() != null) {
+                return line.report();
+            }
+            if (line.progress() != null) {
+                watcher.accept(line.progress());
+            }
+        }
+    }
+
+    private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RefusedException {
+        ControlProtocol.Answer answer = ask(name, fields, ANSWER_LIMIT);
+        if (answer.refused() != null) {
+            throw new RefusedException(answer.refused());
+        }
+        return answer;
+    }
+
+    private ControlProtocol.Answer ask(String name, Object fields, Duration limit) throws IOException {
+        lines.writeLine(protocol.request(name, fields), ANSWER_LIMIT);
+        return receive(limit);
+    }
+
+    private ControlProtocol.Answer receive(Duration limit) throws IOException {
+        ControlProtocol.Answer line =
+                protocol.value(protocol.parse(lines.readLine(limit)), ControlProtocol.Answer.class);
+        if (line.error() != null) {
+            throw new IOException("the service at " + socket + ": " + line.error());
+        }
+        return line;
+    }
+
+    @Override
+    public void close() throws IOException {
+        lines.close();
+    }
+}

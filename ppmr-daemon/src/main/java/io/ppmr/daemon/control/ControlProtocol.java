@@ -1,0 +1,135 @@
+package io.ppmr.daemon.control;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.keep.Keeping.KeptImageReport;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.transaction.Resolution;
+import java.io.IOException;
+import java.util.List;
+
+/**
+ * The lines of the control socket, each a JSON object with one key.
+ *
+ * <pre>
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
+ *                                          "started", then progress lines and a report or an error;
+ *                                          without wait "started" alone
+ *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
+ *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
+ *    "source_off": false, "first_off": false, "carry_out": false}
+ *                                          "resolution"; without carry_out it says what it would mean
+ *   {"request": "status"}                  one status line
+ *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
+ *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
+ *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
+ *   {"refused": TEXT}  {"error": TEXT}
+ * </pre>
+ *
+ * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
+ * any thread.
+ */
+public final class ControlProtocol {
+    static final String REQUEST = "request";
+    public static final String MIGRATE = "migrate";
+    public static final String CANCEL = "cancel";
+    public static final String RESOLVE = "resolve";
+    public static final String STATUS = "status";
+    public static final String WATCH = "watch";
+    static final String CANCELLING = "cancelling";
+    static final String RESOLUTION = "resolution";
+    static final String STARTED = "started";
+    static final String WATCHING = "watching";
+    static final String PROGRESS = "progress";
+    static final String REPORT = "report";
+    static final String REFUSED = "refused";
+    static final String ERROR = "error";
+
+    /** A line of a service's answer, of which one component is not null. */
+    record Answer(
+            Migrations.Started started,
+            Boolean watching,
+            String cancelling,
+            Resolution resolution,
+            MigrationProgress progress,
+            MigrationReport report,
+            ControlStatus status,
+            String refused,
+            String error) {}
+
+    private final ObjectMapper mapper =
+            new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
+
+    ControlProtocol() {
+        // The first use of a type costs a tenth of a second, which a migration should not pay.
+        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0));
+        line(
+                REPORT,
+                new MigrationReport(
+                        "",
+                        "",
+                        MigrationReport.Outcome.REFUSED,
+                        "",
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        List.of(new MigrationReport.MovedRank(0, List.of())),
+                        new KeptImageReport(false, "", 0, "")));
+    }
+
+    /** A line with one key. */
+    String line(String key, Object value) {
+        return line(mapper.createObjectNode().set(key, mapper.valueToTree(value)));
+    }
+
+    /** The line of a request of that name. */
+    String request(String name, Object fields) {
+        ObjectNode node = mapper.valueToTree(fields);
+        return line(node.put(REQUEST, name));
+    }
+
+    private String line(JsonNode node) {
+        try {
+            return mapper.writeValueAsString(node);
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException("a tree of plain values cannot be written", e);
+        }
+    }
+
+    JsonNode parse(String line) throws IOException {
+        try {
+            JsonNode node = mapper.readTree(line);
+            if (node == null || !node.isObject()) {
+                throw new IOException("not a JSON object: " + shortened(line));
+            }
+            return node;
+        } catch (JsonProcessingException e) {
+            throw new IOException("not JSON: " + shortened(line), e);
+        }
+    }
+
+    <T> T value(JsonNode node, Class<T> type) throws IOException {
+        try {
+            return mapper.treeToValue(node, type);
+        } catch (JsonProcessingException e) {
+            throw new IOException("what the other side says cannot be read (is it of another version?): " + node, e);
+        }
+    }
+
+    private static String shortened(String line) {
+        int most = 80;
+        return line.length() > most ? line.substring(0, most) + "..." : line;
+    }
+}

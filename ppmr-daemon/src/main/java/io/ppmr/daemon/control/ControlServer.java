@@ -1,0 +1,282 @@
+package io.ppmr.daemon.control;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.os.Accounts;
+import io.ppmr.transport.listen.AcceptLoop;
+import io.ppmr.transport.listen.RareLog;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import jdk.net.ExtendedSocketOptions;
+import jdk.net.UnixDomainPrincipal;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see
+ * {@link ControlAccess}; how many connections at once: {@link ControlPlaces}. One thread accepts, one serves each
+ * connection, for one request. Who a caller is, and of which groups, is found out on the connection's thread, as a
+ * directory service may be slow; while {@value #BEING_IDENTIFIED} callers are looked up the next ones wait.
+ */
+public final class ControlServer implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);
+    private static final int BEING_IDENTIFIED = 16;
+    private static final Duration IDENTIFIED_LIMIT = Duration.ofSeconds(1);
+    private static final int BACKLOG = 128;
+    private static final int LOGGED_CHARACTERS = 80;
+    private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
+    /** A connection leaves these as soon as it is accepted; who has which place is {@link ControlPlaces}'. */
+    private static final AcceptLoop.Places ARRIVING = new AcceptLoop.Places(64, 64, REQUEST_LIMIT);
+
+    private static final int CLOSE_LIMIT_MS = 2000;
+
+    private final Path socket;
+    private final ControlAccess access;
+    private final Map<String, ControlRequest<?>> requests;
+    private final Function<String, Set<Integer>> groups;
+    private final String ownUser;
+    private final ControlProtocol protocol = new ControlProtocol();
+    private final ServerSocketChannel server;
+    private final ControlPlaces places = new ControlPlaces();
+    private final Semaphore identifying = new Semaphore(BEING_IDENTIFIED);
+    private final RareLog log = new RareLog(LOG::warn);
+    private final RareLog broken = new RareLog(LOG::info);
+    private final AcceptLoop loop;
+    private final Set<Thread> serving = ConcurrentHashMap.newKeySet();
+
+    /**
+     * Binds the socket; throws if another service answers there.
+     *
+     * @param requests what is answered, by the names in the protocol
+     */
+    public ControlServer(Path socket, ControlAccess access, Map<String, ControlRequest<?>> requests)
+            throws IOException {
+        this(socket, access, requests, ControlServer::groupsOf);
+    }
+
+    ControlServer(
+            Path socket,
+            ControlAccess access,
+            Map<String, ControlRequest<?>> requests,
+            Function<String, Set<Integer>> groups)
+            throws IOException {
+        this.socket = socket;
+        this.access = access;
+        this.requests = Map.copyOf(requests);
+        this.groups = groups;
+        clearStale(socket);
+        Files.createDirectories(socket.toAbsolutePath().getParent());
+        server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+        try {
+            server.bind(UnixDomainSocketAddress.of(socket), BACKLOG);
+            if (access.group().isPresent()) {
+                Files.setAttribute(socket, "unix:gid", access.group().get().gid());
+            }
+            Files.setPosixFilePermissions(socket, PosixFilePermissions.fromString(access.socketMode()));
+            ownUser = Files.getOwner(socket).getName();
+        } catch (IOException e) {
+            server.close();
+            throw new IOException(
+                    "control socket " + socket + " cannot be made (" + e.getMessage()
+                            + "): name another control_socket, of at most 100 characters",
+                    e);
+        }
+        loop = new AcceptLoop("control", server, ARRIVING, channel -> new Caller());
+    }
+
+    /** All groups of a user, the supplementary ones, too, which SO_PEERCRED does not tell. */
+    private static Set<Integer> groupsOf(String user) {
+        try {
+            return Accounts.groupsOf(user);
+        } catch (IOException e) {
+            LOG.warn("none of their groups is counted for user {}: {}", user, e.getMessage());
+            return Set.of();
+        }
+    }
+
+    /** Where it is. */
+    public Path path() {
+        return socket;
+    }
+
+    private static void clearStale(Path socket) throws IOException {
+        if (!Files.exists(socket)) {
+            return;
+        }
+        try (SocketChannel probe = SocketChannel.open(UnixDomainSocketAddress.of(socket))) {
+            throw new IOException("control socket " + probe.getRemoteAddress()
+                    + " belongs to a service that runs: end it, or name another control_socket");
+        } catch (java.net.ConnectException e) {
+            LOG.info("control socket {} of an earlier service is taken away: {}", socket, e.getMessage());
+            Files.delete(socket);
+        }
+    }
+
+    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
+    public Optional<String> complaint(Duration limit) {
+        return loop.responds(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("nobody has looked for connections at " + socket + " for " + limit);
+    }
+
+    /** A new connection, which needs a thread before anything can be found out. The loop's thread waits for one. */
+    private final class Caller implements AcceptLoop.Guest {
+        @Override
+        public int proceed() {
+            return ADMITTED;
+        }
+
+        @Override
+        public void admitted(SocketChannel channel) throws IOException {
+            try {
+                if (!identifying.tryAcquire(IDENTIFIED_LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
+                    throw new IOException(
+                            "this node's user database does not say in time who the callers before it are");
+                }
+            } catch (InterruptedException e) {
+                throw (IOException) new InterruptedIOException("the service ends").initCause(e);
+            }
+            boolean started = false;
+            Thread thread = new Thread(() -> serve(channel), "control-connection");
+            thread.setDaemon(true);
+            try {
+                serving.add(thread);
+                thread.start();
+                started = true;
+            } finally {
+                if (!started) {
+                    serving.remove(thread);
+                    identifying.release();
+                }
+            }
+        }
+    }
+
+    /** Who speaks, what he may do, and why not now if he has no place. */
+    private record Identified(String user, ControlAccess.Right right, Optional<String> refusal) {
+        boolean controls() {
+            return right == ControlAccess.Right.CONTROL;
+        }
+    }
+
+    private void serve(SocketChannel channel) {
+        try (channel) {
+            Identified caller;
+            try {
+                caller = identify(channel);
+            } finally {
+                identifying.release();
+            }
+            try (LineChannel lines = new LineChannel(channel)) {
+                serve(caller, new ControlExchange(caller.user(), lines, protocol, server::isOpen), lines);
+            } finally {
+                if (caller.refusal().isEmpty()) {
+                    places.leave(caller.user(), caller.controls());
+                }
+            }
+        } catch (IOException e) {
+            broken.say(e.getClass().getName(), "control connection: " + e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            serving.remove(Thread.currentThread());
+        }
+    }
+
+    /** Finds out who has connected, and takes a place for him if there is one. */
+    private Identified identify(SocketChannel channel) throws IOException {
+        UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
+        String user = peer.user().getName();
+        boolean owner = ControlAccess.isOwner(user, ownUser);
+        Optional<String> refusal = owner ? Optional.empty() : places.shareIsTaken(user);
+        if (refusal.isPresent()) {
+            // Before the groups are looked up, which may take a while.
+            return new Identified(user, ControlAccess.Right.NOTHING, refusal);
+        }
+        ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
+        return new Identified(user, right, places.enter(user, owner, right == ControlAccess.Right.CONTROL));
+    }
+
+    private void serve(Identified caller, ControlExchange with, LineChannel lines)
+            throws IOException, InterruptedException {
+        if (caller.refusal().isPresent()) {
+            log.say("no place", "control socket: " + caller.refusal().get());
+            with.say(ControlProtocol.ERROR, caller.refusal().get());
+            return;
+        }
+        if (caller.right() == ControlAccess.Right.NOTHING && !access.jobOwners()) {
+            log.say("turned away", "control socket: user " + caller.user() + " is turned away");
+            with.say(ControlProtocol.ERROR, turnedAway(caller.user()));
+            return;
+        }
+        answer(with, caller.right(), lines.readLine(REQUEST_LIMIT));
+    }
+
+    private void answer(ControlExchange with, ControlAccess.Right right, String line)
+            throws IOException, InterruptedException {
+        JsonNode parsed;
+        ControlRequest<?> request;
+        try {
+            parsed = protocol.parse(line);
+            request = requests.get(parsed.path(ControlProtocol.REQUEST).asText());
+            if (request == null) {
+                throw new IOException("unknown request: " + shortened(line) + " (known: "
+                        + String.join(", ", new TreeSet<>(requests.keySet())) + ")");
+            }
+            if (!may(right, request, parsed, with.user())) {
+                log.say("not allowed", "control socket: user " + with.user() + " may not do this: " + shortened(line));
+                throw new IOException(turnedAway(with.user())
+                        + (right == ControlAccess.Right.STATUS ? "; you may read its status" : "")
+                        + (access.jobOwners() ? "; you may have jobs moved that you have announced" : ""));
+            }
+        } catch (IOException e) {
+            with.say(ControlProtocol.ERROR, e.getMessage());
+            return;
+        }
+        request.answer(parsed, with, protocol);
+    }
+
+    private static String shortened(String line) {
+        return line.substring(0, Math.min(line.length(), LOGGED_CHARACTERS));
+    }
+
+    private boolean may(ControlAccess.Right right, ControlRequest<?> request, JsonNode parsed, String user)
+            throws IOException {
+        return right == ControlAccess.Right.CONTROL
+                || (right == ControlAccess.Right.STATUS && request.readsOnly())
+                || (access.jobOwners() && request.isOwner(parsed, user, protocol));
+    }
+
+    private String turnedAway(String user) {
+        return "user " + user + " may not control this service: become root"
+                + access.group().map(group -> ", or join group " + group.name()).orElse("");
+    }
+
+    @Override
+    public void close() throws IOException {
+        loop.close();
+        Files.deleteIfExists(socket);
+        try {
+            for (Thread thread : serving) {
+                thread.join(CLOSE_LIMIT_MS);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,37 @@
+package io.ppmr.daemon.control;
+
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.target.Arrival;
+import io.ppmr.transaction.OpenMigration;
+import java.util.List;
+
+/**
+ * What a service is doing.
+ *
+ * @param role source or target
+ * @param busy whether a migration is under way
+ * @param id which; null if none is
+ * @param job whose; null if none is, or at a target
+ * @param progress how far; null if it has not said so yet
+ * @param last how the last one ended; null if none has since the service's start, or at a target
+ * @param health what the health command said last; null without one
+ * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
+ * @param open migrations that are held for somebody who does not answer, or were taken up again; never null
+ * @param arrivals the migrations that come to a target; null at a source
+ */
+public record ControlStatus(
+        String role,
+        boolean busy,
+        String id,
+        String job,
+        MigrationProgress progress,
+        MigrationReport last,
+        String health,
+        String transport,
+        List<OpenMigration> open,
+        List<Arrival> arrivals) {
+    public ControlStatus {
+        open = open == null ? List.of() : List.copyOf(open);
+    }
+}

@@ -1,0 +1,216 @@
+package io.ppmr.daemon.control;
+
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.transaction.OpenMigration;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** What a source's service answers. */
+public final class SourceRequests {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceRequests.class);
+    private static final int MAX_WAITING_EVENTS = 256;
+    private static final long LOOK_S = 1;
+    private static final int MAX_PORT = 65_535;
+    /** Each name is looked up, which takes its time. */
+    private static final int MAX_TARGETS = 256;
+
+    private static final int QUOTED_CHARACTERS = 80;
+
+    private final Migrations migrations;
+    private final Supplier<String> health;
+    private final Supplier<String> transport;
+    private final Supplier<List<OpenMigration>> open;
+    private final ControlRequest.Resolver resolver;
+
+    /**
+     * The answers of one service.
+     *
+     * @param health what its health command said last, null for none; any thread
+     * @param transport how the bytes travelled last, or may travel; any thread
+     * @param open the migrations that an operator should know of; any thread
+     * @param resolver carries out what an operator decides for one of them
+     */
+    public SourceRequests(
+            Migrations migrations,
+            Supplier<String> health,
+            Supplier<String> transport,
+            Supplier<List<OpenMigration>> open,
+            ControlRequest.Resolver resolver) {
+        this.migrations = migrations;
+        this.health = health;
+        this.transport = transport;
+        this.open = open;
+        this.resolver = resolver;
+    }
+
+    /** All of them, by their names in the protocol. */
+    public Map<String, ControlRequest<?>> requests() {
+        return Map.of(
+                ControlProtocol.MIGRATE,
+                new ControlRequest<>(ControlRequest.Migrate.class, false, this::isOwner, this::migrate),
+                ControlProtocol.CANCEL,
+                new ControlRequest<>(ControlRequest.Cancel.class, false, this::cancel),
+                ControlProtocol.RESOLVE,
+                ControlRequest.resolve(resolver),
+                ControlProtocol.WATCH,
+                new ControlRequest<>(ControlRequest.Plain.class, true, (request, with) -> watch(with)),
+                ControlProtocol.STATUS,
+                ControlRequest.status(this::status));
+    }
+
+    /** Returns true if a user owns the job that is to be moved. */
+    public boolean isOwner(ControlRequest.Migrate request, String user) {
+        // Where the service writes is not for a job's owner to say.
+        return request.keep() == null && migrations.isOwnedBy(request.job(), user);
+    }
+
+    private ControlStatus status() {
+        Migrations.State state = migrations.state();
+        return new ControlStatus(
+                "source",
+                state.running().isPresent(),
+                state.running().map(Migrations.Started::id).orElse(null),
+                state.running().map(Migrations.Started::job).orElse(null),
+                state.progress().orElse(null),
+                state.last().orElse(null),
+                health.get(),
+                transport.get(),
+                open.get(),
+                null);
+    }
+
+    private void migrate(ControlRequest.Migrate request, ControlExchange with)
+            throws IOException, InterruptedException {
+        Events events = new Events();
+        try {
+            List<InetSocketAddress> to = new ArrayList<>();
+            for (InetSocketAddress named : targets(request)) {
+                to.add(lookedUp(named));
+            }
+            Optional<Path> keep = directory(request);
+            with.say(ControlProtocol.STARTED, migrations.start(request.job(), to, keep, "user " + with.user(), events));
+        } catch (RefusedException e) {
+            with.say(ControlProtocol.REFUSED, e.getMessage());
+            return;
+        }
+        if (request.waits()) {
+            tell(with, events);
+        } else {
+            migrations.unwatch(events);
+        }
+    }
+
+    /** Where a request wants a copy to be kept. */
+    static Optional<Path> directory(ControlRequest.Migrate request) throws RefusedException {
+        if (request.keep() == null) {
+            return Optional.empty();
+        }
+        try {
+            Path directory = Path.of(request.keep());
+            if (directory.isAbsolute()) {
+                return Optional.of(directory);
+            }
+        } catch (InvalidPathException e) {
+            LOG.debug("a path that cannot be", e);
+        }
+        throw new RefusedException(
+                "'" + shortened(request.keep()) + "' is no absolute path, so it is not known where to keep a copy");
+    }
+
+    /** The nodes that a request names, which are still to be looked up. */
+    static List<InetSocketAddress> targets(ControlRequest.Migrate request) throws RefusedException {
+        if (request.to().size() > MAX_TARGETS) {
+            throw new RefusedException("a migration goes to at most " + MAX_TARGETS + " nodes: name fewer");
+        }
+        List<InetSocketAddress> targets = new ArrayList<>();
+        for (Object node : request.to()) {
+            targets.add(address(node.toString()));
+        }
+        return targets;
+    }
+
+    private static InetSocketAddress address(String node) throws RefusedException {
+        int colon = node.lastIndexOf(':');
+        boolean hasPort = colon > 0 && node.substring(colon + 1).matches("\\d{1,5}");
+        int port = hasPort ? Integer.parseInt(node.substring(colon + 1)) : 0;
+        if (!hasPort || port > MAX_PORT) {
+            throw new RefusedException(
+                    "'" + shortened(node) + "' is no node to move to: give HOST:PORT, a port up to " + MAX_PORT);
+        }
+        return InetSocketAddress.createUnresolved(node.substring(0, colon).replaceAll("^\\[|]$", ""), port);
+    }
+
+    private static String shortened(String text) {
+        return text.substring(0, Math.min(text.length(), QUOTED_CHARACTERS));
+    }
+
+    private static InetSocketAddress lookedUp(InetSocketAddress named) throws RefusedException {
+        InetSocketAddress address = new InetSocketAddress(named.getHostString(), named.getPort());
+        if (address.isUnresolved()) {
+            throw new RefusedException("host '" + named.getHostString() + "' is not known on the source's node");
+        }
+        return address;
+    }
+
+    private void cancel(ControlRequest.Cancel request, ControlExchange with) throws IOException {
+        try {
+            String id = migrations.cancel(request.id(), "user " + with.user());
+            with.say(ControlProtocol.CANCELLING, id);
+        } catch (RefusedException e) {
+            with.say(ControlProtocol.REFUSED, e.getMessage());
+        }
+    }
+
+    private void watch(ControlExchange with) throws IOException, InterruptedException {
+        Events events = new Events();
+        migrations.watch(events);
+        with.say(ControlProtocol.WATCHING, true);
+        tell(with, events);
+    }
+
+    /** A client that goes away does not stop the migration. */
+    private void tell(ControlExchange with, Events events) throws IOException, InterruptedException {
+        try {
+            while (with.isOpen()) {
+                Migrations.Event event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);
+                if (event instanceof Migrations.Event.Going going) {
+                    with.say(ControlProtocol.PROGRESS, going.progress());
+                } else if (event instanceof Migrations.Event.Ended ended) {
+                    with.say(ControlProtocol.REPORT, ended.report());
+                    return;
+                } else if (event instanceof Migrations.Event.Failed failed) {
+                    with.say(ControlProtocol.ERROR, failed.reason());
+                    return;
+                }
+            }
+        } finally {
+            migrations.unwatch(events);
+        }
+    }
+
+    /** Events on their way to a client; where it is slow, it misses progress and never the end. */
+    private static final class Events implements Consumer<Migrations.Event> {
+        private final BlockingQueue<Migrations.Event> queue = new LinkedBlockingQueue<>();
+
+        @Override
+        public void accept(Migrations.Event event) {
+            if (!(event instanceof Migrations.Event.Going) || queue.size() < MAX_WAITING_EVENTS) {
+                queue.add(event);
+            }
+        }
+    }
+}

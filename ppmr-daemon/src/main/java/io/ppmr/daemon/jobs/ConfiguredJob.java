@@ -1,0 +1,110 @@
+package io.ppmr.daemon.jobs;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.UserPath;
+import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobHooks;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * A job as the configuration names it; its PIDs may stand in files that its start writes.
+ *
+ * @param name as in {@code [jobs.NAME]}
+ * @param user whose processes they are
+ * @param checkpointer what checkpoints them
+ * @param ranks its processes
+ * @param others its ranks on other nodes
+ * @param hooks what its library is told
+ * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
+ * @param keep the directory in which copies of its images are kept; empty for none
+ */
+public record ConfiguredJob(
+        String name,
+        JobUser user,
+        Checkpointer checkpointer,
+        List<RankSource> ranks,
+        Map<Integer, String> others,
+        JobHooks hooks,
+        List<InetSocketAddress> spares,
+        Optional<Path> keep) {
+
+    private static final Duration READ_LIMIT = Duration.ofSeconds(10);
+
+    /**
+     * Where the PID of a rank's root process is found.
+     *
+     * @param pid the PID; 0 if it stands in a file
+     * @param pidFile that file, else null
+     */
+    public record RankSource(int rank, int pid, Path pidFile) {}
+
+    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty());
+    }
+
+    public ConfiguredJob {
+        ranks = List.copyOf(ranks);
+        others = Map.copyOf(others);
+        spares = List.copyOf(spares);
+    }
+
+    /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
+    public Job resolve() throws IOException {
+        List<Job.RankProcess> processes = new ArrayList<>();
+        for (RankSource rank : ranks) {
+            int pid = rank.pidFile() == null ? rank.pid() : read(rank);
+            processes.add(new Job.RankProcess(rank.rank(), pid));
+        }
+        return new Job(name, user, checkpointer, processes, others, hooks);
+    }
+
+    private int read(RankSource rank) throws IOException {
+        String what = "job " + name + ", rank " + rank.rank() + ": PID file " + rank.pidFile();
+        String text = inTime(rank, what, () -> UserPath.read(rank.pidFile(), user, UserPath.MAX_TEXT_BYTES))
+                .orElseThrow(() -> new IOException(what + " does not exist: has the job been started?"))
+                .strip();
+        if (!text.matches("[1-9]\\d{0,9}") || Long.parseLong(text) > Integer.MAX_VALUE) {
+            throw new IOException(what + " does not hold a PID alone: correct what writes it");
+        }
+        return Integer.parseInt(text);
+    }
+
+    /** The file may lie on a filesystem that does not answer: then a thread of its own waits, not the source. */
+    private Optional<String> inTime(RankSource rank, String what, Callable<Optional<String>> read) throws IOException {
+        FutureTask<Optional<String>> reading = new FutureTask<>(read);
+        Thread thread = new Thread(reading, "ppmr-pid-file");
+        thread.setDaemon(true);
+        thread.start();
+        try {
+            return reading.get(READ_LIMIT.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            throw new IOException(
+                    what + " has not been read within " + READ_LIMIT.toSeconds()
+                            + " s: its filesystem does not answer. Remedy: keep PID files on a local disk",
+                    e);
+        } catch (ExecutionException e) {
+            throw new IOException(
+                    "job " + name + ", rank " + rank.rank() + ": the PID file "
+                            + e.getCause().getMessage(),
+                    e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException(what + ": the service was told to end meanwhile");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+package io.ppmr.daemon.log;
+
+import io.ppmr.os.LogContext;
+import java.util.Optional;
+import java.util.logging.ErrorManager;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+
+/**
+ * Makes an entry of the journal out of a log record: message and stack trace as one, severity as syslog(3) has it,
+ * where in the code it was logged, and what the thread is about. Any thread.
+ */
+final class JournalHandler extends Handler {
+    private static final StackWalker WALKER = StackWalker.getInstance();
+
+    private final JournalSender sender;
+    private final String identifier;
+
+    JournalHandler(JournalSender sender, String identifier) {
+        this.sender = sender;
+        this.identifier = identifier;
+        setLevel(Level.ALL);
+        setFormatter(new PlainFormatter());
+    }
+
+    @Override
+    public void publish(LogRecord record) {
+        if (!isLoggable(record)) {
+            return;
+        }
+        try {
+            sender.send(entry(record));
+        } catch (RuntimeException e) {
+            reportError("a log record cannot be sent to the journal", e, ErrorManager.WRITE_FAILURE);
+        }
+    }
+
+    private byte[] entry(LogRecord record) {
+        String message = getFormatter().formatMessage(record);
+        JournalEntry entry = new JournalEntry()
+                .add(
+                        "MESSAGE",
+                        record.getThrown() == null
+                                ? message
+                                : message + "\n" + PlainFormatter.trace(record.getThrown()))
+                .add("PRIORITY", Integer.toString(priority(record.getLevel())))
+                .add("SYSLOG_IDENTIFIER", identifier)
+                .add("LOGGER", String.valueOf(record.getLoggerName()))
+                .add("THREAD_NAME", Thread.currentThread().getName());
+        caller().ifPresent(frame -> entry.add("CODE_FILE", String.valueOf(frame.getFileName()))
+                .add("CODE_LINE", Integer.toString(frame.getLineNumber()))
+                .add("CODE_FUNC", frame.getClassName() + "." + frame.getMethodName()));
+        LogContext.ofThisThread().fields().forEach(entry::add);
+        return entry.datagram();
+    }
+
+    /** The first frame that belongs to whoever logs. */
+    private static Optional<StackWalker.StackFrame> caller() {
+        return WALKER.walk(
+                frames -> frames.filter(frame -> !frame.getClassName().startsWith("java.util.logging.")
+                                && !frame.getClassName().startsWith("org.slf4j.")
+                                && !frame.getClassName().equals(JournalHandler.class.getName()))
+                        .findFirst());
+    }
+
+    /** syslog(3): 3 error, 4 warning, 6 informational, 7 debug. */
+    private static int priority(Level level) {
+        if (level.intValue() >= Level.SEVERE.intValue()) {
+            return 3;
+        }
+        if (level.intValue() >= Level.WARNING.intValue()) {
+            return 4;
+        }
+        return level.intValue() >= Level.INFO.intValue() ? 6 : 7;
+    }
+
+    /** Entries leave at once, or wait where none can be made to go. */
+    @Override
+    public void flush() {}
+
+    @Override
+    public void close() {
+        sender.close();
+    }
+}

@@ -1,0 +1,107 @@
+package io.ppmr.daemon.log;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Brings entries to the journal in their order and never lets a caller wait. What the journal does not take at once
+ * waits here, up to a bound, and a thread that lives for as long as anything waits tries again; what does not fit is
+ * counted, and an entry says how many were lost when the journal takes some again. Any thread.
+ */
+final class JournalSender implements AutoCloseable {
+    private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final Duration LAST_TRIES = Duration.ofSeconds(2);
+
+    private final UnixDatagramSocket socket;
+    private final String identifier;
+    private final long mostWaitingBytes;
+    private final Deque<byte[]> waiting = new ArrayDeque<>();
+    private long waitingBytes;
+    private long lost;
+    private boolean trying;
+    private boolean closed;
+
+    /**
+     * @param identifier whose entries these are, for the one about those that were lost
+     * @param mostWaitingBytes how much may wait
+     */
+    JournalSender(UnixDatagramSocket socket, String identifier, long mostWaitingBytes) {
+        this.socket = socket;
+        this.identifier = identifier;
+        this.mostWaitingBytes = mostWaitingBytes;
+    }
+
+    /** Sends it now or, if the journal does not take it, soon. */
+    synchronized void send(byte[] entry) {
+        if (closed) {
+            return;
+        }
+        UnixDatagramSocket.Sent sent = waiting.isEmpty() ? socket.send(entry) : UnixDatagramSocket.Sent.LATER;
+        if (sent == UnixDatagramSocket.Sent.TAKEN) {
+            return;
+        }
+        if (sent == UnixDatagramSocket.Sent.NEVER || waitingBytes + entry.length > mostWaitingBytes) {
+            lost++;
+        } else {
+            waiting.add(entry);
+            waitingBytes += entry.length;
+        }
+        if (!trying) {
+            trying = true;
+            Thread thread = new Thread(this::tryAgain, "ppmr-journal");
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    private void tryAgain() {
+        while (!nothingWaits()) {
+            LockSupport.parkNanos(AGAIN_NS);
+        }
+    }
+
+    private synchronized boolean nothingWaits() {
+        while (!waiting.isEmpty()) {
+            UnixDatagramSocket.Sent sent = socket.send(waiting.peek());
+            if (sent == UnixDatagramSocket.Sent.LATER) {
+                return false;
+            }
+            lost += sent == UnixDatagramSocket.Sent.NEVER ? 1 : 0;
+            waitingBytes -= waiting.remove().length;
+        }
+        if (lost > 0 && socket.send(lostEntry()) == UnixDatagramSocket.Sent.LATER) {
+            return false;
+        }
+        lost = 0;
+        trying = false;
+        return true;
+    }
+
+    private byte[] lostEntry() {
+        return new JournalEntry()
+                .add(
+                        "MESSAGE",
+                        lost + " log entries are lost: the journal took none for a while, and " + mostWaitingBytes
+                                + " bytes may wait for it")
+                .add("PRIORITY", "4")
+                .add("SYSLOG_IDENTIFIER", identifier)
+                .datagram();
+    }
+
+    /** Gives the journal a last chance to take what waits, for two seconds at most, and ends. */
+    @Override
+    public void close() {
+        long deadlineNs = System.nanoTime() + LAST_TRIES.toNanos();
+        while (!nothingWaits() && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(AGAIN_NS);
+        }
+        synchronized (this) {
+            closed = true;
+            waiting.clear();
+            socket.close();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+package io.ppmr.daemon.metrics;
+
+import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.Tag;
+import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import io.micrometer.prometheusmetrics.PrometheusNamingConvention;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.migration.source.SourceMetrics;
+import io.ppmr.migration.target.TargetMetrics;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * The page of all meters, {@code docs/metrics.md}, made of those that the services register. A test fails when the page
+ * is older than they are.
+ */
+public final class MetricsDocs {
+    private static final int CHUNK_BYTES = 16 << 10;
+    private static final int CHUNKS = 8;
+    private static final String INTRODUCTION = """
+            # Metrics
+
+            <!-- Made by: ./ppmr metrics > docs/metrics.md. Change the meters in the code, not this page. -->
+
+            With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
+            `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no
+            thread for one. It is loopback unless `address` says otherwise; whoever can reach it can read it. A scrape
+            of both services passes `promtool check metrics` in the tests.
+
+            A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`; it and a summary (NAME`_count`,
+            NAME`_sum`) have the largest value of the last minutes as NAME`_max` beside them. What is counted on the
+            way of the bytes is counted as it happens. The warm-up at a service's start is not counted.
+            """;
+    private static final String EVENTS = """
+
+            ## Flight recorder
+
+            The hops are events of the JDK's flight recorder, too: `ppmr.source.ChunkFlight`, `ppmr.source.PoolWait`,
+            `ppmr.source.SlotWait`, `ppmr.source.MigrationStep`, `ppmr.target.Pull`, `ppmr.target.PullWait`,
+            `ppmr.target.ReaderWait`. Each stands at the end of what it tells of and says in `took` how long that was.
+            While nothing records, none is made. One recording of a migration:
+
+            ```
+            jcmd PID JFR.start name=migration settings=profile
+            ./ppmr migrate --config FILE
+            jcmd PID JFR.dump name=migration filename=/tmp/migration.jfr
+            jfr print --events 'ppmr.*' /tmp/migration.jfr
+            ```
+            """;
+
+    private MetricsDocs() {}
+
+    /** The whole page. */
+    public static String page() {
+        BufferPool pool = new BufferPool(PoolGeometry.of((long) CHUNK_BYTES * CHUNKS, CHUNK_BYTES));
+        StringBuilder page = new StringBuilder(INTRODUCTION);
+        PrometheusMeterRegistry source = MetricsEndpoint.registry();
+        PrometheusMeterRegistry target = MetricsEndpoint.registry();
+        new SourceMetrics(source, pool, new FairClaims(pool));
+        new TargetMetrics(target, List.of(pool));
+        table(page, "The source's", source);
+        table(page, "The target's", target);
+        return page.append(EVENTS).toString();
+    }
+
+    private static void table(StringBuilder page, String whose, PrometheusMeterRegistry registry) {
+        page.append("\n## ").append(whose).append("\n\n| Name | Kind | Labels | Meaning |\n|---|---|---|---|\n");
+        Map<String, Meter> byName = new TreeMap<>();
+        Map<String, Map<String, Set<String>>> labels = new TreeMap<>();
+        for (Meter meter : registry.getMeters()) {
+            String name = prometheusName(meter);
+            byName.put(name, meter);
+            for (Tag tag : meter.getId().getTags()) {
+                labels.computeIfAbsent(name, unused -> new TreeMap<>())
+                        .computeIfAbsent(tag.getKey(), unused -> new TreeSet<>())
+                        .add(tag.getValue());
+            }
+        }
+        byName.forEach((name, meter) -> page.append(String.format(
+                "| `%s` | %s | %s | %s |%n",
+                name,
+                kind(meter),
+                labels(labels.getOrDefault(name, Map.of())),
+                meter.getId().getDescription())));
+    }
+
+    private static String labels(Map<String, Set<String>> labels) {
+        StringBuilder text = new StringBuilder();
+        labels.forEach(
+                (label, values) -> text.append('`').append(label).append("`: ").append(String.join(", ", values)));
+        return text.length() == 0 ? "-" : text.toString();
+    }
+
+    private static String kind(Meter meter) {
+        return switch (meter.getId().getType()) {
+            case COUNTER -> "counter";
+            case GAUGE -> "gauge";
+            case TIMER -> meter.getId().getName().endsWith(".migration") ? "summary" : "histogram";
+            default -> throw new IllegalStateException("a meter of an unknown kind: " + meter.getId());
+        };
+    }
+
+    /** As {@code PrometheusNamingConvention} makes it. */
+    private static String prometheusName(Meter meter) {
+        String name = meter.getId().getConventionName(new PrometheusNamingConvention());
+        return meter.getId().getType() == Meter.Type.COUNTER && !name.endsWith("_total") ? name + "_total" : name;
+    }
+}

@@ -1,0 +1,46 @@
+package io.ppmr.daemon.service;
+
+import io.ppmr.checkpoint.NativePrograms;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * How a further ppmr is started: as the launcher says in the environment, or as this JVM was started itself.
+ *
+ * @param words everything before ppmr's own arguments
+ */
+public record JavaCommand(List<String> words) {
+    public JavaCommand {
+        words = List.copyOf(words);
+    }
+
+    /**
+     * From the launcher's variables PPMR_JAVA, PPMR_JAVA_OPTIONS and PPMR_CLASSPATH.
+     *
+     * @param nativePrograms the helpers that it is to use
+     */
+    public static JavaCommand from(Map<String, String> environment, Path nativePrograms) {
+        List<String> words = new ArrayList<>();
+        words.add(environment.getOrDefault("PPMR_JAVA", System.getProperty("java.home") + "/bin/java"));
+        String options = environment.get("PPMR_JAVA_OPTIONS");
+        words.addAll(
+                options == null
+                        ? ManagementFactory.getRuntimeMXBean().getInputArguments()
+                        : List.of(options.strip().split("\\s+", -1)));
+        words.add("-D" + NativePrograms.DIRECTORY_PROPERTY + "=" + nativePrograms);
+        words.add("-cp");
+        words.add(environment.getOrDefault("PPMR_CLASSPATH", System.getProperty("java.class.path")));
+        words.add("io.ppmr.cli.Main");
+        return new JavaCommand(words);
+    }
+
+    /** The whole command. */
+    public List<String> with(List<String> arguments) {
+        List<String> all = new ArrayList<>(words);
+        all.addAll(arguments);
+        return all;
+    }
+}

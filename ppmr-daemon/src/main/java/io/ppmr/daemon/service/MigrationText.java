@@ -1,0 +1,80 @@
+package io.ppmr.daemon.service;
+
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.target.Arrival;
+import java.util.Locale;
+
+/** A migration in one line for people: for the log, a service manager and the commands. */
+public final class MigrationText {
+    private static final double MIB = 1024.0 * 1024.0;
+    private static final int SHOWN_OF_ID = 8;
+
+    private MigrationText() {}
+
+    /** How it ended. */
+    public static String of(MigrationReport report) {
+        return String.format(
+                Locale.ROOT,
+                "%s: %s in %.2f s (%s), %s staged%s%s",
+                word(report.outcome()),
+                mib(report.bytes()),
+                report.seconds(),
+                rate(report.seconds() > 0 ? report.bytes() / report.seconds() : 0),
+                mib(report.stagedBytes()),
+                report.reason().isEmpty() ? "" : "; " + report.reason(),
+                report.copy() == null ? "" : "; " + report.copy().sentence());
+    }
+
+    /** How far it is. */
+    public static String of(MigrationProgress progress) {
+        return String.format(
+                Locale.ROOT,
+                "%6.2f s  %-10s  written %10s  arrived %10s  read %10s  staged %s",
+                progress.seconds(),
+                word(progress.step()),
+                mib(progress.sentBytes()),
+                mib(progress.arrivedBytes()),
+                mib(progress.readBytes()),
+                mib(progress.stagedBytes()));
+    }
+
+    /** One that comes to a target, with its rate now. */
+    public static String of(Arrival arrival, double bytesPerSecond) {
+        if (arrival.source().isEmpty()) {
+            return "migration " + shortened(arrival.id()) + ", taken up again: " + word(arrival.step());
+        }
+        return String.format(
+                Locale.ROOT,
+                "migration %s of job %s from %s: %6.2f s  %-8s  arrived %s of about %s  read %s  staged %s  %s",
+                shortened(arrival.id()),
+                arrival.job(),
+                arrival.source(),
+                arrival.seconds(),
+                word(arrival.step()),
+                mib(arrival.arrivedBytes()),
+                mib(arrival.expectedBytes()),
+                mib(arrival.readBytes()),
+                mib(arrival.stagedBytes()),
+                rate(bytesPerSecond));
+    }
+
+    /** The first characters of a migration's name. */
+    public static String shortened(String id) {
+        return id.substring(0, Math.min(SHOWN_OF_ID, id.length()));
+    }
+
+    /** Bytes in MiB. */
+    public static String mib(long bytes) {
+        return String.format(Locale.ROOT, "%.1f MiB", bytes / MIB);
+    }
+
+    /** Bytes a second in MiB a second. */
+    public static String rate(double bytesPerSecond) {
+        return String.format(Locale.ROOT, "%.0f MiB/s", bytesPerSecond / MIB);
+    }
+
+    private static String word(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT).replace('_', ' ');
+    }
+}

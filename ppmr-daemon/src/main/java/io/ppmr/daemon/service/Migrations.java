@@ -1,0 +1,339 @@
+package io.ppmr.daemon.service;
+
+import io.ppmr.daemon.jobs.AnnouncedJobs;
+import io.ppmr.daemon.jobs.ConfiguredJob;
+import io.ppmr.daemon.jobs.MoveRecords;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.MigrationOrder;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.LogContext;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
+ * the health command and from the control socket. Safe for any thread. Watchers are called on the migration's thread
+ * and must not block.
+ */
+public final class Migrations {
+    private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
+    private static final int LEAST_OF_ID = 4;
+
+    /** What moves a job: the service's own method, or a test's. */
+    @FunctionalInterface
+    public interface Mover {
+        MigrationReport migrate(
+                String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+                throws InterruptedException;
+
+        /** A migration that is under way without having been started here: an earlier run of the service began it. */
+        default Optional<String> takenUp() {
+            return Optional.empty();
+        }
+    }
+
+    /**
+     * A migration that was started.
+     *
+     * @param id its name, by which it can be cancelled
+     * @param job whose
+     */
+    public record Started(String id, String job) {}
+
+    /**
+     * What is known at one moment.
+     *
+     * @param running the migration that is under way
+     * @param progress how far it is, if it has said so yet
+     * @param last how the last one ended that came to a report
+     */
+    public record State(
+            Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
+
+    /** What is told to those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
+    public sealed interface Event {
+
+        /** It goes on. */
+        record Going(MigrationProgress progress) implements Event {}
+
+        /** It has ended, well or not. */
+        record Ended(MigrationReport report) implements Event {}
+
+        /** It could not even begin, or broke in a way that no report could be made of. */
+        record Failed(String reason) implements Event {}
+    }
+
+    private record Running(Started started, Cancellation cancellation, Thread thread) {}
+
+    private final Map<String, ConfiguredJob> jobs;
+    private final Optional<String> triggerJob;
+    private final Mover mover;
+    private final AnnouncedJobs announced;
+    private final MoveRecords records;
+    private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
+    private Running running;
+    private MigrationReport lastReport;
+    private boolean closed;
+    private volatile MigrationProgress latest;
+
+    /** Those of a source that takes no announced jobs. */
+    public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, Mover mover) {
+        this(jobs, triggerJob, mover, AnnouncedJobs.none(), new MoveRecords(Optional.empty()));
+    }
+
+    /**
+     * @param jobs those of the configuration, by name
+     * @param triggerJob the one that the signal moves; without it, the signal moves the one that is announced
+     * @param announced those that users announce
+     * @param records where is written what becomes of those
+     */
+    public Migrations(
+            Map<String, ConfiguredJob> jobs,
+            Optional<String> triggerJob,
+            Mover mover,
+            AnnouncedJobs announced,
+            MoveRecords records) {
+        this.jobs = jobs;
+        this.triggerJob = triggerJob;
+        this.mover = mover;
+        this.announced = announced;
+        this.records = records;
+    }
+
+    /** Whether a user who is neither root nor the service's own may have this job moved; not the one of the trigger. */
+    public boolean isOwnedBy(String job, String user) {
+        return job != null && !jobs.containsKey(job) && announced.isOwnedBy(job, user);
+    }
+
+    /**
+     * Starts one and returns.
+     *
+     * @param name the job; null for the one that the trigger moves
+     * @param by who or what asks, for the log
+     * @param watcher told of this migration's events until its last
+     */
+    public Started start(String name, String by, Consumer<Event> watcher) throws RefusedException {
+        return start(name, List.of(), Optional.empty(), by, watcher);
+    }
+
+    /**
+     * The same to these nodes.
+     *
+     * @param to the ranks are spread over them; empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
+     */
+    public synchronized Started start(
+            String name, List<InetSocketAddress> to, Optional<Path> keep, String by, Consumer<Event> watcher)
+            throws RefusedException {
+        ConfiguredJob job = job(name);
+        if (closed) {
+            throw new RefusedException("the service is ending: start it again first");
+        }
+        if (running != null) {
+            throw new RefusedException("job " + running.started().job() + " is being migrated (migration "
+                    + running.started().id() + "): wait for its end");
+        }
+        Optional<String> takenUp = mover.takenUp();
+        if (takenUp.isPresent()) {
+            throw new RefusedException("migration " + takenUp.get()
+                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
+        }
+        Started started = new Started(UUID.randomUUID().toString(), job.name());
+        Cancellation cancellation = new Cancellation();
+        watchers.add(watcher);
+        latest = null;
+        Thread thread = new Thread(
+                () -> {
+                    try (LogContext.Scope about = LogContext.migration(started.id())) {
+                        run(started, job, to, keep, by, cancellation);
+                    }
+                },
+                "migration");
+        running = new Running(started, cancellation, thread);
+        LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
+        thread.start();
+        return started;
+    }
+
+    /**
+     * Calls a migration off: it rolls back and the originals go on.
+     *
+     * @param id its name, or the first characters of it
+     * @param by who asks
+     * @return its whole name
+     * @throws RefusedException if it is not under way, or decided already
+     */
+    public synchronized String cancel(String id, String by) throws RefusedException {
+        if (running == null) {
+            throw new RefusedException("no migration is under way, so there is nothing to cancel");
+        }
+        Started started = running.started();
+        if (id.length() < LEAST_OF_ID || !started.id().startsWith(id)) {
+            throw new RefusedException("migration '" + id + "' is not under way; the one that is: " + started.id()
+                    + ", of job " + started.job());
+        }
+        if (!running.cancellation().cancel("cancelled by " + by)) {
+            throw new RefusedException("migration " + started.id() + " is decided: its originals are being ended, and"
+                    + " the restored ranks go on in their place. Wait for its end");
+        }
+        LOG.info("migration {} is cancelled by {}", started.id(), by);
+        return started.id();
+    }
+
+    /** Tells of the migration that runs, or of the next one, until its last event. */
+    public void watch(Consumer<Event> watcher) {
+        watchers.add(watcher);
+    }
+
+    /** Tells no more. */
+    public void unwatch(Consumer<Event> watcher) {
+        watchers.remove(watcher);
+    }
+
+    /** What is under way, and how the last one ended. */
+    public synchronized State state() {
+        Optional<Started> started = Optional.ofNullable(running).map(Running::started);
+        return new State(
+                started, started.flatMap(unused -> Optional.ofNullable(latest)), Optional.ofNullable(lastReport));
+    }
+
+    /**
+     * Takes no more, and waits for the one that runs.
+     *
+     * @return whether none runs any more
+     */
+    public boolean close(Duration limit) throws InterruptedException {
+        Thread last;
+        synchronized (this) {
+            closed = true;
+            last = running == null ? null : running.thread();
+        }
+        if (last != null) {
+            last.join(Math.max(1, limit.toMillis()));
+        }
+        return last == null || !last.isAlive();
+    }
+
+    private ConfiguredJob job(String name) throws RefusedException {
+        String wanted = name == null ? triggered() : name;
+        ConfiguredJob job = jobs.get(wanted);
+        if (job == null) {
+            job = announced.find(wanted).orElse(null);
+        }
+        if (job == null) {
+            throw new RefusedException("there is no job '" + wanted + "'"
+                    + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
+                    + known());
+        }
+        return job;
+    }
+
+    private String triggered() throws RefusedException {
+        List<String> names = triggerJob.isPresent() ? List.of(triggerJob.get()) : announced.names();
+        if (names.size() != 1) {
+            throw new RefusedException("no job is named, and "
+                    + (names.isEmpty()
+                            ? "the configuration names no trigger_job: known are " + known()
+                            : "several are announced: " + String.join(", ", names)));
+        }
+        return names.get(0);
+    }
+
+    private String known() {
+        List<String> names = new ArrayList<>(jobs.keySet().stream().sorted().toList());
+        names.addAll(announced.names());
+        return names.isEmpty() ? "none" : String.join(", ", names);
+    }
+
+    private void run(
+            Started started,
+            ConfiguredJob job,
+            List<InetSocketAddress> to,
+            Optional<Path> keep,
+            String by,
+            Cancellation cancellation) {
+        Event last = new Event.Failed("broke off; the service's log says why");
+        try {
+            last = new Event.Ended(move(started, order(job, to, keep, by), cancellation));
+        } catch (IOException e) {
+            LOG.error("{}", e.getMessage());
+            last = new Event.Failed(e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            last = new Event.Failed("the service was told to end meanwhile");
+        } catch (RuntimeException e) {
+            LOG.error("the migration of job {} broke off", job.name(), e);
+            last = new Event.Failed("broke off: " + e);
+        } finally {
+            Event event = last;
+            takeWatchers(event).forEach(watcher -> watcher.accept(event));
+        }
+    }
+
+    /** A job with a spare node of its own goes there, unless whoever asks names another. */
+    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
+            throws IOException {
+        List<InetSocketAddress> targets = new ArrayList<>(to);
+        if (to.isEmpty() && !job.spares().isEmpty()) {
+            InetSocketAddress own = job.spares().get(0);
+            InetSocketAddress found = new InetSocketAddress(own.getHostString(), own.getPort());
+            if (found.isUnresolved()) {
+                throw new IOException("job " + job.name() + ": the name of its spare node " + own
+                        + " is not known on this node: look at the name service");
+            }
+            targets.add(found);
+        }
+        Keeping.Wish wish = new Keeping.Wish(keep.or(job::keep), Keeping.Bounds.USUAL);
+        return new MigrationOrder(job.resolve(), targets, by, wish);
+    }
+
+    private MigrationReport move(Started started, MigrationOrder order, Cancellation cancellation)
+            throws InterruptedException {
+        String job = order.job().name();
+        boolean recorded = !jobs.containsKey(job);
+        MigrationReport report = null;
+        try {
+            if (recorded) {
+                records.begin(job);
+            }
+            report = mover.migrate(started.id(), order, cancellation, progress -> {
+                latest = progress;
+                tell(new Event.Going(progress));
+            });
+            return report;
+        } finally {
+            if (recorded && report != null) {
+                records.end(job, report, order.targets());
+            } else if (recorded) {
+                records.fail(job);
+            }
+        }
+    }
+
+    /** Ends the migration for those who ask; whoever watches from now on means the next one. */
+    private synchronized List<Consumer<Event>> takeWatchers(Event last) {
+        running = null;
+        lastReport = last instanceof Event.Ended ended ? ended.report() : lastReport;
+        List<Consumer<Event>> all = List.copyOf(watchers);
+        watchers.clear();
+        return all;
+    }
+
+    private void tell(Event event) {
+        watchers.forEach(watcher -> watcher.accept(event));
+    }
+}

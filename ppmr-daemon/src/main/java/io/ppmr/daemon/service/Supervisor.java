@@ -1,0 +1,95 @@
+package io.ppmr.daemon.service;
+
+import io.ppmr.daemon.log.UnixDatagramSocket;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Whoever started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The messages
+ * come from this process itself, which is the unit's main one. The launcher has put the socket's address under a name
+ * of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
+ */
+public final class Supervisor {
+    private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);
+    private static final String SOCKET = "PPMR_NOTIFY_SOCKET";
+    private static final Duration SEND_LIMIT = Duration.ofSeconds(5);
+    private static final long US_A_SECOND = 1_000_000;
+
+    private final Optional<Consumer<String>> listener;
+    private final Optional<Duration> watchdog;
+
+    /**
+     * @param listener is told each message; none where nobody listens
+     * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
+     */
+    Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
+        this.listener = listener;
+        this.watchdog = watchdog;
+    }
+
+    /** The one that the environment speaks of; throws if that one cannot be reached. */
+    public static Supervisor of(Map<String, String> environment) throws IOException {
+        String address = environment.get(SOCKET);
+        if (address == null) {
+            return new Supervisor(Optional.empty(), Optional.empty());
+        }
+        String ours = Long.toString(ProcessHandle.current().pid());
+        Optional<Duration> watchdog = Optional.ofNullable(environment.get("WATCHDOG_USEC"))
+                .filter(microseconds -> microseconds.matches("[1-9]\\d{0,17}"))
+                .filter(microseconds ->
+                        environment.getOrDefault("WATCHDOG_PID", ours).equals(ours))
+                .map(microseconds -> Duration.ofNanos(Long.parseLong(microseconds) * 1000));
+        UnixDatagramSocket socket = UnixDatagramSocket.to(address, SEND_LIMIT);
+        return new Supervisor(Optional.of(message -> tell(socket, message)), watchdog);
+    }
+
+    boolean listens() {
+        return listener.isPresent();
+    }
+
+    /** How long it waits for a sign of life before it ends the service, if it does. */
+    Optional<Duration> watchdog() {
+        return watchdog;
+    }
+
+    void ready(String status) {
+        say("READY=1\nSTATUS=" + oneLine(status));
+    }
+
+    void status(String status) {
+        say("STATUS=" + oneLine(status));
+    }
+
+    void stopping(String status) {
+        say("STOPPING=1\nSTATUS=" + oneLine(status));
+    }
+
+    /** Asks for more time to start or to stop, from now on. */
+    void extend(Duration more) {
+        say("EXTEND_TIMEOUT_USEC=" + more.toSeconds() * US_A_SECOND);
+    }
+
+    void alive() {
+        say("WATCHDOG=1");
+    }
+
+    private static String oneLine(String text) {
+        return text.replaceAll("\\R", " ");
+    }
+
+    private synchronized void say(String message) {
+        listener.ifPresent(told -> told.accept(message));
+    }
+
+    private static void tell(UnixDatagramSocket socket, String message) {
+        if (socket.send(message.getBytes(StandardCharsets.UTF_8)) != UnixDatagramSocket.Sent.TAKEN) {
+            LOG.warn("systemd could not be told '{}' within {}", message.replace('\n', ' '), SEND_LIMIT);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+package io.ppmr.daemon.service;
+
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells the {@link Supervisor} how the service is: that it needs more time to start, that it is ready, what it does,
+ * and that it lives. A sign of life is given only after the service's mount has answered and its agents have gone
+ * round; one that hangs gives none, and is ended. An idle service wakes for this alone, twice in the watchdog's time,
+ * and not at all without a watchdog.
+ *
+ * <p>Has a daemon thread of its own where there is a supervisor; closed by the service's command.
+ */
+public final class Watchdog implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(Watchdog.class);
+    private static final Duration STEP = Duration.ofSeconds(10);
+    private static final Duration EXTENSION = Duration.ofSeconds(30);
+    /** However slow the machine is: what takes longer hangs. */
+    private static final Duration START_LIMIT = Duration.ofMinutes(6);
+
+    private static final Duration BUSY_STEP = Duration.ofSeconds(1);
+    private static final Duration REST = Duration.ofDays(1);
+    private static final int SIGNS_A_WATCHDOG = 2;
+
+    /** What of a service can be asked. */
+    public interface Vitals {
+        /** Why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        Optional<String> complaint(Duration limit) throws InterruptedException;
+    }
+
+    private enum Stage {
+        STARTING,
+        SERVING,
+        STOPPING
+    }
+
+    private final Supervisor supervisor;
+    private final Semaphore wake = new Semaphore(0);
+    private final long startNs = System.nanoTime();
+    private volatile Stage stage = Stage.STARTING;
+    private volatile Vitals vitals = limit -> Optional.empty();
+    private volatile Supplier<Optional<String>> activity = Optional::empty;
+    private volatile String idle = "idle";
+    private String lastStatus = "";
+
+    /** Begins: the service starts. */
+    public Watchdog(Supervisor supervisor) {
+        this.supervisor = supervisor;
+        supervisor.status("mounting and warming up");
+        if (supervisor.listens()) {
+            Thread thread = new Thread(this::run, "ppmr-life-signs");
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    /**
+     * The service is ready.
+     *
+     * @param asked for its life
+     * @param doing what it does, if it does anything
+     */
+    public void ready(Vitals asked, Supplier<Optional<String>> doing) {
+        vitals = asked;
+        activity = doing;
+        lastStatus = idle;
+        supervisor.ready(idle);
+        stage = Stage.SERVING;
+        wake.release();
+    }
+
+    /** The service begins or ends to do something. */
+    public void changed() {
+        wake.release();
+    }
+
+    /** Something has ended: what is shown while nothing else goes on. */
+    public void ended(String what) {
+        idle = "idle; last: " + what;
+        wake.release();
+    }
+
+    /** The service ends what it does, and itself. */
+    public void stopping() {
+        stage = Stage.STOPPING;
+        supervisor.stopping(activity.get().map(text -> "ending: " + text).orElse("ending"));
+        wake.release();
+    }
+
+    /** Ends the thread. */
+    @Override
+    public void close() {
+        stage = Stage.STOPPING;
+        wake.release();
+    }
+
+    private void run() {
+        try {
+            while (stage == Stage.STARTING && System.nanoTime() - startNs < START_LIMIT.toNanos()) {
+                supervisor.extend(EXTENSION);
+                await(STEP);
+            }
+            while (stage != Stage.STOPPING) {
+                serve();
+            }
+        } catch (InterruptedException e) {
+            // Nobody but a JVM that ends interrupts this thread.
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void serve() throws InterruptedException {
+        Duration step = supervisor
+                .watchdog()
+                .map(all -> all.dividedBy(SIGNS_A_WATCHDOG))
+                .orElse(REST);
+        long dueNs = System.nanoTime() + step.toNanos();
+        if (supervisor.watchdog().isPresent() && stage == Stage.SERVING) {
+            Optional<String> complaint = vitals.complaint(step.dividedBy(SIGNS_A_WATCHDOG));
+            if (complaint.isEmpty()) {
+                supervisor.alive();
+            } else {
+                LOG.error("this service hangs, so it gives no sign of life: {}", complaint.get());
+            }
+        }
+        long leftNs = dueNs - System.nanoTime();
+        while (leftNs > 0 && stage != Stage.STOPPING) {
+            boolean busy = tellStatus();
+            await(busy ? Duration.ofNanos(Math.min(leftNs, BUSY_STEP.toNanos())) : Duration.ofNanos(leftNs));
+            leftNs = dueNs - System.nanoTime();
+        }
+    }
+
+    private boolean tellStatus() {
+        Optional<String> doing = activity.get();
+        String status = doing.orElse(idle);
+        if (stage == Stage.SERVING && !status.equals(lastStatus)) {
+            lastStatus = status;
+            supervisor.status(status);
+        }
+        return doing.isPresent();
+    }
+
+    private void await(Duration atMost) throws InterruptedException {
+        if (wake.tryAcquire(atMost.toNanos(), TimeUnit.NANOSECONDS)) {
+            wake.drainPermits();
+        }
+    }
+}

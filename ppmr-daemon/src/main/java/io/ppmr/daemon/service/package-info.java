@@ -1,0 +1,2 @@
+/** What turns the two services into processes: signals, triggers, orderly ends. */
+package io.ppmr.daemon.service;

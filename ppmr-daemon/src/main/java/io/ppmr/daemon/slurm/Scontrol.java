@@ -1,0 +1,118 @@
+package io.ppmr.daemon.slurm;
+
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** What is asked of Slurm's controller, by scontrol(1). For one thread. */
+public final class Scontrol {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");
+    private static final Set<String> GOING = Set.of("DRAIN", "DRAINING", "DRAINED", "FAIL", "FAILING");
+
+    /**
+     * A node as the controller sees it.
+     *
+     * @param address its NodeAddr: an address, or a name of it
+     * @param going whether it is set to drain, or expected to fail
+     */
+    public record NodeState(String name, String address, boolean going) {}
+
+    /** The nodes of a list such as {@code n[1-3,7]}, in its order. */
+    public List<String> hostNames(String list) throws IOException, InterruptedException {
+        return run("show", "hostnames", list).lines().toList();
+    }
+
+    /** The nodes' states. */
+    public List<NodeState> nodes(List<String> names) throws IOException, InterruptedException {
+        return names.isEmpty() ? List.of() : parse(run("--oneliner", "show", "node", String.join(",", names)));
+    }
+
+    /** Reads what {@code scontrol --oneliner show node} prints. */
+    static List<NodeState> parse(String text) {
+        List<NodeState> nodes = new ArrayList<>();
+        for (String line : text.lines().toList()) {
+            String name = "";
+            String address = "";
+            String state = "";
+            Matcher field = FIELD.matcher(line);
+            while (field.find()) {
+                switch (field.group(1)) {
+                    case "NodeName" -> name = field.group(2);
+                    case "NodeAddr" -> address = field.group(2);
+                    default -> state = field.group(2);
+                }
+            }
+            if (!name.isEmpty()) {
+                // Such as ALLOCATED+DRAIN, with a flag character at the end where it does not respond.
+                boolean going = Arrays.stream(state.split("[+*~#!%$@^-]+", -1)).anyMatch(GOING::contains);
+                nodes.add(new NodeState(name, address, going));
+            }
+        }
+        return nodes;
+    }
+
+    /** The node that a target's address, HOST:PORT, belongs to; the only one where there is only one. */
+    Optional<String> nodeAt(String address, List<String> names) throws IOException, InterruptedException {
+        if (names.size() == 1) {
+            return Optional.of(names.get(0));
+        }
+        String host = address.substring(0, Math.max(0, address.lastIndexOf(':')));
+        for (NodeState node : nodes(names)) {
+            if (host.equals(node.name()) || host.equals(node.address()) || same(host, node.address())) {
+                return Optional.of(node.name());
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static boolean same(String one, String other) {
+        try {
+            return Arrays.asList(InetAddress.getAllByName(one)).contains(InetAddress.getByName(other));
+        } catch (UnknownHostException e) {
+            return false;
+        }
+    }
+
+    /** Gives up all nodes of a running job but these. */
+    void shrink(String job, List<String> kept) throws IOException, InterruptedException {
+        // It leaves two scripts in the working directory, for shells that go on afterwards; nobody runs them here.
+        Path directory = Files.createTempDirectory("ppmr-slurm");
+        try {
+            run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));
+        } finally {
+            WorkDirectories.remove(directory);
+        }
+    }
+
+    private static String run(String... arguments) throws IOException, InterruptedException {
+        return run(Path.of("."), arguments);
+    }
+
+    private static String run(Path directory, String... arguments) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(List.of("scontrol"));
+        words.addAll(List.of(arguments));
+        Command.Result result = Command.of(words).in(directory).run(LIMIT);
+        if (result.timedOut()) {
+            throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
+                    + " s: does slurmctld run?");
+        }
+        if (!result.succeeded()) {
+            throw new IOException(
+                    String.join(" ", words) + " failed with status " + result.exitCode() + ": " + result.output());
+        }
+        return result.output();
+    }
+}

@@ -1,0 +1,323 @@
+package io.ppmr.daemon.warmup;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.daemon.log.ServiceLog;
+import io.ppmr.fuse.StaleMount;
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.MigrationOrder;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.SourceService;
+import io.ppmr.migration.source.SourceSettings;
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
+import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetService;
+import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Migrations within this process, made before its service says that it is ready, so that the service's first migration
+ * finds its code loaded and compiled. A second source and a second target, joined over loopback, with mounts, journals
+ * and a key of their own in the work directory, move processes whose checkpoint is written in small and in large
+ * requests.
+ *
+ * <p>{@link #run} keeps to its limit and never fails: the log says in one line how far it came. What is under way at
+ * the limit is called off and taken down on a thread of its own, for which {@link #close} waits. Nothing else of it is
+ * logged. Used by the service's main thread.
+ */
+public final class WarmUp implements AutoCloseable {
+    /** So many migrations a service makes unless it is told otherwise. */
+    public static final int MIGRATIONS = 12;
+    /** How much later a service may be ready for it. */
+    public static final Duration LIMIT = Duration.ofSeconds(5);
+
+    private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
+    private static final int RANKS = 4;
+    private static final int CHUNKS = 16;
+    private static final int CONNECTIONS = 4;
+    private static final int KEY_BYTES = 32;
+    private static final long HEADS_BYTES = 1 << 20;
+    /** Of each step of a migration, so that nothing of it goes on for ever. */
+    private static final Duration STEP_LIMIT = Duration.ofSeconds(30);
+
+    private static final String SOURCE = "source";
+    private static final String TARGET = "target";
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
+
+    private static final List<String> SLEEP = List.of("/bin/sleep", "60");
+    /** Small requests, since the JVM counts calls and not bytes, and then large ones. */
+    private static final List<String> CHECKPOINT = List.of(
+            "/bin/sh",
+            "-c",
+            "kill -STOP \"$1\" && { dd bs=512 count=256; dd bs=128k count=16; } < /dev/zero > \"$2\"",
+            "warm-up",
+            "{pid}",
+            "{file}");
+
+    private static final List<String> RESTART = List.of(
+            "/bin/sh",
+            "-c",
+            "{ dd bs=512 count=256; cat; } < \"$1\" > /dev/null; sleep 60 & kill -STOP $!; echo $! > \"$2\"",
+            "warm-up",
+            "{file}",
+            "{pidfile}");
+
+    private final Path folder;
+    private final Path journal;
+    private final int chunkBytes;
+    private final Duration limit;
+    private final AtomicInteger moved = new AtomicInteger();
+    private FutureTask<Void> task;
+    private volatile Cancellation cancellation = new Cancellation();
+    private volatile boolean over;
+
+    /**
+     * @param service its name: a folder of this name is made in the work directory, and removed
+     * @param journal of the service that is to be warmed, which has not opened it yet: with a migration open there
+     *     nothing is warmed, since ranks wait for the service
+     * @param pool of that service
+     * @param limit for all of it
+     */
+    public WarmUp(String service, Path workDirectory, Path journal, PoolGeometry pool, Duration limit) {
+        this.journal = journal;
+        this.folder = folder(service, workDirectory);
+        this.chunkBytes = pool.chunkBytes();
+        this.limit = limit;
+    }
+
+    private static Path folder(String service, Path workDirectory) {
+        return workDirectory.toAbsolutePath().resolve(".warm-up-" + service);
+    }
+
+    /** Returns where a service mounts in its warm-up; one that was killed then leaves its mounts there. */
+    public static List<Path> mountPoints(String service, Path workDirectory) {
+        Path folder = folder(service, workDirectory);
+        return List.of(folder.resolve(SOURCE), folder.resolve(TARGET));
+    }
+
+    /**
+     * Warms this process up; called once.
+     *
+     * @param migrations how many; none is fine
+     * @return how many there were
+     */
+    public int run(int migrations) throws InterruptedException {
+        long startNs = System.nanoTime();
+        try {
+            if (migrations == 0 || ranksWait()) {
+                LOG.info(
+                        "no warm-up: {}", migrations == 0 ? "none is configured" : "the journal has an open migration");
+                return 0;
+            }
+            task = new FutureTask<>(() -> ServiceLog.silently(() -> moveProcesses(migrations)));
+            Thread thread = new Thread(task, "ppmr-warm-up");
+            thread.setDaemon(true);
+            thread.start();
+            task.get(startNs + limit.toNanos() - System.nanoTime(), TimeUnit.NANOSECONDS);
+            LOG.info("warm-up: {} migrations in {} s", moved, seconds(startNs));
+        } catch (TimeoutException e) {
+            LOG.info(
+                    "warm-up: {} of {} migrations in {} s, and it may take no longer; the first real migration may be"
+                            + " slower than later ones",
+                    moved,
+                    migrations,
+                    seconds(startNs));
+        } catch (IOException e) {
+            failed(e);
+        } catch (ExecutionException e) {
+            failed(e.getCause());
+        } finally {
+            callOff();
+        }
+        return moved.get();
+    }
+
+    /** Waits until what {@link #run} has called off is taken down. */
+    @Override
+    public void close() {
+        callOff();
+        if (task == null) {
+            return;
+        }
+        try {
+            task.get(CLOSE_LIMIT.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            LOG.warn("the warm-up has not ended after {}: the next start clears {}", CLOSE_LIMIT, folder);
+        } catch (ExecutionException e) {
+            LOG.warn(
+                    "what the warm-up had under way was not taken down: {}",
+                    e.getCause().toString());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void callOff() {
+        over = true;
+        cancellation.cancel("the warm-up is over");
+    }
+
+    private static String seconds(long startNs) {
+        return String.format(Locale.ROOT, "%.1f", (System.nanoTime() - startNs) / 1e9);
+    }
+
+    private void failed(Throwable cause) {
+        LOG.warn(
+                "the warm-up failed after {} migrations, so the first real one may be slower than later ones: {}",
+                moved,
+                cause.toString());
+        LOG.debug("the warm-up failed", cause);
+        task = null;
+    }
+
+    private boolean ranksWait() throws IOException {
+        try (TransactionJournal opened = MappedJournal.in(journal)) {
+            return !opened.open().isEmpty();
+        }
+    }
+
+    private Void moveProcesses(int migrations) throws IOException, InterruptedException {
+        clear();
+        if (over) {
+            return null;
+        }
+        Files.createDirectories(
+                folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        PreSharedKey key = key();
+        Checkpointer copier = CheckpointerSettings.Command.streamed(CHECKPOINT, RESTART)
+                .createDirect(NativePrograms.fromSystemProperty());
+        PoolGeometry pool = new PoolGeometry(chunkBytes, CHUNKS);
+        try (TargetService target = new TargetService(targetSettings(key, pool, copier))) {
+            target.start();
+            try (SourceService source = new SourceService(sourceSettings(key, pool, target.address()))) {
+                source.start();
+                while (moved.get() < migrations && !over) {
+                    migrate(source, copier);
+                }
+            }
+        } finally {
+            clear();
+        }
+        return null;
+    }
+
+    /** Removes what is there, also what a service that was killed in its warm-up has left. */
+    private void clear() throws IOException, InterruptedException {
+        if (Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)) {
+            StaleMount.detachDead(folder.resolve(SOURCE));
+            StaleMount.detachDead(folder.resolve(TARGET));
+            WorkDirectories.remove(folder);
+        }
+    }
+
+    private void migrate(SourceService source, Checkpointer copier) throws IOException, InterruptedException {
+        cancellation = new Cancellation();
+        if (over) {
+            return;
+        }
+        List<Process> originals = new ArrayList<>();
+        List<Integer> restored = new ArrayList<>();
+        try {
+            List<Job.RankProcess> ranks = new ArrayList<>();
+            for (int rank = 0; rank < RANKS; rank++) {
+                Process original = new ProcessBuilder(SLEEP).start();
+                originals.add(original);
+                ranks.add(new Job.RankProcess(rank, (int) original.pid()));
+            }
+            Job job = new Job("warm-up", new JobUser(0, 0), copier, ranks);
+            MigrationReport report = source.migrate(
+                    "warm-up-" + moved,
+                    new MigrationOrder(job, List.of(), "the warm-up"),
+                    cancellation,
+                    progress -> LOG.debug("{}", progress));
+            report.ranks().forEach(rank -> restored.addAll(rank.pids()));
+            if (report.outcome() == MigrationReport.Outcome.COMMITTED) {
+                moved.incrementAndGet();
+            } else if (!over) {
+                throw new IOException("its migration ended with " + report.outcome() + ": " + report.reason());
+            }
+        } finally {
+            originals.forEach(Process::destroyForcibly);
+            restored.forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
+        }
+    }
+
+    private TargetSettings targetSettings(PreSharedKey key, PoolGeometry pool, Checkpointer copier) throws IOException {
+        return new TargetSettings(
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
+                made(TARGET),
+                made("target-work"),
+                pool,
+                new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
+                key,
+                List.of(copier),
+                STEP_LIMIT,
+                STEP_LIMIT,
+                1,
+                folder.resolve("target-journal"),
+                Optional.empty(),
+                true,
+                TransportWish.TCP,
+                Set.of(),
+                Map.of(),
+                Map.of());
+    }
+
+    private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)
+            throws IOException {
+        return new SourceSettings(
+                made(SOURCE),
+                made("source-work"),
+                pool,
+                key,
+                new SpareNodes.Listed(List.of(target)),
+                CONNECTIONS,
+                STEP_LIMIT,
+                STEP_LIMIT,
+                STEP_LIMIT,
+                STEP_LIMIT,
+                STEP_LIMIT,
+                new TransactionSettings(folder.resolve("source-journal"), STEP_LIMIT, 1, Optional.empty()));
+    }
+
+    private Path made(String name) throws IOException {
+        return Files.createDirectory(folder.resolve(name));
+    }
+
+    private static PreSharedKey key() {
+        byte[] key = new byte[KEY_BYTES];
+        new SecureRandom().nextBytes(key);
+        return new PreSharedKey(key);
+    }
+}

@@ -1,0 +1,60 @@
+package io.ppmr.daemon.control;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class ControlPlacesTest {
+    private final ControlPlaces places = new ControlPlaces();
+
+    private static void requireRefused(Optional<String> refusal, String reason) {
+        assertTrue(refusal.orElse("was not refused").contains(reason), refusal.toString());
+    }
+
+    private void fillByOthers() {
+        for (int i = 0; i < ControlPlaces.FOR_OTHERS; i++) {
+            assertEquals(Optional.empty(), places.enter("user" + i / ControlPlaces.OF_A_USER, false, false));
+        }
+    }
+
+    @Test
+    void shouldGiveAUserItsShareAndNoMore() {
+        for (int i = 0; i < ControlPlaces.OF_A_USER; i++) {
+            assertEquals(Optional.empty(), places.enter("alice", false, false));
+        }
+        requireRefused(places.enter("alice", false, false), "user alice has 8 connections to this service open");
+        requireRefused(places.enter("alice", false, true), "user alice has 8 connections");
+        assertEquals(Optional.empty(), places.enter("bob", false, false));
+        places.leave("alice", false);
+        assertEquals(Optional.empty(), places.enter("alice", false, false));
+    }
+
+    @Test
+    void shouldKeepPlacesFreeForThoseWhoControlWhenOthersAreMany() {
+        fillByOthers();
+        requireRefused(places.enter("carol", false, false), "of users who may not control it");
+        for (int i = 0; i < ControlPlaces.OF_A_USER; i++) {
+            assertEquals(Optional.empty(), places.enter("operator", false, true));
+        }
+        for (int i = 0; i < ControlPlaces.KEPT_FREE - ControlPlaces.OF_A_USER; i++) {
+            assertEquals(Optional.empty(), places.enter("root", true, true));
+        }
+        requireRefused(places.enter("root", true, true), "as many connections as it takes");
+        // What root gives back is not for others.
+        places.leave("root", true);
+        requireRefused(places.enter("carol", false, false), "of users who may not control it");
+        assertEquals(Optional.empty(), places.enter("root", true, true));
+    }
+
+    @Test
+    void shouldLetThoseWhoControlTakeOthersPlacesWhileTheseAreFree() {
+        for (int i = 0; i < ControlPlaces.FOR_OTHERS + ControlPlaces.KEPT_FREE; i++) {
+            assertEquals(Optional.empty(), places.enter("root", true, true));
+        }
+        requireRefused(places.enter("root", true, true), "as many connections as it takes");
+        places.leave("root", true);
+        assertEquals(Optional.empty(), places.enter("alice", false, false));
+    }
+}

@@ -1,0 +1,242 @@
+package io.ppmr.daemon.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.SourceRequests;
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.transaction.Resolution;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class AnnouncedJobsTest {
+    private static final int STRANGER = 20_002;
+    private static final InetSocketAddress TARGET = InetSocketAddress.createUnresolved("192.0.2.20", 7411);
+
+    @TempDir
+    private Path directory;
+
+    private final ProcessIdentity self =
+            new ProcessTable().find((int) ProcessHandle.current().pid()).orElseThrow();
+    private final Checkpointer checkpointer =
+            CheckpointerSettings.Criu.of(List.of("criu")).create(new NativePrograms(Path.of("/nowhere")));
+    private AnnouncedJobs jobs;
+    private MoveRecords records;
+    private Path folder;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        jobs = new AnnouncedJobs(
+                Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("criu"));
+        records = jobs.prepare();
+        folder = Files.createDirectory(directory.resolve("announced/jobs/slurm-7.0"));
+    }
+
+    private Path announce(int rank, long startTicks, String tool) throws IOException {
+        return Files.writeString(
+                folder.resolve("rank-" + rank),
+                "pid = " + self.pid() + "\nstart_ticks = " + startTicks + "\ncheckpointer = \"" + tool + "\"\n");
+    }
+
+    @Test
+    void shouldLetEverybodyAnnounceAndNobodyRemoveOthersWhenPrepared() throws Exception {
+        assertEquals(01777, (Integer) Files.getAttribute(directory.resolve("announced/jobs"), "unix:mode") & 07777);
+        assertEquals(0755, (Integer) Files.getAttribute(directory.resolve("announced/moves"), "unix:mode") & 07777);
+    }
+
+    /** The service writes as root: where, is not for a user to say. */
+    @Test
+    void shouldLetAJobsOwnerMoveItButNotSayWhereACopyIsKept() throws Exception {
+        announce(2, self.startTimeTicks(), "criu");
+        String owner = Files.getOwner(folder).getName();
+        Migrations migrations = new Migrations(
+                Map.of(),
+                Optional.empty(),
+                (id, order, cancellation, watcher) -> report(MigrationReport.Outcome.REFUSED, List.of()),
+                jobs,
+                records);
+        SourceRequests requests = new SourceRequests(
+                migrations,
+                () -> null,
+                () -> null,
+                List::of,
+                (id, word, carryOut, by) -> new Resolution(id, Resolution.Result.REFUSED, "not known here"));
+        assertTrue(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), null, true), owner));
+        assertFalse(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), "/etc", true), owner));
+        assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
+    }
+
+    @Test
+    void shouldFindAJobOfTheFoldersOwnerWhenItsRanksRun() throws Exception {
+        announce(10, self.startTimeTicks(), "criu");
+        announce(2, self.startTimeTicks(), "criu");
+        ConfiguredJob job = jobs.find("slurm-7.0").orElseThrow();
+        assertEquals(Files.getAttribute(folder, "unix:uid"), job.user().uid());
+        assertEquals(
+                List.of(2, 10),
+                job.ranks().stream().map(ConfiguredJob.RankSource::rank).toList());
+        assertEquals(self.pid(), job.ranks().get(0).pid());
+        assertEquals(List.of("slurm-7.0"), jobs.names());
+        String owner = Files.getOwner(folder).getName();
+        assertTrue(jobs.isOwnedBy("slurm-7.0", owner));
+        assertFalse(jobs.isOwnedBy("slurm-7.0", owner + "x"));
+        assertFalse(jobs.isOwnedBy("slurm-8.0", owner));
+        assertFalse(jobs.isOwnedBy("..", owner));
+    }
+
+    @Test
+    void shouldRefuseACheckpointerThatIsNotMarked() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        AnnouncedJobs unmarked = new AnnouncedJobs(
+                Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("blcr"));
+        RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find("slurm-7.0"));
+        assertTrue(e.getMessage().contains("checkpointer criu is not marked for announced jobs"), e.getMessage());
+        assertTrue(e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
+        assertEquals(List.of(), unmarked.names());
+    }
+
+    @Test
+    void shouldFindNoneWhenThePidIsAnotherProcessByNow() throws Exception {
+        announce(0, self.startTimeTicks() - 1, "criu");
+        assertEquals(Optional.empty(), jobs.find("slurm-7.0"));
+        assertEquals(List.of(), jobs.names());
+    }
+
+    @Test
+    void shouldFindNoneWhenTheNameLeadsElsewhereOrNothingIsTaken() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        assertEquals(Optional.empty(), jobs.find("../jobs/slurm-7.0"));
+        assertEquals(Optional.empty(), jobs.find("slurm-8.0"));
+        assertEquals(Optional.empty(), AnnouncedJobs.none().find("slurm-7.0"));
+    }
+
+    @Test
+    void shouldRefuseWhenAnAnnouncementIsWrong() throws Exception {
+        announce(0, self.startTimeTicks(), "dmtcp");
+        assertRefused("[checkpointers.dmtcp]");
+        announce(1, self.startTimeTicks(), "criu");
+        assertRefused("different checkpointers");
+        Files.writeString(folder.resolve("rank-0"), "pid = \"one\"\n");
+        assertRefused("must hold pid");
+        assertEquals(List.of(), jobs.names());
+    }
+
+    @Test
+    void shouldAskTheJobsOwnSparesWhenItNamesSome() throws Exception {
+        Path file = announce(0, self.startTimeTicks(), "criu");
+        assertEquals(List.of(), jobs.find("slurm-7.0").orElseThrow().spares());
+        String text = Files.readString(file);
+        Files.writeString(file, text + "spares = [\"n0:7411\", \"192.0.2.7:99\"]\n");
+        assertEquals(
+                List.of("n0:7411", "192.0.2.7:99"),
+                jobs.find("slurm-7.0").orElseThrow().spares().stream()
+                        .map(spare -> spare.getHostString() + ":" + spare.getPort())
+                        .toList());
+        for (String wrong : List.of("\"n0\"", "[\"n0\"]", "[7411]", "[\"n0:99999\"]", "[\"a b:1\"]")) {
+            Files.writeString(file, text + "spares = " + wrong + "\n");
+            assertRefused("spares must be a list of HOST:PORT");
+        }
+    }
+
+    private void assertRefused(String words) {
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("slurm-7.0"));
+        assertTrue(refused.getMessage().contains(words), refused.getMessage());
+    }
+
+    @Test
+    void shouldNotFollowALinkWhenARankFileIsOne() throws Exception {
+        Path elsewhere = Files.move(announce(0, self.startTimeTicks(), "criu"), directory.resolve("elsewhere"));
+        Files.createSymbolicLink(folder.resolve("rank-0"), elsewhere);
+        assertRefused("rank-0 is a symbolic link");
+    }
+
+    @Test
+    void shouldNotWaitWhenARankFileIsAFifo() throws Exception {
+        Process mkfifo = new ProcessBuilder("mkfifo", folder.resolve("rank-0").toString()).start();
+        assertEquals(0, mkfifo.waitFor());
+        assertRefused("rank-0 is no regular file");
+    }
+
+    @Test
+    void shouldNotWaitWhenAJobsFolderIsAFifo() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        Process mkfifo =
+                new ProcessBuilder("mkfifo", folder.resolveSibling("fifo").toString()).start();
+        assertEquals(0, mkfifo.waitFor());
+        // One user's name stops nobody else's job.
+        assertEquals(List.of("slurm-7.0"), jobs.names());
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("fifo"));
+        assertTrue(refused.getMessage().contains("fifo is no directory"), refused.getMessage());
+    }
+
+    @Test
+    void shouldNotFollowALinkWhenAJobsFolderIsOne() throws Exception {
+        announce(0, self.startTimeTicks(), "criu");
+        Files.createSymbolicLink(folder.resolveSibling("link"), folder);
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("link"));
+        assertTrue(refused.getMessage().contains("link is no directory"), refused.getMessage());
+    }
+
+    @Test
+    void shouldReadNoMoreThanTheLimitWhenARankFileIsLarge() throws Exception {
+        try (RandomAccessFile file =
+                new RandomAccessFile(folder.resolve("rank-0").toFile(), "rw")) {
+            file.setLength(1L << 30);
+        }
+        assertRefused("longer than");
+    }
+
+    @Test
+    void shouldRefuseWhenAFileIsNotTheFoldersOwners() throws Exception {
+        Assumptions.assumeTrue(
+                Files.getAttribute(folder, "unix:uid", LinkOption.NOFOLLOW_LINKS)
+                        .equals(0),
+                "needs root: chown");
+        Files.setAttribute(announce(0, self.startTimeTicks(), "criu"), "unix:uid", STRANGER);
+        assertRefused("does not belong to the folder's owner");
+    }
+
+    @Test
+    void shouldWriteWhatBecameOfAJobWhenItsMigrationEnds() throws Exception {
+        Path record = directory.resolve("announced/moves/slurm-7.0");
+        records.begin("slurm-7.0");
+        assertEquals("underway\n", Files.readString(record));
+        List<MigrationReport.MovedRank> ranks = List.of(
+                new MigrationReport.MovedRank(0, List.of(12, 13)), new MigrationReport.MovedRank(2, List.of(14)));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks), List.of(TARGET));
+        assertEquals("committed 192.0.2.20:7411\nrank 0 12,13\nrank 2 14\n", Files.readString(record));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()), List.of(TARGET));
+        assertEquals("rolled-back\n", Files.readString(record));
+        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()), List.of(TARGET));
+        assertEquals("in-doubt 192.0.2.20:7411\n", Files.readString(record));
+        records.fail("slurm-7.0");
+        assertEquals("failed\n", Files.readString(record));
+        assertEquals(0644, (Integer) Files.getAttribute(record, "unix:mode") & 07777);
+    }
+
+    private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
+        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
+    }
+}

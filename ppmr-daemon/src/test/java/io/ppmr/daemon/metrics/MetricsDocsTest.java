@@ -1,0 +1,20 @@
+package io.ppmr.daemon.metrics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+
+class MetricsDocsTest {
+    private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "metrics.md");
+
+    @Test
+    void shouldBeWhatTheServicesRegisterWhenPageIsRead() throws IOException {
+        assertEquals(
+                MetricsDocs.page(),
+                Files.readString(PAGE),
+                "docs/metrics.md is stale: ./ppmr metrics > docs/metrics.md");
+    }
+}

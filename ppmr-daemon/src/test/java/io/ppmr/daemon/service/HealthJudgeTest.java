@@ -1,0 +1,86 @@
+package io.ppmr.daemon.service;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.daemon.service.HealthJudge.Answer;
+import java.time.Duration;
+import java.util.List;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import org.junit.jupiter.api.Test;
+
+class HealthJudgeTest {
+    private static final HealthTrigger.Settings SETTINGS = new HealthTrigger.Settings(
+            List.of("x"), Duration.ofSeconds(1), Duration.ofSeconds(1), 3, 4, Duration.ofSeconds(100), false);
+
+    private final HealthJudge judge = new HealthJudge(SETTINGS);
+    private long nowNs = -5;
+
+    /** Takes answers, a second apart: "+" well, "-" going, "?" unknown; gives where it fires. */
+    private String fires(String answers) {
+        StringBuilder fired = new StringBuilder();
+        for (int i = 0; i < answers.length(); i++) {
+            char c = answers.charAt(i);
+            Answer answer = c == '+' ? Answer.WELL : c == '-' ? Answer.GOING : Answer.UNKNOWN;
+            fired.append(judge.fires(answer, nowNs) ? '!' : '.');
+            nowNs += 1_000_000_000L;
+        }
+        return fired.toString();
+    }
+
+    @Test
+    void shouldFireOnceWhenBadAnswersFollowEachOther() {
+        assertEquals("......!..", fires("+--+-----"));
+    }
+
+    @Test
+    void shouldNotFireWhenTheCheckFlaps() {
+        assertEquals("................", fires("--+--+-+--+--+--"));
+        assertEquals(".........", fires("+-?--?--?"));
+    }
+
+    @Test
+    void shouldTryAgainAfterTheRestWhenNothingWasMoved() {
+        assertEquals("..!", fires("---"));
+        assertEquals(".".repeat(99) + "!", fires("-".repeat(100)));
+    }
+
+    @Test
+    void shouldNeedGoodAnswersInARowWhenAJobWasMoved() {
+        assertEquals("..!", fires("---"));
+        judge.moved();
+        nowNs += Duration.ofSeconds(200).toNanos();
+        assertEquals(".............", fires("------+++---+"));
+        assertTrue(judge.state().contains("3 more good answers"), judge.state());
+        assertEquals("......!", fires("++++---"));
+    }
+
+    @Test
+    void shouldRestWhenTheNodeRecoversAtOnce() {
+        assertEquals("..!", fires("---"));
+        judge.moved();
+        assertEquals(".......", fires("++++---"));
+    }
+
+    /** Whatever the answers: while no four good ones follow each other, a job is moved at most once. */
+    @Property
+    void shouldMoveNothingTwiceWhenAnswersAreAny(@ForAll List<Boolean> answers) {
+        HealthJudge any = new HealthJudge(SETTINGS);
+        int good = 0;
+        int movedSinceRecovery = 0;
+        long timeNs = 0;
+        for (boolean well : answers) {
+            good = well ? good + 1 : 0;
+            if (good >= SETTINGS.recoveries()) {
+                movedSinceRecovery = 0;
+            }
+            timeNs += Duration.ofSeconds(1000).toNanos();
+            if (any.fires(well ? Answer.WELL : Answer.GOING, timeNs)) {
+                any.moved();
+                movedSinceRecovery++;
+            }
+            assertTrue(movedSinceRecovery <= 1);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+package io.ppmr.daemon.service;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.jobs.ConfiguredJob;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.MigrationOrder;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A job's user puts something else in the place of a configured PID file: that job fails by name, the others go on. */
+class PidFileAttackTest {
+    private static final int PID = 99;
+    private static final int STRANGER = 20_002;
+    private static final long LIMIT_S = 30;
+
+    @TempDir
+    private Path directory;
+
+    private final LinkedBlockingQueue<MigrationOrder> moved = new LinkedBlockingQueue<>();
+    private Path file;
+    private Path good;
+    private Migrations migrations;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        file = directory.resolve("pid");
+        good = Files.writeString(directory.resolve("good"), PID + "\n");
+        migrations = new Migrations(
+                Map.of("bad", job("bad", file), "good", job("good", good)), Optional.empty(), this::move);
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        assertTrue(migrations.close(Duration.ofSeconds(LIMIT_S)));
+    }
+
+    private static ConfiguredJob job(String name, Path pidFile) throws IOException {
+        Checkpointer checkpointer =
+                CheckpointerSettings.Blcr.installed().create(new NativePrograms(Path.of("/nowhere")));
+        int self = (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
+        return new ConfiguredJob(
+                name,
+                new JobUser(self == 0 ? 1 : self, 1),
+                checkpointer,
+                List.of(new ConfiguredJob.RankSource(0, 0, pidFile)));
+    }
+
+    private MigrationReport move(
+            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher) {
+        moved.add(order);
+        return new MigrationReport(
+                id, "blcr", MigrationReport.Outcome.COMMITTED, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, List.of(), null);
+    }
+
+    private Migrations.Event migrate(String job) throws Exception {
+        CompletableFuture<Migrations.Event> ended = new CompletableFuture<>();
+        migrations.start(job, "a test", event -> {
+            if (!(event instanceof Migrations.Event.Going)) {
+                ended.complete(event);
+            }
+        });
+        return ended.get(LIMIT_S, TimeUnit.SECONDS);
+    }
+
+    private void requireThatJobAloneFails(String words) throws Exception {
+        String said =
+                assertInstanceOf(Migrations.Event.Failed.class, migrate("bad")).reason();
+        assertTrue(said.contains("job bad, rank 0") && said.contains(file.toString()) && said.contains(words), said);
+        // It is over, so there is nothing that a cancellation could claim to roll back.
+        assertThrows(RefusedException.class, () -> migrations.cancel("0000", "a test"));
+        assertEquals(Optional.empty(), migrations.state().running());
+        assertInstanceOf(Migrations.Event.Ended.class, migrate("good"));
+        assertEquals(PID, moved.remove().job().ranks().get(0).pid());
+        assertTrue(moved.isEmpty(), "the other was never begun");
+    }
+
+    @Test
+    void shouldFailThatJobAloneWhenThePidFileIsAFifo() throws Exception {
+        assertEquals(0, new ProcessBuilder("mkfifo", file.toString()).start().waitFor());
+        requireThatJobAloneFails("no regular file");
+    }
+
+    @Test
+    void shouldFailThatJobAloneWhenThePidFileIsSparse() throws Exception {
+        try (RandomAccessFile sparse = new RandomAccessFile(file.toFile(), "rw")) {
+            sparse.setLength(1L << 30);
+        }
+        requireThatJobAloneFails("longer than");
+    }
+
+    @Test
+    void shouldFailThatJobAloneWhenThePidFileIsALink() throws Exception {
+        Files.createSymbolicLink(file, good);
+        requireThatJobAloneFails("symbolic link");
+    }
+
+    @Test
+    void shouldFailThatJobAloneWhenThePidFileIsAnotherUsers() throws Exception {
+        Assumptions.assumeTrue(
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: chown");
+        Files.setAttribute(Files.writeString(file, PID + "\n"), "unix:uid", STRANGER);
+        requireThatJobAloneFails("belongs to user " + STRANGER);
+    }
+
+    @Test
+    void shouldFailThatJobAloneWhenThePidFileHoldsSomethingElse() throws Exception {
+        Files.writeString(file, "root:$6$secret\n");
+        requireThatJobAloneFails("does not hold a PID alone");
+    }
+}

@@ -1,2 +1,0 @@
-/** The log of a service: which migration, rank and peer it is about, and its way into systemd's journal. */
-package io.ppmr.logging;

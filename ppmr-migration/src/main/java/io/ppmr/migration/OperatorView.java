@@ -1,0 +1,82 @@
+package io.ppmr.migration;
+
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorInbox;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A migration as operators see it, and what they say to it; the same at the source and at a target. {@link #take} and
+ * {@link #open} may be called by any thread, the others are for the migration's.
+ */
+public final class OperatorView {
+    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
+
+    /** What is asked of the migration, on its thread. */
+    public interface Migration extends OperatorInbox.Migration {
+        /** The phase that it is in, as operators are told it. */
+        String phase();
+
+        /** Since when it waits, as {@link System#nanoTime} has it. */
+        long waitsSinceNs();
+
+        /** The ranks that are proved to be held just now. */
+        List<Integer> heldRanks();
+    }
+
+    private final String id;
+    private final Migration migration;
+    private final OperatorInbox inbox;
+    private boolean takenUp;
+    private long lookedNs;
+    private String looked = "";
+    private volatile OpenMigration open;
+
+    public OperatorView(String migrationId, Migration migration) {
+        this.id = migrationId;
+        this.migration = migration;
+        this.inbox = new OperatorInbox(migrationId, migration);
+    }
+
+    /** Takes an operator's word; false once the migration's thread has ended. */
+    public boolean take(OperatorCall call) {
+        return inbox.take(call);
+    }
+
+    /** Where the migration stands, if an operator should know of it. */
+    public Optional<OpenMigration> open() {
+        return Optional.ofNullable(open);
+    }
+
+    /** An earlier run of the service has begun it. */
+    public void takenUp() {
+        takenUp = true;
+    }
+
+    /** Hears operators, and notes where the migration stands; not at each step, as that looks at processes. */
+    public void work() {
+        inbox.work(System.nanoTime());
+        String phase = migration.phase();
+        if (phase.equals(looked) && System.nanoTime() - lookedNs < LOOK_NS) {
+            return;
+        }
+        looked = phase;
+        lookedNs = System.nanoTime();
+        String waitsFor = migration.isOver() ? null : migration.waitsFor();
+        if (migration.isOver() || (waitsFor == null && !takenUp)) {
+            open = null;
+            return;
+        }
+        long waitedMs = TimeUnit.NANOSECONDS.toMillis(lookedNs - migration.waitsSinceNs());
+        open = new OpenMigration(
+                id, phase, takenUp, migration.heldRanks(), System.currentTimeMillis() - waitedMs, waitsFor);
+    }
+
+    /** The migration's thread ends. */
+    public void close() {
+        open = null;
+        inbox.close();
+    }
+}

@@ -1,0 +1,186 @@
+package io.ppmr.migration;
+
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.LinkIdle;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.Agent;
+import org.agrona.concurrent.AgentRunner;
+import org.agrona.concurrent.AgentTerminationException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Carries messages about a migration to a target with which there is no session: connects when there is something to
+ * say, and again when that connection is lost. What cannot be said is dropped; who needs an answer says it again. Has a
+ * thread of its own until it is closed.
+ */
+public final class PersistentLink implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(PersistentLink.class);
+    private static final int WAITING_MESSAGES = 4;
+    private static final long LOOK_MS = 200;
+    private static final long AGENT_SLEEP_MS = 100;
+    private static final long DRAIN_MS = 1_000;
+    private static final long JOIN_MS = 10_000;
+
+    private final Connector connector;
+    private final String target;
+    private final int attempt;
+    private final long silenceLimitNs;
+    private final List<Message> introduction;
+    private final Consumer<Message> answers;
+    private final BlockingQueue<Message> toSay = new ArrayBlockingQueue<>(WAITING_MESSAGES);
+    private final Thread thread;
+    private volatile boolean closed;
+
+    /**
+     * @param target its name, for messages
+     * @param attempt stands in every frame
+     * @param introduction what is said first on every connection
+     * @param answers told what the target says, on another thread
+     */
+    public PersistentLink(
+            Connector connector,
+            String target,
+            int attempt,
+            Duration silenceLimit,
+            List<Message> introduction,
+            Consumer<Message> answers) {
+        this.connector = connector;
+        this.target = target;
+        this.attempt = attempt;
+        this.silenceLimitNs = silenceLimit.toNanos();
+        this.introduction = List.copyOf(introduction);
+        this.answers = answers;
+        thread = LogContext.thread(this::run, "ppmr-courier-" + target);
+        thread.start();
+    }
+
+    /** Says it as soon as it can; dropped if much waits already. */
+    public void say(Message message) {
+        if (!toSay.offer(message)) {
+            LOG.debug("{} for {} is dropped: it will be said again", message, target);
+        }
+    }
+
+    private void run() {
+        try {
+            while (!closed) {
+                Message message = toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+                if (message != null) {
+                    talk(message);
+                }
+            }
+            // What was handed over before the close is still said: it may be the last word of somebody who is over.
+            Message last = toSay.poll();
+            if (last != null) {
+                talk(last);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** One connection, from the message that it is made for until it is lost. */
+    private void talk(Message first) throws InterruptedException {
+        try (ControlLink link = new ControlLink(connector.control().channel(), attempt, silenceLimitNs)) {
+            Talk talk = new Talk(link);
+            AgentRunner runner =
+                    new AgentRunner(new LinkIdle(link, () -> false, () -> AGENT_SLEEP_MS), talk::onError, null, talk);
+            AgentRunner.startOnThread(runner, task -> LogContext.thread(task, talk.roleName()));
+            try {
+                for (Message message : introduction) {
+                    link.send(message);
+                }
+                Message message = first;
+                while ((message != null || !closed) && !talk.lost) {
+                    if (message != null) {
+                        link.send(message);
+                    }
+                    message = closed ? toSay.poll() : toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+                }
+            } finally {
+                link.wake();
+                runner.close();
+            }
+        } catch (IOException e) {
+            LOG.warn("{} has not reached {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
+        }
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        try {
+            thread.join(JOIN_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** The duty cycle of one connection. */
+    private final class Talk implements Agent {
+        private final ControlLink link;
+        private volatile boolean lost;
+
+        Talk(ControlLink link) {
+            this.link = link;
+        }
+
+        @Override
+        public String roleName() {
+            return "ppmr-courier-link";
+        }
+
+        @Override
+        public int doWork() {
+            try {
+                return link.doWork(this::onFrame) + link.transmit();
+            } catch (IOException e) {
+                LOG.debug("the connection to {} is lost: {}", target, e.toString());
+                lost = true;
+                link.dead();
+                throw new AgentTerminationException(e);
+            }
+        }
+
+        private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+            if (type != FrameType.MESSAGE) {
+                throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes outside of a session");
+            }
+            answers.accept(ControlMessage.read(buffer, offset));
+        }
+
+        @Override
+        public void onClose() {
+            try {
+                link.drain(DRAIN_MS);
+            } catch (IOException e) {
+                LOG.debug("the last frames for {} cannot be sent: {}", target, e.toString());
+            } finally {
+                link.dead();
+            }
+        }
+
+        private void onError(Throwable error) {
+            if (!(error instanceof AgentTerminationException)) {
+                LOG.error("the courier to {} fails", target, error);
+                lost = true;
+                link.dead();
+                throw new AgentTerminationException(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+package io.ppmr.migration.keep;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.WorkDirectories;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The restarts of all ranks of a copy: each is held when it is restored, and either all are released together or all
+ * are ended. Closing it ends them if they have not been released; the command's thread owns it, and an end of the
+ * command from outside may close it.
+ */
+public final class HeldRestart implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(HeldRestart.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final Duration LOOK = Duration.ofMillis(50);
+
+    private final Path workRoot;
+    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+    private final List<HeldRank> ranks = new ArrayList<>();
+    private boolean over;
+
+    /** @param workRoot for the restart commands' own files; removed in the end */
+    public HeldRestart(Path workRoot) {
+        this.workRoot = workRoot;
+    }
+
+    /** Starts a restart for every rank. */
+    public synchronized void start(KeptImages images, Checkpointer checkpointer, Duration deadline)
+            throws IOException, CheckpointException {
+        requireGoing();
+        Manifest manifest = images.manifest();
+        for (int rank : manifest.originals().keySet().stream().sorted().toList()) {
+            Path work = WorkDirectories.create(workRoot, rank);
+            restarts.put(
+                    rank,
+                    checkpointer.restart(new RestartTask(rank, manifest.user(), images.rank(rank), work, deadline)));
+        }
+    }
+
+    /** Waits until every rank is restored and held; throws as soon as one cannot be. */
+    public void awaitHeld() throws CheckpointException, InterruptedException {
+        while (!isHeld()) {
+            look();
+        }
+    }
+
+    private synchronized boolean isHeld() {
+        return restarts.isEmpty();
+    }
+
+    private synchronized void look() throws CheckpointException, InterruptedException {
+        requireGoing();
+        for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
+            HeldRank held = restart.getValue().await(LOOK);
+            if (held != null) {
+                restarts.remove(restart.getKey());
+                ranks.add(held);
+            }
+        }
+    }
+
+    private void requireGoing() throws CheckpointException {
+        if (over) {
+            throw new CheckpointException("told to end: what was restored is ended");
+        }
+    }
+
+    /** Every restored process. */
+    public synchronized List<ProcessIdentity> processes() {
+        return ranks.stream().flatMap(rank -> rank.processes().stream()).toList();
+    }
+
+    /** The restored ranks. */
+    public synchronized List<HeldRank> ranks() {
+        return List.copyOf(ranks);
+    }
+
+    /** Proves once more that all are held, and sets all going. */
+    public synchronized void release() throws CheckpointException {
+        requireGoing();
+        for (HeldRank rank : ranks) {
+            rank.requireHeld();
+        }
+        over = true;
+        Map<Integer, String> failures = HeldRanks.release(ranks);
+        WorkDirectories.removeOrWarn(workRoot);
+        if (!failures.isEmpty()) {
+            throw new CheckpointException(String.join("; ", failures.values()));
+        }
+    }
+
+    @Override
+    public synchronized void close() {
+        if (over) {
+            return;
+        }
+        over = true;
+        ranks.addAll(HeldRanks.endCommands(restarts, END_DEADLINE));
+        HeldRanks.end(ranks, END_DEADLINE)
+                .forEach((rank, why) -> LOG.error("rank {} could not be ended: {}", rank, why));
+        WorkDirectories.removeOrWarn(workRoot);
+    }
+}

@@ -1,0 +1,248 @@
+package io.ppmr.migration.keep;
+
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.keep.KeptImageWriter.Block;
+import io.ppmr.migration.keep.Manifest.Entry;
+import io.ppmr.source.image.ImageName;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BooleanSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The files of one copy: first under numbers in {@code NAME.partial}, then under their names, in the end in
+ * {@code NAME}. Until then everything belongs to the service alone, so that no user can lead it elsewhere by a link.
+ * Owned by the copy's thread.
+ */
+final class KeptImageDirectory {
+    /** What an unfinished copy's name ends with. */
+    static final String PARTIAL = ".partial";
+
+    private static final Logger LOG = LoggerFactory.getLogger(KeptImageDirectory.class);
+    private static final String DATA = "data";
+    private static final int MOST_OPEN = 64;
+    private static final int READ_BYTES = 1 << 20;
+    private static final int STICKY = 01000;
+    private static final String OWNER_ONLY = "rwx------";
+
+    private final Path parent;
+    private final Path partial;
+    private final Path wanted;
+    private final KeptImageNote note;
+    private final PeerAuthenticator key;
+    private final Map<KeptImageFile, Boolean> open = new LinkedHashMap<>(16, 0.75f, true);
+    private boolean made;
+
+    /**
+     * @param parent where copies are kept; must exist
+     * @param name of this copy
+     * @param note of it, as long as it is incomplete
+     * @param key by which the manifest is known again
+     */
+    KeptImageDirectory(Path parent, String name, KeptImageNote note, PeerAuthenticator key) {
+        this.note = note;
+        this.key = key;
+        this.parent = parent;
+        this.partial = parent.resolve(name + PARTIAL);
+        this.wanted = parent.resolve(name);
+    }
+
+    /** Its name while it is not whole. */
+    Path partial() {
+        return partial;
+    }
+
+    /** Its name when it is. */
+    Path wanted() {
+        return wanted;
+    }
+
+    void make() throws IOException {
+        requireSafe();
+        note.write(partial);
+        Files.createDirectory(partial, ownerOnly());
+        made = true;
+        Files.createDirectory(partial.resolve(DATA), ownerOnly());
+    }
+
+    private static java.nio.file.attribute.FileAttribute<Set<PosixFilePermission>> ownerOnly() {
+        return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OWNER_ONLY));
+    }
+
+    /** A directory that others may change names in would let them lead the service's writes elsewhere. */
+    private void requireSafe() throws IOException {
+        if (!Files.isDirectory(parent)) {
+            throw new IOException(parent + " is no directory: make it, or mount what belongs there");
+        }
+        int mode = (int) Files.getAttribute(parent, "unix:mode");
+        Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(parent);
+        boolean others = permissions.contains(PosixFilePermission.GROUP_WRITE)
+                || permissions.contains(PosixFilePermission.OTHERS_WRITE);
+        int owner = (int) Files.getAttribute(parent, "unix:uid");
+        int own = (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
+        if (owner != 0 && owner != own) {
+            throw new IOException(parent + " belongs to user " + owner + ": give it to root");
+        }
+        if (others && (mode & STICKY) == 0) {
+            throw new IOException(parent + " can be written by others: chmod go-w " + parent);
+        }
+    }
+
+    void apply(Block block) throws IOException {
+        KeptImageFile file = block.file();
+        file.apply(block, partial.resolve(DATA));
+        open.put(file, true);
+        if (open.size() > MOST_OPEN) {
+            Iterator<KeptImageFile> oldest = open.keySet().iterator();
+            KeptImageFile idle = oldest.next();
+            oldest.remove();
+            idle.close();
+        }
+    }
+
+    /**
+     * The image is whole: names, owners and the manifest, all of it on the disk.
+     *
+     * @param going asked between files whether it is still wanted
+     */
+    Manifest finish(Manifest known, List<ImageName> names, BooleanSupplier going) throws IOException {
+        Path data = partial.resolve(DATA);
+        ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
+        List<Entry> entries = new ArrayList<>();
+        for (ImageName name : names) {
+            if (!going.getAsBoolean()) {
+                throw new IOException("it is not wanted any more");
+            }
+            Path path = partial.resolve(name.path());
+            switch (name.kind()) {
+                case DIRECTORY -> {
+                    Files.createDirectory(path, ownerOnly());
+                    entries.add(new Entry(name.kind(), name.path(), 0, 0, ""));
+                }
+                case SYMLINK -> {
+                    Files.createSymbolicLink(path, Path.of(name.linkTarget()));
+                    entries.add(new Entry(name.kind(), name.path(), 0, 0, name.linkTarget()));
+                }
+                case FILE -> {
+                    KeptImageFile file = (KeptImageFile) name.copy();
+                    int crc32c = file.finish(data, name.sizeBytes(), buffer);
+                    open.remove(file);
+                    file.moveTo(path);
+                    entries.add(new Entry(name.kind(), name.path(), name.sizeBytes(), crc32c, ""));
+                }
+            }
+        }
+        closeAll();
+        WorkDirectories.remove(data);
+        own(names, known.user());
+        Manifest manifest = new Manifest(
+                known.version(),
+                known.job(),
+                known.checkpointer(),
+                known.user(),
+                known.migrationId(),
+                known.attempt(),
+                known.writtenEpochMs(),
+                known.node(),
+                known.originals(),
+                entries);
+        String text = manifest.text();
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        if (bytes.length > Manifest.MAX_BYTES) {
+            throw new IOException("the image has " + entries.size() + " names, more than a manifest can have");
+        }
+        writeSynced(partial.resolve(Manifest.FILE_NAME), text);
+        writeSynced(partial.resolve(Manifest.DIGEST_FILE_NAME), Manifest.digest(key, bytes));
+        for (ImageName name : names) {
+            if (name.kind() == ImageName.Kind.DIRECTORY) {
+                sync(partial.resolve(name.path()));
+            }
+        }
+        // The job's user, as whom restarts run, gets as far as to the directory of its rank.
+        Files.setPosixFilePermissions(partial, PosixFilePermissions.fromString("rwx--x--x"));
+        sync(partial);
+        return manifest;
+    }
+
+    /** A file belongs to who made it: the job's user, or root, whose checkpointer nobody may feed with other bytes. */
+    private void own(List<ImageName> names, JobUser user) throws IOException {
+        for (int i = names.size() - 1; i >= 0; i--) {
+            ImageName name = names.get(i);
+            boolean users = name.kind() == ImageName.Kind.DIRECTORY
+                    ? names.stream()
+                            .anyMatch(inside -> inside.kind() != ImageName.Kind.DIRECTORY
+                                    && inside.uid() == user.uid()
+                                    && inside.path().startsWith(name.path() + "/"))
+                    : name.uid() == user.uid();
+            Path path = partial.resolve(name.path());
+            if (users && user.uid() != (int) Files.getAttribute(path, "unix:uid", LinkOption.NOFOLLOW_LINKS)) {
+                Files.setAttribute(path, "unix:gid", user.gid(), LinkOption.NOFOLLOW_LINKS);
+                Files.setAttribute(path, "unix:uid", user.uid(), LinkOption.NOFOLLOW_LINKS);
+            }
+        }
+    }
+
+    private static void writeSynced(Path file, String text) throws IOException {
+        try (FileChannel channel = FileChannel.open(
+                file,
+                Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")))) {
+            ByteBuffer bytes = StandardCharsets.UTF_8.encode(text);
+            while (bytes.hasRemaining()) {
+                channel.write(bytes);
+            }
+            channel.force(true);
+        }
+    }
+
+    private static void sync(Path directory) throws IOException {
+        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
+    }
+
+    /** From now on it is a copy that can be restarted. */
+    void giveName() throws IOException {
+        Files.move(partial, wanted, StandardCopyOption.ATOMIC_MOVE);
+        note.forget();
+        sync(parent);
+    }
+
+    /** Takes away what there is of it, if it is not whole. */
+    void remove() {
+        try {
+            closeAll();
+            if (made) {
+                WorkDirectories.remove(partial);
+            }
+            note.forget();
+        } catch (IOException e) {
+            LOG.warn("{} stays behind: {}; nothing restarts from it, it may be removed", partial, e.getMessage());
+        }
+    }
+
+    private void closeAll() throws IOException {
+        for (KeptImageFile file : open.keySet()) {
+            file.close();
+        }
+        open.clear();
+    }
+}

@@ -1,0 +1,295 @@
+package io.ppmr.migration.keep;
+
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.source.image.ImageName.Kind;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import java.util.zip.CRC32C;
+
+/** A kept copy on disk, and whether a job may be restarted from it. Every refusal names what is wrong. */
+public final class KeptImages {
+    private static final String PARTIAL = ".partial";
+    private static final String RESTARTED = "restarted";
+    private static final int READ_BYTES = 1 << 20;
+    private static final int MOST_NAMED = 10;
+    private static final int OTHERS_MAY_WRITE = 022;
+    private static final int MODE = 07777;
+
+    private final Path directory;
+    private final Manifest manifest;
+
+    private KeptImages(Path directory, Manifest manifest) {
+        this.directory = directory;
+        this.manifest = manifest;
+    }
+
+    /** Opens one; refuses what is no whole copy. */
+    public static KeptImages open(Path named) throws RefusedException, IOException {
+        if (!Files.isDirectory(named)) {
+            throw refused(named + " is no directory");
+        }
+        Path directory = named.toRealPath();
+        if (directory.getFileName() != null
+                && directory.getFileName().toString().endsWith(PARTIAL)) {
+            throw refused(directory + " is an incomplete copy: its migration broke off, or it could not be kept");
+        }
+        if (!Files.exists(directory.resolve(Manifest.FILE_NAME))) {
+            List<Path> inside = copiesIn(directory);
+            throw refused(directory + " is no kept copy: it has no file " + Manifest.FILE_NAME
+                    + (inside.isEmpty() ? "" : ". Name one of those in it: " + inside));
+        }
+        requireOurs(directory);
+        try {
+            return new KeptImages(directory, Manifest.read(directory));
+        } catch (IOException e) {
+            throw new RefusedException(e.getMessage(), e);
+        }
+    }
+
+    /** What is believed of a copy is root's alone, in directories in which nobody else can exchange it. */
+    private static void requireOurs(Path directory) throws RefusedException, IOException {
+        Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
+        if (changeable.isPresent()) {
+            throw refused(directory + " is no place for a copy that can be trusted: "
+                    + changeable.get().directory() + " " + changeable.get().reason()
+                    + ". Remedy: move the copy, as root, to where only root can change names");
+        }
+        int writable = (int) Files.getAttribute(directory, "unix:mode") & OTHERS_MAY_WRITE;
+        if (writable != 0) {
+            throw refused(directory + " can be written by others: look at what is in it, then chmod go-w " + directory);
+        }
+        for (String name : List.of(Manifest.FILE_NAME, Manifest.DIGEST_FILE_NAME, RESTARTED)) {
+            Path file = directory.resolve(name);
+            if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+                if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+                    throw refused(file + " is no regular file: somebody has changed the copy");
+                }
+                requireOwner(file, JobUser.ofService());
+            }
+        }
+    }
+
+    private static void requireOwner(Path path, JobUser owner) throws RefusedException, IOException {
+        Map<String, Object> found = Files.readAttributes(path, "unix:uid,mode", LinkOption.NOFOLLOW_LINKS);
+        int uid = (int) found.get("uid");
+        int mode = (int) found.get("mode");
+        if (uid != 0 && uid != JobUser.ofService().uid() && uid != owner.uid()) {
+            throw refused(path + " belongs to user " + uid + ", who could have changed it: it must belong to root"
+                    + (owner.uid() == 0 ? "" : " or to user " + owner.uid()));
+        }
+        // A link's own mode means nothing.
+        if ((mode & OTHERS_MAY_WRITE) != 0 && !Files.isSymbolicLink(path)) {
+            throw refused(path + " can be written by others, who could have changed it: its mode is "
+                    + Integer.toOctalString(mode & MODE));
+        }
+    }
+
+    /**
+     * Refuses where anything in the copy belongs to, or can be written by, somebody else than whom its checkpointer
+     * restarts it as, and root.
+     *
+     * @param owner as whom the image is restarted
+     */
+    public void requireOwners(JobUser owner) throws RefusedException, IOException {
+        try (Stream<Path> inside = Files.walk(directory)) {
+            for (Path path : (Iterable<Path>) inside::iterator) {
+                requireOwner(path, owner);
+            }
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
+        }
+    }
+
+    /**
+     * Refuses unless the manifest is one that a service with this key has written.
+     *
+     * @param withoutDigest whether a copy is taken that has no digest, as releases before this one have kept it
+     */
+    public void requireSealed(PeerAuthenticator key, boolean withoutDigest) throws RefusedException, IOException {
+        Path file = directory.resolve(Manifest.DIGEST_FILE_NAME);
+        if (!Files.exists(file)) {
+            if (withoutDigest) {
+                return;
+            }
+            throw refused(
+                    "the copy " + directory + " has no file " + Manifest.DIGEST_FILE_NAME + ", so nothing shows that"
+                            + " ppmr has made it. If it was made by a release without one, and nobody but root can have"
+                            + " changed it since, restart it with --without-digest");
+        }
+        byte[] manifestBytes = Files.readAllBytes(directory.resolve(Manifest.FILE_NAME));
+        byte[] due = Manifest.digest(key, manifestBytes).getBytes(StandardCharsets.US_ASCII);
+        if (Files.size(file) != due.length || !MessageDigest.isEqual(due, Files.readAllBytes(file))) {
+            throw refused(
+                    "the manifest of " + directory + " is not one that a service with this node's key has written:"
+                            + " it was changed, or made with another key, which --key-file can name");
+        }
+    }
+
+    private static List<Path> copiesIn(Path directory) throws IOException {
+        try (Stream<Path> inside = Files.list(directory)) {
+            return inside.filter(one -> !one.toString().endsWith(PARTIAL))
+                    .filter(one -> Files.exists(one.resolve(Manifest.FILE_NAME)))
+                    .sorted()
+                    .toList();
+        }
+    }
+
+    private static RefusedException refused(String reason) {
+        return new RefusedException(reason);
+    }
+
+    public Manifest manifest() {
+        return manifest;
+    }
+
+    /** The image of a rank. */
+    public Path rank(int rank) {
+        return directory.resolve("rank-" + rank);
+    }
+
+    /** Refuses if a process that it was made of, or one that was restarted from it, lives on this node. */
+    public void requireNobodyLives(ProcessTable processes) throws RefusedException, IOException {
+        for (var rank : manifest.originals().entrySet()) {
+            for (ProcessIdentity process : rank.getValue()) {
+                if (processes.isAlive(process)) {
+                    throw refused("rank " + rank.getKey() + " of job " + manifest.job() + " still lives here as PID "
+                            + process.pid() + ", from which this copy was made: a second one would compute the same."
+                            + " End it first");
+                }
+            }
+        }
+        Path noted = directory.resolve(RESTARTED);
+        if (Files.exists(noted)) {
+            for (ProcessIdentity process : restarted(noted)) {
+                if (processes.isAlive(process)) {
+                    throw refused("job " + manifest.job() + " was restarted from this copy before, and lives here as"
+                            + " PID " + process.pid() + ". End it first");
+                }
+            }
+        }
+    }
+
+    private static List<ProcessIdentity> restarted(Path noted) throws RefusedException, IOException {
+        List<ProcessIdentity> processes = new ArrayList<>();
+        try {
+            for (String line : Files.readAllLines(noted)) {
+                String[] words = line.split(" ", -1);
+                processes.add(new ProcessIdentity(
+                        words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+            }
+            return processes;
+        } catch (CharacterCodingException | IllegalArgumentException | IndexOutOfBoundsException e) {
+            throw new RefusedException(
+                    noted
+                            + ", which says what was restarted from this copy before, is damaged: see that nothing of"
+                            + " the job runs here, then remove it",
+                    e);
+        }
+    }
+
+    /** Leaves word of what was restarted, for the next who wants to. */
+    public void noteRestarted(List<ProcessIdentity> restarted) throws IOException {
+        List<String> lines = restarted.stream()
+                .map(process -> process.bootId() + " " + process.pidNamespace() + " " + process.pid() + " "
+                        + process.startTimeTicks())
+                .toList();
+        Path noted = directory.resolve(RESTARTED);
+        Files.deleteIfExists(noted);
+        try (FileChannel channel = FileChannel.open(
+                noted,
+                Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")))) {
+            ByteBuffer bytes = StandardCharsets.UTF_8.encode(String.join("\n", lines) + "\n");
+            while (bytes.hasRemaining()) {
+                channel.write(bytes);
+            }
+            channel.force(true);
+        }
+    }
+
+    /** Refuses, and names what is missing or not as it was written. */
+    public void requireWhole() throws RefusedException {
+        List<String> wrong = new ArrayList<>();
+        ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
+        for (Manifest.Entry entry : manifest.entries()) {
+            String complaint = complaint(entry, buffer);
+            if (!complaint.isEmpty()) {
+                wrong.add(entry.path() + " " + complaint);
+            }
+        }
+        if (!wrong.isEmpty()) {
+            throw refused("the copy " + directory + " is damaged: "
+                    + String.join("; ", wrong.subList(0, Math.min(MOST_NAMED, wrong.size())))
+                    + (wrong.size() > MOST_NAMED ? "; and " + (wrong.size() - MOST_NAMED) + " more" : ""));
+        }
+    }
+
+    private String complaint(Manifest.Entry entry, ByteBuffer buffer) {
+        Path path;
+        try {
+            path = directory.resolve(entry.path()).normalize();
+        } catch (InvalidPathException e) {
+            return "is a name that this node cannot have: use its locale";
+        }
+        if (!path.startsWith(directory)) {
+            return "leads out of the copy";
+        }
+        if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+            return "is missing";
+        }
+        try {
+            if (entry.kind() == Kind.DIRECTORY) {
+                return Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) ? "" : "is no directory";
+            }
+            if (entry.kind() == Kind.SYMLINK) {
+                boolean same = Files.isSymbolicLink(path)
+                        && Files.readSymbolicLink(path).toString().equals(entry.target());
+                return same ? "" : "is not the link that it was";
+            }
+            if (!Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+                return "is no file";
+            }
+            long sizeBytes = Files.size(path);
+            if (sizeBytes != entry.sizeBytes()) {
+                return "has " + sizeBytes + " bytes instead of " + entry.sizeBytes();
+            }
+            return crcOf(path, buffer) == entry.crc32c()
+                    ? ""
+                    : "has other bytes than were written: its CRC32C is wrong";
+        } catch (IOException e) {
+            return "cannot be read: " + e.getMessage();
+        }
+    }
+
+    private static int crcOf(Path file, ByteBuffer buffer) throws IOException {
+        CRC32C crc = new CRC32C();
+        try (FileChannel channel = FileChannel.open(file, Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS))) {
+            while (channel.read(buffer.clear()) >= 0) {
+                crc.update(buffer.flip());
+            }
+        }
+        return (int) crc.getValue();
+    }
+}

@@ -1,0 +1,160 @@
+package io.ppmr.migration.node;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.JobFacts.MappedFile;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Reads what a job's processes are and have, proc(5). A process that ends meanwhile is left out: whoever moves the job
+ * notices by itself. Immutable, for any thread.
+ */
+public final class JobProbe {
+    /** Enough for any program, and small enough for one frame. */
+    private static final int MAX_FILES = 300;
+
+    private static final int MAX_FILE_TEXT = 40_000;
+    private static final int MAX_PIDS = 2000;
+    private static final int MAPS_FIELDS = 6;
+    private static final int PATH_FIELD = 5;
+    private static final long KIB = 1024;
+    private static final Set<String> OWN_MEMORY =
+            Set.of("Pss_Anon:", "Pss_Shmem:", "SwapPss:", "RssAnon:", "RssShmem:", "VmSwap:");
+
+    private final ProcessTable processes;
+
+    public JobProbe(ProcessTable processes) {
+        this.processes = processes;
+    }
+
+    /**
+     * The facts of processes and of all that descend from them.
+     *
+     * @param checkpointer by which source and target know the tool
+     * @param roots the ranks' root processes
+     */
+    public JobFacts facts(String checkpointer, List<ProcessIdentity> roots) throws CheckpointException {
+        long residentBytes = 0;
+        List<Integer> pids = new ArrayList<>();
+        Map<String, MappedFile> files = new LinkedHashMap<>();
+        for (ProcessIdentity root : roots) {
+            for (ProcessIdentity process : processes.tree(root)) {
+                Path proc = Path.of("/proc", Integer.toString(process.pid()));
+                try {
+                    residentBytes += residentBytes(proc);
+                    addFiles(proc, files);
+                    if (pids.size() < MAX_PIDS) {
+                        pids.add(processes.pidInside(process));
+                    }
+                } catch (CheckpointException e) {
+                    if (processes.isAlive(process)) {
+                        throw e;
+                    }
+                } catch (IOException e) {
+                    if (processes.isAlive(process)) {
+                        throw new CheckpointException(
+                                "the memory of PID " + process.pid() + " may not be looked at (" + e
+                                        + "). Remedy: run the service as root",
+                                e);
+                    }
+                }
+            }
+        }
+        return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
+    }
+
+    /**
+     * The facts of each rank, for a job whose ranks may go to several nodes.
+     *
+     * @param roots the root process of each rank
+     */
+    public Map<Integer, JobFacts> facts(String checkpointer, Map<Integer, ProcessIdentity> roots)
+            throws CheckpointException {
+        Map<Integer, JobFacts> facts = new LinkedHashMap<>();
+        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
+            facts.put(root.getKey(), facts(checkpointer, List.of(root.getValue())));
+        }
+        return facts;
+    }
+
+    /** What the ranks that go to one node are together; as much of it as fits a frame. */
+    public static JobFacts together(Map<Integer, JobFacts> facts, List<Integer> ranks) {
+        String checkpointer = "";
+        long residentBytes = 0;
+        List<Integer> pids = new ArrayList<>();
+        Map<String, MappedFile> files = new LinkedHashMap<>();
+        int text = 0;
+        for (int rank : ranks) {
+            JobFacts one = facts.get(rank);
+            checkpointer = one.checkpointer();
+            residentBytes += one.residentBytes();
+            pids.addAll(one.pids().subList(0, Math.min(one.pids().size(), MAX_PIDS - pids.size())));
+            for (MappedFile file : one.files()) {
+                if (files.size() < MAX_FILES && text < MAX_FILE_TEXT && files.putIfAbsent(file.path(), file) == null) {
+                    text += file.path().length();
+                }
+            }
+        }
+        return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
+    }
+
+    /** What is a process's alone; of what it shares with others, its share where the kernel reckons that. */
+    static long residentBytes(Path proc) throws IOException {
+        Path rollup = proc.resolve("smaps_rollup");
+        List<String> lines = Files.exists(rollup) ? read(rollup) : read(proc.resolve("status"));
+        if (lines.stream().noneMatch(line -> line.startsWith("Pss_Anon:") || line.startsWith("RssAnon:"))) {
+            return ResidentMemory.unfiledBytesBySmaps(proc);
+        }
+        long kib = 0;
+        for (String line : lines) {
+            String[] words = line.split("\\s+", -1);
+            if (words.length > 1 && OWN_MEMORY.contains(words[0])) {
+                kib += Long.parseLong(words[1]);
+            }
+        }
+        return kib * KIB;
+    }
+
+    private static void addFiles(Path proc, Map<String, MappedFile> files) throws IOException {
+        // Line by line: a process can have 65,530 mappings of files with names of 4 KiB.
+        try (BufferedReader maps = Files.newBufferedReader(proc.resolve("maps"), StandardCharsets.ISO_8859_1)) {
+            for (String line = maps.readLine(); line != null && files.size() < MAX_FILES; line = maps.readLine()) {
+                addFile(proc, line, files);
+            }
+        }
+    }
+
+    private static void addFile(Path proc, String line, Map<String, MappedFile> files) throws IOException {
+        String[] fields = line.split(" +", MAPS_FIELDS);
+        String path = fields.length == MAPS_FIELDS ? fields[PATH_FIELD] : "";
+        boolean named = path.startsWith("/")
+                && !path.startsWith("/dev/")
+                && !path.startsWith("/memfd:")
+                && !path.startsWith("/SYSV")
+                && !path.endsWith(" (deleted)");
+        int text = files.keySet().stream().mapToInt(String::length).sum();
+        if (named && !files.containsKey(path) && files.size() < MAX_FILES && text < MAX_FILE_TEXT) {
+            Path inside = proc.resolve("root").resolve(path.substring(1));
+            if (Files.isRegularFile(inside)) {
+                String name = new String(path.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
+                files.put(path, new MappedFile(name, Files.size(inside)));
+            }
+        }
+    }
+
+    private static List<String> read(Path file) throws IOException {
+        return Files.readAllLines(file, StandardCharsets.ISO_8859_1);
+    }
+}

@@ -1,0 +1,202 @@
+package io.ppmr.migration.node;
+
+import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.protocol.control.NodeFacts;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Reads what a node is out of proc(5) and sysfs(5). Starts no process but those by which checkpointers are probed.
+ * Immutable, for any thread.
+ */
+public final class NodeProbe {
+    private static final Pattern MAPPED_LIBC = Pattern.compile("\\s(/\\S*/(?:libc\\.so\\.6|libc-[0-9.]+\\.so))$");
+    private static final Pattern LIBC_BANNER = Pattern.compile("GNU C Library [^\\n\\x00]{1,120}");
+    private static final long KIB = 1024;
+
+    /**
+     * A port of an RDMA device as the kernel shows it in {@code /sys/class/infiniband}: whether it is up needs no
+     * library.
+     *
+     * @param name as {@code DEVICE/PORT}
+     * @param state of the link as the kernel calls it, such as {@code ACTIVE}
+     * @param hasGid whether it has an address, without which nobody can connect
+     */
+    record RdmaPort(String name, String state, boolean hasGid) {
+        private static final String NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000";
+
+        boolean isUp() {
+            return state.equals("ACTIVE") && hasGid;
+        }
+
+        static List<RdmaPort> all(Path root) {
+            List<RdmaPort> ports = new ArrayList<>();
+            for (Path device : entries(root.resolve("sys/class/infiniband"))) {
+                for (Path port : entries(device.resolve("ports"))) {
+                    String state =
+                            lines(port.resolve("state")).stream().findFirst().orElse("unknown");
+                    boolean gid = entries(port.resolve("gids")).stream().anyMatch(file -> firstLine(file)
+                            .map(line -> !line.equals(NO_GID))
+                            .orElse(false));
+                    ports.add(new RdmaPort(
+                            device.getFileName() + "/" + port.getFileName(),
+                            state.replaceFirst("^\\d+:\\s*", ""),
+                            gid));
+                }
+            }
+            return ports;
+        }
+
+        /** Entries of a GID table that are not in use cannot even be read. */
+        private static Optional<String> firstLine(Path file) {
+            try {
+                return lines(file).stream().findFirst();
+            } catch (UncheckedIOException e) {
+                return Optional.empty();
+            }
+        }
+    }
+
+    private final Path root;
+    private final long stagingBytes;
+    private final int chunkBytes;
+    private final List<Checkpointer> checkpointers;
+
+    /**
+     * @param root where {@code proc} and {@code sys} are; {@code /} but in tests
+     * @param stagingBytes how much of a retained image can wait here
+     * @param chunkBytes of the node's pool
+     * @param checkpointers the node's own
+     */
+    public NodeProbe(Path root, long stagingBytes, int chunkBytes, List<Checkpointer> checkpointers) {
+        this.root = root;
+        this.stagingBytes = stagingBytes;
+        this.chunkBytes = chunkBytes;
+        this.checkpointers = List.copyOf(checkpointers);
+    }
+
+    /** The facts of the node as it is. */
+    public NodeFacts facts() {
+        return new NodeFacts(
+                line("proc/sys/kernel/hostname").orElse("unknown"),
+                System.getProperty("os.arch"),
+                line("proc/sys/kernel/osrelease").orElse("unknown"),
+                libc(),
+                System.getProperty("java.version"),
+                System.currentTimeMillis(),
+                availableBytes(),
+                stagingBytes,
+                chunkBytes,
+                CpuFeatures.of(lines("proc/cpuinfo")),
+                RdmaPort.all(root).stream()
+                        .filter(RdmaPort::isUp)
+                        .map(RdmaPort::name)
+                        .toList(),
+                tools());
+    }
+
+    private List<NodeFacts.Tool> tools() {
+        List<NodeFacts.Tool> tools = new ArrayList<>();
+        for (Checkpointer checkpointer : checkpointers) {
+            Availability found = checkpointer.probe();
+            String detail = found.remedy().isEmpty() ? found.detail() : found.detail() + " (" + found.remedy() + ")";
+            tools.add(new NodeFacts.Tool(checkpointer.name(), found.available(), detail));
+        }
+        return tools;
+    }
+
+    /** What processes can still have; before Linux 3.14 reckoned as the kernel does since. */
+    long availableBytes() {
+        Map<String, Long> kib = new HashMap<>();
+        for (String line : lines("proc/meminfo")) {
+            int colon = line.indexOf(':');
+            if (colon > 0) {
+                kib.put(line.substring(0, colon), number(line.substring(colon)));
+            }
+        }
+        Long available = kib.get("MemAvailable");
+        if (available != null) {
+            return available * KIB;
+        }
+        // Below its low mark, a quarter above the least that it keeps free, the kernel takes pages back by itself.
+        long lowKib = line("proc/sys/vm/min_free_kbytes").map(NodeProbe::number).orElse(0L) * 5 / 4;
+        long fileKib = kib.getOrDefault("Active(file)", 0L) + kib.getOrDefault("Inactive(file)", 0L);
+        long slabKib = kib.getOrDefault("SReclaimable", 0L);
+        long reckonedKib = kib.getOrDefault("MemFree", 0L)
+                - lowKib
+                + fileKib
+                - Math.min(fileKib / 2, lowKib)
+                + slabKib
+                - Math.min(slabKib / 2, lowKib);
+        return Math.max(0, reckonedKib) * KIB;
+    }
+
+    private static long number(String text) {
+        String digits = text.replaceAll("[^0-9]", "");
+        return digits.isEmpty() ? 0 : Long.parseLong(digits);
+    }
+
+    /** What the C library says of itself, out of the file that this process has mapped. */
+    private String libc() {
+        for (String mapping : lines("proc/self/maps")) {
+            Matcher path = MAPPED_LIBC.matcher(mapping);
+            if (path.find()) {
+                return banner(Path.of(path.group(1)));
+            }
+        }
+        return "unknown";
+    }
+
+    private static String banner(Path library) {
+        try {
+            Matcher banner = LIBC_BANNER.matcher(Files.readString(library, StandardCharsets.ISO_8859_1));
+            return banner.find() ? banner.group().replaceAll("\\.$", "") : "unknown";
+        } catch (IOException e) {
+            return "unknown (" + e.getMessage() + ")";
+        }
+    }
+
+    Optional<String> line(String file) {
+        return lines(file).stream().findFirst();
+    }
+
+    List<String> lines(String file) {
+        return lines(root.resolve(file));
+    }
+
+    /** The lines of a file, none where there is no such file. */
+    static List<String> lines(Path file) {
+        try {
+            return Files.exists(file) ? Files.readAllLines(file, StandardCharsets.ISO_8859_1) : List.of();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read " + file, e);
+        }
+    }
+
+    /** What is in a directory, nothing where there is none. */
+    static List<Path> entries(Path directory) {
+        List<Path> found = new ArrayList<>();
+        if (Files.isDirectory(directory)) {
+            try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
+                entries.forEach(found::add);
+            } catch (IOException | DirectoryIteratorException e) {
+                throw new UncheckedIOException("cannot read " + directory, new IOException(e));
+            }
+        }
+        found.sort(null);
+        return found;
+    }
+}

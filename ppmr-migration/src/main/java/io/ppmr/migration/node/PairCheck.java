@@ -1,0 +1,262 @@
+package io.ppmr.migration.node;
+
+import io.ppmr.checkpoint.RestartNeeds;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.JobFacts.MappedFile;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.data.ReadingMode;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Whether a job of another node could go on at this one. Run by the target, which alone sees its own files and PIDs:
+ * for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal. docs/doctor.md has
+ * every check with its reason.
+ */
+public final class PairCheck {
+    /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
+    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "files", "pids");
+
+    private static final long CLOCK_LIMIT_MS = 2_000;
+    private static final int NAMED = 5;
+    private static final long MIB = 1 << 20;
+    private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d+)\\.(\\d+)");
+
+    /**
+     * What limits a node that is to take a job, besides what it has. Immutable.
+     *
+     * @param stagingInMemory whether an image that waits here takes memory, too
+     * @param promisedBytes memory that migrations under way here will still take
+     * @param whyStagingIsSmall why images find less room than is configured, in words that follow a number; empty if
+     *     they do not
+     */
+    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {
+        /** A node that does nothing else. */
+        public static final Room IDLE = new Room(false, 0, "");
+    }
+
+    private final NodeFacts source;
+    private final JobFacts job;
+    private final NodeFacts target;
+    private final RestartNeeds needs;
+    private final ReadingMode reading;
+    private final Room room;
+    private final List<Finding> findings = new ArrayList<>();
+
+    private PairCheck(
+            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
+        this.source = source;
+        this.job = job;
+        this.target = target;
+        this.needs = needs;
+        this.reading = reading;
+        this.room = room;
+    }
+
+    /**
+     * Compares.
+     *
+     * @param needs of the checkpointer that would restart the job here
+     * @param reading how that one reads
+     * @param room what other migrations leave here
+     */
+    public static List<Finding> findings(
+            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
+        PairCheck check = new PairCheck(source, job, target, needs, reading, room);
+        check.machine();
+        check.kernel();
+        check.libc();
+        check.chunk();
+        check.clock();
+        check.rdma();
+        if (!job.checkpointer().isEmpty()) {
+            check.memory();
+            check.staging();
+            check.files();
+            check.pids();
+        }
+        return check.findings;
+    }
+
+    private void machine() {
+        if (!source.architecture().equals(target.architecture())) {
+            findings.add(Finding.fail(
+                    "cpu",
+                    "the source is " + source.architecture() + ", this node " + target.architecture(),
+                    "name a spare node of the same architecture"));
+            return;
+        }
+        List<String> missing = CpuFeatures.missing(source.cpuFeatures(), target.cpuFeatures());
+        List<String> slower = CpuFeatures.slower(source.cpuFeatures(), target.cpuFeatures());
+        if (missing.isEmpty() && !slower.isEmpty()) {
+            findings.add(Finding.warn(
+                    "cpu",
+                    "this node's processor does not say that it has " + String.join(" ", slower)
+                            + ", which the source's has: the job goes on, and may copy memory more slowly",
+                    "compare the two nodes' firmware settings and hypervisors: the same processor may say it on one"
+                            + " node and not on the other"));
+        } else if (missing.isEmpty()) {
+            findings.add(Finding.ok("cpu", "this node has every instruction that the source has"));
+        } else {
+            findings.add(Finding.fail(
+                    "cpu",
+                    "this node's processor lacks " + String.join(" ", missing)
+                            + ", which the source's has; libraries choose instructions when a program starts, so the"
+                            + " job may use them",
+                    "name a spare node whose processor has them"));
+        }
+    }
+
+    private void kernel() {
+        if (source.kernel().equals(target.kernel())) {
+            findings.add(Finding.ok("kernel", target.kernel() + " on both"));
+        } else if (older(target.kernel(), source.kernel())) {
+            findings.add(Finding.warn(
+                    "kernel",
+                    "this node's " + target.kernel() + " is older than the source's " + source.kernel()
+                            + ": what the job has of newer kernels cannot be restored",
+                    "boot the spare node with the source's kernel or a newer one"));
+        } else {
+            findings.add(Finding.ok("kernel", source.kernel() + " at the source, " + target.kernel() + " here"));
+        }
+    }
+
+    /** Whether the first two numbers of a release are smaller; releases without numbers are not compared. */
+    private static boolean older(String one, String other) {
+        Matcher a = TWO_NUMBERS.matcher(one);
+        Matcher b = TWO_NUMBERS.matcher(other);
+        if (!a.find() || !b.find()) {
+            return false;
+        }
+        int major = Integer.compare(Integer.parseInt(a.group(1)), Integer.parseInt(b.group(1)));
+        return major < 0 || (major == 0 && Integer.parseInt(a.group(2)) < Integer.parseInt(b.group(2)));
+    }
+
+    private void libc() {
+        if (source.libc().equals(target.libc())) {
+            findings.add(Finding.ok("libc", target.libc() + " on both"));
+            return;
+        }
+        String text = "the source has " + source.libc() + ", this node " + target.libc();
+        String remedy = "install the same release of the operating system on both";
+        // Where the job's own files are known, they say more: a job may bring its own library.
+        findings.add(
+                needs.sameFiles()
+                                && job.files().isEmpty()
+                                && !job.checkpointer().isEmpty()
+                        ? Finding.fail("libc", text, remedy)
+                        : Finding.warn("libc", text, remedy));
+    }
+
+    private void chunk() {
+        findings.add(Finding.failUnless(
+                source.chunkBytes() == target.chunkBytes(),
+                "chunk",
+                source.chunkBytes() + " bytes on both",
+                "the source's chunks have " + source.chunkBytes() + " bytes, this node's " + target.chunkBytes(),
+                "configure the same pool.chunk on both nodes"));
+    }
+
+    private void clock() {
+        long apartMs = Math.abs(source.clockEpochMs() - target.clockEpochMs());
+        if (apartMs <= CLOCK_LIMIT_MS) {
+            findings.add(Finding.ok("clock", "the two are at most " + CLOCK_LIMIT_MS / 1000 + " s apart"));
+        } else {
+            findings.add(Finding.warn(
+                    "clock",
+                    "the clocks are " + apartMs / 1000 + " s apart: the job sees its time jump, and the logs of the"
+                            + " two nodes do not fit together",
+                    "synchronise both nodes' clocks (chrony, systemd-timesyncd)"));
+        }
+    }
+
+    private void rdma() {
+        if (source.rdmaPorts().isEmpty() != target.rdmaPorts().isEmpty()) {
+            findings.add(Finding.warn(
+                    "rdma",
+                    "only " + (target.rdmaPorts().isEmpty() ? "the source" : "this node")
+                            + " has an RDMA port that is up: bytes go over TCP",
+                    "see ppmr doctor on the other node"));
+        } else {
+            findings.add(Finding.ok(
+                    "rdma", target.rdmaPorts().isEmpty() ? "no port on either: TCP" : "ports up on both nodes"));
+        }
+    }
+
+    private void memory() {
+        long waitsInMemoryBytes = reading == ReadingMode.RETAINED && room.stagingInMemory() ? job.residentBytes() : 0;
+        String text = "the job has " + job.residentBytes() / MIB + " MiB, "
+                + (waitsInMemoryBytes > 0 ? "and as much again for its image, since staging is in memory, " : "")
+                + target.availableBytes() / MIB + " MiB are available here"
+                + (room.promisedBytes() > 0
+                        ? ", of which " + room.promisedBytes() / MIB + " MiB are for migrations under way"
+                        : "");
+        boolean enough = job.residentBytes() + waitsInMemoryBytes <= target.availableBytes() - room.promisedBytes();
+        String remedy = "free memory on this node, or name another spare node";
+        findings.add(Finding.failUnless(enough, "memory", text, text, remedy));
+    }
+
+    private void staging() {
+        if (reading == ReadingMode.STREAMED) {
+            return;
+        }
+        String text = "an image of about " + job.residentBytes() / MIB + " MiB has to wait here as a whole; pool and"
+                + " staging have room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
+        String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
+        findings.add(Finding.failUnless(job.residentBytes() <= target.stagingBytes(), "staging", text, text, remedy));
+    }
+
+    private void files() {
+        if (!needs.sameFiles()) {
+            return;
+        }
+        List<String> wrong = new ArrayList<>();
+        for (MappedFile file : job.files()) {
+            wrong.addAll(complaint(file));
+        }
+        String rest = wrong.size() > NAMED ? " and " + (wrong.size() - NAMED) + " more" : "";
+        findings.add(Finding.failUnless(
+                wrong.isEmpty(),
+                "files",
+                "the " + job.files().size() + " programs and libraries of the job are here, too",
+                "of the job's programs and libraries, which are mapped again by name, "
+                        + String.join(", ", wrong.subList(0, Math.min(NAMED, wrong.size()))) + rest,
+                "install the same packages on both nodes, or share the folder"));
+    }
+
+    private static List<String> complaint(MappedFile file) {
+        try {
+            Path path = Path.of(file.path());
+            if (!Files.isRegularFile(path)) {
+                return List.of(file.path() + " is not here");
+            }
+            long lengthBytes = Files.size(path);
+            return lengthBytes == file.lengthBytes()
+                    ? List.of()
+                    : List.of(file.path() + " has " + lengthBytes + " bytes here and " + file.lengthBytes() + " there");
+        } catch (IOException | RuntimeException e) {
+            return List.of(file.path() + " cannot be looked at (" + e.getMessage() + ")");
+        }
+    }
+
+    private void pids() {
+        if (!needs.freePids()) {
+            return;
+        }
+        List<Integer> taken = job.pids().stream()
+                .filter(pid -> Files.exists(Path.of("/proc", Integer.toString(pid))))
+                .toList();
+        findings.add(Finding.failUnless(
+                taken.isEmpty(),
+                "pids",
+                "the job's PIDs are free here",
+                "the restart needs PIDs that are taken here: " + taken,
+                "let each rank have a PID namespace of its own (namespaces = \"auto\")"));
+    }
+}

@@ -1,0 +1,406 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CheckpointTask;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.StartedCommands;
+import io.ppmr.checkpoint.StoppedProcesses;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.source.image.ImageName;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.IntConsumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
+ * at
+ * once (paper 1, section IV). It decides nothing: what it hears and what has become of the checkpoints is for the
+ * migration, whose thread owns it.
+ */
+final class Attempt {
+    private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final long RELEASE_WAIT_S = 20;
+    /** A target that fails a write has so long to say why; then the write's own error is taken for the reason. */
+    private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
+
+    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+
+    /**
+     * Something heard from a participant, or that it is lost.
+     *
+     * @param attempt in which; a later one may have another participant in the same place
+     */
+    record Heard(int attempt, String participant, SessionEvent event) {}
+
+    /**
+     * Why an attempt has failed.
+     *
+     * @param participant whose failure it is; empty if it is nobody's
+     */
+    record Failure(String reason, String participant) {}
+
+    /** A participant did not take its ranks; nothing has been done to the originals in this attempt. */
+    record NotTaken(int place, boolean refused, String reason) {}
+
+    /**
+     * What a migration's attempts move, and what keeps the account of it.
+     *
+     * @param service what belongs to the service
+     * @param job whose ranks they are; null where a migration was taken up again, as that makes no attempt
+     * @param facts of each rank
+     * @param record of the migration
+     * @param originals the ranks' processes
+     * @param keeping the copy that may be wanted; null as the job
+     */
+    record Subject(
+            String migrationId,
+            SourceContext service,
+            Job job,
+            Map<Integer, JobFacts> facts,
+            MigrationRecord record,
+            OriginalRanks originals,
+            Keeping keeping) {}
+
+    private final int number;
+    private final MigrationPlan plan;
+    private final Job job;
+    private final SourceSettings settings;
+    private final MigrationRecord record;
+    private final OriginalRanks originals;
+    private final Keeping keeping;
+    private final Path workRoot;
+    private final List<SourceSession> sessions = new ArrayList<>();
+    private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
+    private final Map<Integer, Integer> lastRanks = new HashMap<>();
+    private int endedRanks;
+    private boolean written;
+    private long spentSinceNs;
+    private boolean spentSaid;
+    private long givenUpSinceNs;
+    private long nextSayNs;
+    private volatile String waitsFor;
+    private boolean interrupted;
+
+    /** Makes a session for each leg of the plan; none has begun yet. */
+    Attempt(Subject subject, int number, MigrationPlan plan) {
+        this.number = number;
+        this.plan = plan;
+        this.job = subject.job();
+        this.settings = subject.service().settings();
+        this.record = subject.record();
+        this.originals = subject.originals();
+        this.keeping = subject.keeping();
+        this.workRoot = settings.workDirectory().resolve(subject.migrationId() + "." + number);
+        NodeFacts here = subject.service().node().facts();
+        for (int place = 0; place < plan.legs().size(); place++) {
+            sessions.add(new SourceSession(subject, number, plan, place, here));
+        }
+    }
+
+    int number() {
+        return number;
+    }
+
+    /**
+     * Asks every target to take its ranks; the first that does not, or null if all do.
+     *
+     * @param heard told what the targets say from then on, and that one is lost, on other threads
+     */
+    NotTaken begin(Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
+        for (int place = 0; place < sessions.size(); place++) {
+            String from = plan.legs().get(place).address();
+            try (LogContext.Scope about = LogContext.peer(from)) {
+                String refusal =
+                        sessions.get(place).begin(cancellation, event -> heard.accept(new Heard(number, from, event)));
+                if (refusal != null) {
+                    return new NotTaken(place, true, refusal);
+                }
+            } catch (IOException e) {
+                return new NotTaken(place, false, String.valueOf(e.getMessage()));
+            }
+        }
+        return null;
+    }
+
+    /** Starts a checkpoint for every rank. */
+    void startCheckpoints() throws IOException, CheckpointException {
+        for (Job.RankProcess process : job.ranks()) {
+            int rank = process.rank();
+            // The threads that watch its checkpoint have it from here.
+            try (LogContext.Scope about = LogContext.rank(rank)) {
+                Path work = WorkDirectories.create(workRoot, rank);
+                Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
+                RankCommand checkpoint = job.checkpointer()
+                        .checkpoint(new CheckpointTask(
+                                rank,
+                                originals.roots().get(rank),
+                                job.user(),
+                                images,
+                                work,
+                                settings.checkpointDeadline(),
+                                originals.stoppedByJob(rank)));
+                checkpoints.put(rank, checkpoint);
+                StartedCommands.note(workRoot, checkpoint.started());
+            }
+        }
+    }
+
+    /**
+     * Takes notice of checkpoints that have ended.
+     *
+     * @param imageComplete told of a participant whose last rank is written: {@link #seal} lets its image become whole
+     */
+    void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
+        for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
+            HeldRank held = checkpoint.getValue().await(Duration.ZERO);
+            if (held == null) {
+                continue;
+            }
+            try (LogContext.Scope about = LogContext.rank(held.rank())) {
+                checkpoints.remove(checkpoint.getKey());
+                originals.held(held);
+                record.paused();
+                if (isSpent()) {
+                    LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
+                    continue;
+                }
+                tellStopped(held);
+                session(plan.placeOf(held.rank())).sayWhatItMay(held);
+                record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
+                LOG.info("rank {} is written and held", held.rank());
+            }
+            int place = plan.placeOf(held.rank());
+            if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
+                lastRanks.put(place, held.rank());
+                imageComplete.accept(place);
+            } else {
+                end(held.rank());
+            }
+        }
+        if (checkpoints.isEmpty() && !written && !isSpent()) {
+            written = true;
+            record.step(Step.RESTART);
+        }
+    }
+
+    /** Before the rank's image is whole, so that the target knows it when it votes. */
+    private void tellStopped(HeldRank held) throws IOException, CheckpointException {
+        if (!held.stoppedByJob().isEmpty()) {
+            StoppedProcesses told = StoppedProcesses.of(held);
+            LOG.info(
+                    "rank {}: the job itself had stopped {} of its processes: they stay so",
+                    held.rank(),
+                    told.stopped().size());
+            session(plan.placeOf(held.rank()))
+                    .send(new ControlMessage.Stopped(held.rank(), told.pids(), told.parents(), told.stopped()));
+        }
+    }
+
+    /** Returns true once a write has failed in any session. Then nothing is sealed or kept. */
+    private boolean isSpent() {
+        return sessions.stream().anyMatch(session -> session.failure() != null);
+    }
+
+    /**
+     * A write has failed, and nobody has said why by now: what follows cannot become whole any more. Told once.
+     */
+    Optional<Failure> spent() {
+        if (spentSaid || !isSpent()) {
+            return Optional.empty();
+        }
+        long nowNs = System.nanoTime();
+        if (spentSinceNs == 0) {
+            spentSinceNs = nowNs;
+        }
+        if (nowNs - spentSinceNs < REASON_WAIT_NS) {
+            return Optional.empty();
+        }
+        spentSaid = true;
+        return sessions.stream()
+                .filter(session -> session.failure() != null)
+                .map(session -> new Failure(session.failure(), session.leg().address()))
+                .findFirst();
+    }
+
+    /** The last rank of a participant is said to be whole: from now on it may vote. */
+    void seal(int place) throws IOException, InterruptedException {
+        Integer rank = lastRanks.remove(place);
+        if (rank != null) {
+            end(rank);
+        }
+    }
+
+    private void end(int rank) throws IOException, InterruptedException {
+        session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+        endedRanks++;
+        if (endedRanks == job.ranks().size() && keeping.isWanted(number) && !isSpent()) {
+            keep();
+        }
+    }
+
+    /** The whole image is written: from now on a copy of it is a checkpoint. */
+    private void keep() {
+        List<ImageName> names = new ArrayList<>();
+        try {
+            for (SourceSession session : sessions) {
+                names.addAll(session.files().names());
+            }
+            keeping.whole(number, names, originals.processes());
+        } catch (ErrnoException e) {
+            keeping.lose(number, "the images' names cannot be read: " + e.getMessage());
+        }
+    }
+
+    /** Whether every rank's image is written and every original stopped. */
+    boolean written() {
+        return written;
+    }
+
+    /** Whether the agents of all sessions do their work. Any thread; blocks it. */
+    boolean responds(long limitNs) {
+        return sessions.stream().allMatch(session -> session.responds(limitNs));
+    }
+
+    SourceSession session(int place) {
+        return sessions.get(place);
+    }
+
+    /**
+     * Gives the attempt up: every write fails, every checkpoint is ended, and the ranks that one has left stopped are
+     * with the originals. Where processes write their images themselves an error could end them: then every write is
+     * taken and thrown away, and the checkpoints end by themselves, within the discard deadline. To be called again
+     * until it is done.
+     *
+     * @return whether every checkpoint has ended
+     */
+    boolean giveUp(String reason) {
+        interrupted = Thread.interrupted();
+        try {
+            if (givenUpSinceNs == 0) {
+                givenUpSinceNs = System.nanoTime();
+                nextSayNs = givenUpSinceNs;
+                sessions.forEach(session -> session.fail(reason));
+            }
+            if (job.checkpointer().writesFromWithin() && endByThemselves()) {
+                return checkpoints.isEmpty();
+            }
+            endCheckpoints();
+            return true;
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Tells people for whom {@link #giveUp} waits; empty while it does not. Any thread. */
+    Optional<String> waitsFor() {
+        return Optional.ofNullable(waitsFor);
+    }
+
+    /** Looks which checkpoints have ended; false if some have not and the time for it is over. */
+    private boolean endByThemselves() {
+        for (int rank : List.copyOf(checkpoints.keySet())) {
+            ended(rank, Duration.ZERO);
+        }
+        long nowNs = System.nanoTime();
+        long leftNs = givenUpSinceNs + settings.discardDeadline().toNanos() - nowNs;
+        if (checkpoints.isEmpty()) {
+            waitsFor = null;
+            return true;
+        }
+        if (leftNs <= 0) {
+            waitsFor = null;
+            sessions.forEach(SourceSession::refuse);
+            LOG.error(
+                    "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): they are ended,"
+                            + " and what they write fails with EIO from now on, which may end the processes themselves",
+                    checkpoints.keySet(),
+                    settings.discardDeadline().toSeconds());
+            return false;
+        }
+        waitsFor = "it waits until the checkpoints of ranks " + checkpoints.keySet()
+                + " have ended; they write from inside their processes, so what they write is taken and thrown away."
+                + " Then it rolls back. Those that still run in "
+                + TimeUnit.NANOSECONDS.toSeconds(leftNs) + " s (discard_deadline) are ended";
+        if (nowNs - nextSayNs >= 0) {
+            nextSayNs = nowNs + SAY_NS;
+            LOG.info("{}", waitsFor);
+        }
+        return true;
+    }
+
+    private void endCheckpoints() {
+        checkpoints.values().forEach(RankCommand::cancel);
+        long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
+        for (int rank : List.copyOf(checkpoints.keySet())) {
+            ended(rank, Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime())));
+        }
+        for (int rank : checkpoints.keySet()) {
+            try (LogContext.Scope about = LogContext.rank(rank)) {
+                LOG.error(
+                        "the checkpoint of rank {} has not ended within {}; look after its process",
+                        rank,
+                        END_DEADLINE);
+            }
+        }
+        checkpoints.clear();
+    }
+
+    /** Takes a checkpoint of an attempt that was given up off the list if it has ended, or ends by then. */
+    private void ended(int rank, Duration atMost) {
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            HeldRank late = checkpoints.get(rank).await(atMost);
+            if (late != null) {
+                originals.held(late);
+                checkpoints.remove(rank);
+            }
+        } catch (CheckpointException | RuntimeException e) {
+            LOG.info("rank {}: {}", rank, e.getMessage());
+            checkpoints.remove(rank);
+        } catch (InterruptedException e) {
+            // Kept for the caller: what was started is seen ended first.
+            interrupted = true;
+        }
+    }
+
+    /** Takes every session down and the images' names away. */
+    void close() {
+        // All transports end before the first chunk is given back: they share the pool.
+        sessions.forEach(SourceSession::stop);
+        List<RuntimeException> failures = new ArrayList<>();
+        for (SourceSession session : sessions) {
+            try {
+                session.close();
+            } catch (RuntimeException e) {
+                failures.add(e);
+            }
+        }
+        keeping.attemptOver(number);
+        WorkDirectories.removeOrWarn(workRoot);
+        if (!failures.isEmpty()) {
+            throw failures.get(0);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.RankMap;
+import io.ppmr.transaction.PlannedRank;
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Which target takes which ranks. The participants' order is part of it: the first one has the duty to find out what
+ * was
+ * decided when the source is lost.
+ */
+public record MigrationPlan(List<Leg> legs) {
+
+    /** The ranks that one target takes. */
+    public record Leg(InetSocketAddress target, List<Integer> ranks) {
+        public Leg {
+            ranks = List.copyOf(ranks);
+        }
+
+        /** The target's address as the protocol and the journal write it. */
+        public String address() {
+            return address(target);
+        }
+
+        static String address(InetSocketAddress target) {
+            return target.getHostString() + ":" + target.getPort();
+        }
+
+        /** What {@link #address} was made of. */
+        static InetSocketAddress target(String address) {
+            int colon = address.lastIndexOf(':');
+            return new InetSocketAddress(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
+        }
+    }
+
+    public MigrationPlan {
+        legs = List.copyOf(legs);
+    }
+
+    /** Neighbouring ranks stay together; no target gets more than one rank more than another. */
+    public static MigrationPlan spread(List<Integer> ranks, List<InetSocketAddress> targets) {
+        int count = Math.min(targets.size(), ranks.size());
+        List<Leg> legs = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            int from = i * ranks.size() / count;
+            legs.add(new Leg(targets.get(i), ranks.subList(from, (i + 1) * ranks.size() / count)));
+        }
+        return new MigrationPlan(legs);
+    }
+
+    /** One that the journal knows. */
+    static MigrationPlan recorded(List<String> participants, List<PlannedRank> ranks) {
+        List<Leg> legs = new ArrayList<>();
+        for (String participant : participants) {
+            legs.add(new Leg(
+                    Leg.target(participant),
+                    ranks.stream()
+                            .filter(rank -> rank.participant().equals(participant))
+                            .map(PlannedRank::rank)
+                            .toList()));
+        }
+        return new MigrationPlan(legs);
+    }
+
+    /** All participants' addresses, in their order. */
+    public List<String> addresses() {
+        return legs.stream().map(Leg::address).toList();
+    }
+
+    /** Where every rank is when the plan is carried out. */
+    public RankMap map(Map<Integer, String> others) {
+        Map<Integer, String> nodes = new TreeMap<>(others);
+        legs.forEach(
+                leg -> leg.ranks().forEach(rank -> nodes.put(rank, leg.target().getHostString())));
+        return new RankMap(nodes);
+    }
+
+    /** The place of the participant that takes a rank. */
+    public int placeOf(int rank) {
+        for (int place = 0; place < legs.size(); place++) {
+            if (legs.get(place).ranks().contains(rank)) {
+                return place;
+            }
+        }
+        throw new IllegalArgumentException("rank " + rank + " is not in the plan");
+    }
+
+    /** The same with another target in the place of one. */
+    public MigrationPlan replaced(int place, InetSocketAddress spare) {
+        List<Leg> changed = new ArrayList<>(legs);
+        changed.set(place, new Leg(spare, legs.get(place).ranks()));
+        return new MigrationPlan(changed);
+    }
+}

@@ -1,0 +1,34 @@
+package io.ppmr.migration.source;
+
+/**
+ * How far a migration is.
+ *
+ * @param step what is being done
+ * @param sentBytes bytes that the checkpointers have written
+ * @param arrivedBytes bytes that have arrived at the target
+ * @param readBytes bytes that the restarts have read
+ * @param stagedBytes bytes that went to staging
+ * @param seconds since the migration's start
+ * @param expectedBytes about how many bytes there will be in all, by the memory of the processes; 0 if not known yet
+ */
+public record MigrationProgress(
+        Step step,
+        long sentBytes,
+        long arrivedBytes,
+        long readBytes,
+        long stagedBytes,
+        double seconds,
+        long expectedBytes) {
+
+    /** The steps of a migration, in their order (paper 1, section III). */
+    public enum Step {
+        CONNECT,
+        SUSPEND,
+        CHECKPOINT,
+        RESTART,
+        COMMIT,
+        RECONNECT,
+        ROLL_BACK,
+        DONE
+    }
+}

@@ -1,0 +1,216 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationReport.MovedRank;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.TransferReport;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import java.util.function.ToLongFunction;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What is known of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
+ * watches is told of each step.
+ */
+final class MigrationRecord {
+    private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
+    private static final double NANOS = 1e9;
+
+    /** What is known of the transfer to one target. */
+    private static final class Leg {
+        private LongSupplier sentBytes = () -> 0;
+        private DataMessage.Progress atTarget = new DataMessage.Progress(0, 0, 0);
+        private TransferReport transfer;
+        private long clockOffsetNs;
+    }
+
+    private final String id;
+    private final String checkpointer;
+    private final long poolBytes;
+    private final SourceMetrics metrics;
+    private final Consumer<MigrationProgress> watcher;
+    private final long startNs = System.nanoTime();
+    private final List<MovedRank> ranks = new ArrayList<>();
+    private final Map<Integer, Leg> legs = new TreeMap<>();
+    private long expectedBytes;
+    private long lastWrittenNs;
+    private Step step = Step.CONNECT;
+    private long stepSinceNs = System.nanoTime();
+    private long heldNs;
+    private double pauseSeconds;
+    private Keeping keeping;
+
+    MigrationRecord(String id, String checkpointer, SourceContext service, Consumer<MigrationProgress> watcher) {
+        this.id = id;
+        this.checkpointer = checkpointer;
+        this.poolBytes = service.settings().pool().poolBytes();
+        this.metrics = service.metrics();
+        this.watcher = watcher;
+    }
+
+    String migrationId() {
+        return id;
+    }
+
+    Step step() {
+        return step;
+    }
+
+    void step(Step next) {
+        long nowNs = System.nanoTime();
+        metrics.stepped(id, step, nowNs - stepSinceNs);
+        stepSinceNs = nowNs;
+        step = next;
+        tell();
+    }
+
+    /** A copy may be wanted, whose end stands in the report. */
+    void keeps(Keeping copies) {
+        keeping = copies;
+    }
+
+    /** Gives the copy, if one is wanted, time to reach the disk. */
+    void awaitCopy() {
+        if (keeping != null) {
+            keeping.await();
+        }
+    }
+
+    /** Another attempt: what the one before has sent counts no more. */
+    void newAttempt() {
+        legs.clear();
+        ranks.clear();
+        lastWrittenNs = 0;
+    }
+
+    /** The job stands still from now on. */
+    void paused() {
+        if (heldNs == 0) {
+            heldNs = System.nanoTime();
+        }
+    }
+
+    /** How long the job stands still already. */
+    long pausedNs() {
+        return heldNs == 0 ? 0 : System.nanoTime() - heldNs;
+    }
+
+    /** The job computes again, here or there. */
+    void resumed() {
+        if (heldNs != 0) {
+            long pausedNs = System.nanoTime() - heldNs;
+            metrics.paused(pausedNs);
+            pauseSeconds = pausedNs / NANOS;
+            heldNs = 0;
+        }
+    }
+
+    void sends(int place, LongSupplier bytes) {
+        leg(place).sentBytes = bytes;
+    }
+
+    /** About how many bytes the images will have. */
+    void expects(long bytes) {
+        expectedBytes = bytes;
+    }
+
+    /**
+     * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as
+     * it can be: what had been read by a moment of ours is then never overstated.
+     */
+    void clock(int place, long targetNs, long afterNs) {
+        leg(place).clockOffsetNs = targetNs - afterNs;
+    }
+
+    void progress(int place, DataMessage.Progress progress) {
+        leg(place).atTarget = progress;
+        tell();
+    }
+
+    void restored(ControlMessage.Restored restored) {
+        ranks.add(new MovedRank(restored.rank(), restored.pids()));
+    }
+
+    void written(long lastBytesNs) {
+        lastWrittenNs = Math.max(lastWrittenNs, lastBytesNs);
+    }
+
+    void prepared(int place, TransferReport report) {
+        Leg leg = leg(place);
+        leg.transfer = report;
+        leg.atTarget = new DataMessage.Progress(report.arrivedBytes(), report.readBytes(), report.stagedBytes());
+        tell();
+    }
+
+    MigrationReport report(Outcome outcome, String reason) {
+        boolean measured =
+                lastWrittenNs != 0 && !legs.isEmpty() && legs.values().stream().allMatch(leg -> leg.transfer != null);
+        return new MigrationReport(
+                id,
+                checkpointer,
+                outcome,
+                reason,
+                measured ? sum(leg -> leg.transfer.arrivedBytes()) : sum(leg -> leg.sentBytes.getAsLong()),
+                sum(leg -> leg.atTarget.stagedBytes()),
+                seconds(System.nanoTime()),
+                measured ? firstReadSeconds() : 0,
+                measured ? seconds(lastWrittenNs) : 0,
+                measured ? sum(leg -> leg.transfer.readBytesAt(lastWrittenNs + leg.clockOffsetNs)) : 0,
+                poolBytes,
+                ResidentMemory.peakBytes(),
+                legs.values().stream()
+                        .mapToLong(leg -> leg.transfer == null ? 0 : leg.transfer.peakResidentBytes())
+                        .max()
+                        .orElse(0),
+                pauseSeconds,
+                ranks,
+                keeping == null ? null : keeping.report());
+    }
+
+    private double firstReadSeconds() {
+        return legs.values().stream()
+                .filter(leg -> leg.transfer.firstReadNs() != 0)
+                .mapToDouble(leg -> seconds(leg.transfer.firstReadNs() - leg.clockOffsetNs))
+                .min()
+                .orElse(0);
+    }
+
+    private Leg leg(int place) {
+        return legs.computeIfAbsent(place, anew -> new Leg());
+    }
+
+    private long sum(ToLongFunction<Leg> of) {
+        return legs.values().stream().mapToLong(of).sum();
+    }
+
+    private void tell() {
+        MigrationProgress progress = new MigrationProgress(
+                step,
+                sum(leg -> leg.sentBytes.getAsLong()),
+                sum(leg -> leg.atTarget.arrivedBytes()),
+                sum(leg -> leg.atTarget.readBytes()),
+                sum(leg -> leg.atTarget.stagedBytes()),
+                seconds(System.nanoTime()),
+                expectedBytes);
+        try {
+            watcher.accept(progress);
+        } catch (RuntimeException e) {
+            // Whoever only watches must not stop a migration.
+            LOG.warn("migration {}: somebody who watches it fails: {}", id, e.toString());
+        }
+    }
+
+    private double seconds(long timeNs) {
+        return (timeNs - startNs) / NANOS;
+    }
+}

@@ -1,0 +1,66 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.migration.keep.Keeping.KeptImageReport;
+import java.util.List;
+
+/**
+ * How a migration went. Times are seconds from its start; where nothing was read or written they are 0.
+ *
+ * @param migrationId its name
+ * @param checkpointer what checkpointed the job
+ * @param outcome how it ended
+ * @param reason why it ended so; empty for a commit
+ * @param bytes bytes of all images
+ * @param stagedBytes of them, those that went to staging at the target
+ * @param seconds how long it lasted
+ * @param firstByteReadSeconds when a restart read the first byte
+ * @param lastByteWrittenSeconds when a checkpointer wrote the last byte
+ * @param bytesReadWhenLastWritten how much the restarts had read by then
+ * @param poolBytes size of this node's pool
+ * @param sourcePeakRssBytes this service's peak resident memory
+ * @param targetPeakRssBytes the target service's
+ * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
+ * @param ranks what became of each rank
+ * @param copy what became of the copy that was wanted; null if none was
+ */
+public record MigrationReport(
+        String migrationId,
+        String checkpointer,
+        Outcome outcome,
+        String reason,
+        long bytes,
+        long stagedBytes,
+        double seconds,
+        double firstByteReadSeconds,
+        double lastByteWrittenSeconds,
+        long bytesReadWhenLastWritten,
+        long poolBytes,
+        long sourcePeakRssBytes,
+        long targetPeakRssBytes,
+        double pauseSeconds,
+        List<MovedRank> ranks,
+        KeptImageReport copy) {
+
+    /** How a migration ends. */
+    public enum Outcome {
+        /** The ranks run on the target, the originals are gone. */
+        COMMITTED,
+        /** The originals go on, nothing is left on the target. */
+        ROLLED_BACK,
+        /** The target did not want it; the originals were not touched. */
+        REFUSED,
+        /** The originals are gone and the target could not be told: the ranks are held there. */
+        IN_DOUBT
+    }
+
+    /** A rank and the PIDs of its processes on the target, as the target's service sees them. */
+    public record MovedRank(int rank, List<Integer> pids) {
+        public MovedRank {
+            pids = List.copyOf(pids);
+        }
+    }
+
+    public MigrationReport {
+        ranks = List.copyOf(ranks);
+    }
+}

@@ -1,0 +1,90 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
+import java.net.InetSocketAddress;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Queue;
+
+/**
+ * Whether and where a migration is tried again: the next spare in the list takes the place of a target that has failed,
+ * as long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's thread.
+ */
+final class NextAttempts {
+    private final TransactionSettings settings;
+    private final boolean checkpointsHeldRanks;
+    private final Queue<InetSocketAddress> spares;
+    private MigrationPlan next;
+    private final List<String> passedOver = new ArrayList<>();
+    private boolean refusedOnly = true;
+    private int begun;
+
+    /**
+     * @param checkpointsHeldRanks whether a rank that is held can be checkpointed again
+     * @param spares who is asked, in this order
+     */
+    NextAttempts(TransactionSettings settings, boolean checkpointsHeldRanks, List<InetSocketAddress> spares) {
+        this.settings = settings;
+        this.checkpointsHeldRanks = checkpointsHeldRanks;
+        this.spares = new ArrayDeque<>(spares);
+    }
+
+    /** A target did not take its ranks. */
+    void notTaken(Attempt.NotTaken not) {
+        passedOver.add(not.reason());
+        refusedOnly &= not.refused();
+    }
+
+    /** Returns true if a rank that is held can be checkpointed again. */
+    boolean checkpointsHeldRanks() {
+        return checkpointsHeldRanks;
+    }
+
+    /** An attempt has come so far that something is done to the originals. */
+    void begun() {
+        begun++;
+    }
+
+    /** Whether nobody wanted the job and nothing was done to it. */
+    boolean refusedByAll() {
+        return begun == 0 && !passedOver.isEmpty() && refusedOnly;
+    }
+
+    /** Why the migration has come to nothing, with all who were passed over. */
+    String reason(String last) {
+        return begun == 0 && passedOver.size() > 1 ? "no spare node takes it: " + String.join("; ", passedOver) : last;
+    }
+
+    /**
+     * Whether another attempt may follow.
+     *
+     * @param place whose failure it was; negative if no target's
+     * @param pausedNs how long the job stands still already
+     * @param held whether originals are held, so that a checkpoint of a held rank would be needed
+     */
+    boolean mayFollow(int place, long pausedNs, boolean held) {
+        return place >= 0
+                && begun < settings.attempts()
+                && pausedNs < settings.pauseBudget().toNanos()
+                && (!held || checkpointsHeldRanks);
+    }
+
+    /** The plan with the next spare in the place of the target that has failed; empty if there is none left. */
+    Optional<MigrationPlan> plan(MigrationPlan failed, int place) {
+        InetSocketAddress spare = spares.poll();
+        while (spare != null && failed.addresses().contains(MigrationPlan.Leg.address(spare))) {
+            spare = spares.poll();
+        }
+        next = spare == null ? null : failed.replaced(place, spare);
+        return Optional.ofNullable(next);
+    }
+
+    /** The attempt with these participants begins. */
+    Optional<MigrationPlan> taken(List<String> participants) {
+        MigrationPlan taken = next;
+        next = null;
+        return Optional.ofNullable(taken).filter(plan -> plan.addresses().equals(participants));
+    }
+}

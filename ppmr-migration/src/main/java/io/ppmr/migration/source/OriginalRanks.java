@@ -1,0 +1,287 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldProcesses;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.StartedCommands;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.LogContext;
+import io.ppmr.transaction.NamedProcess;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionRecord;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
+ * by the migration's thread.
+ */
+final class OriginalRanks {
+    private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    private final String migrationId;
+    private final ProcessTable processes;
+    private final Map<Integer, ProcessIdentity> roots;
+    private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
+    /** What was found stopped before anything was done to the job, by rank. */
+    private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
+
+    private boolean looked;
+    /** Work directories of checkpoint commands that an earlier run of the service may have left. */
+    private final List<Path> abandoned = new ArrayList<>();
+
+    private boolean recorded;
+
+    private OriginalRanks(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
+        this.migrationId = migrationId;
+        this.processes = processes;
+        this.roots = new LinkedHashMap<>(roots);
+    }
+
+    /** The processes of a job as they are now; throws if one does not exist or belongs to another user. */
+    static OriginalRanks of(String migrationId, ProcessTable processes, Job job) throws CheckpointException {
+        Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
+        for (Job.RankProcess rank : job.ranks()) {
+            ProcessIdentity root = processes.of(rank.pid());
+            processes.requireOwner(root, job.user());
+            roots.put(rank.rank(), root);
+        }
+        return new OriginalRanks(migrationId, processes, roots);
+    }
+
+    /**
+     * What an earlier run of the service has left stopped, or running, by what its journal says.
+     *
+     * @param records of the migration, in the journal's order
+     */
+    static OriginalRanks recorded(
+            String migrationId, SourceContext service, List<PlannedRank> ranks, List<TransactionRecord> records) {
+        Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
+        Map<Integer, HeldRank> held = new LinkedHashMap<>();
+        for (PlannedRank rank : ranks) {
+            List<ProcessIdentity> all =
+                    rank.processes().stream().map(OriginalRanks::identity).toList();
+            roots.put(rank.rank(), all.get(0));
+            List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank()).stream()
+                    .map(OriginalRanks::identity)
+                    .toList();
+            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, stopped));
+        }
+        OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), roots);
+        originals.held.putAll(held);
+        originals.recorded = true;
+        originals.findAbandoned(service.settings().workDirectory());
+        return originals;
+    }
+
+    private void findAbandoned(Path workDirectory) {
+        try (Stream<Path> found = Files.list(workDirectory)) {
+            found.filter(directory -> directory.getFileName().toString().startsWith(migrationId + "."))
+                    .forEach(abandoned::add);
+        } catch (IOException e) {
+            LOG.error(
+                    "migration {}: {} cannot be read, so a checkpoint command that still runs is not found: {}",
+                    migrationId,
+                    workDirectory,
+                    e.getMessage());
+        }
+    }
+
+    /**
+     * Sees ended the checkpoint commands that an earlier run of the service has left running: they have sessions of
+     * their own, and go on without it. Their writes fail, since its mount is gone; they are given time to end by
+     * themselves, as one that is killed in the middle can leave its process broken.
+     *
+     * @return whether none is left; if one is, the log says why
+     */
+    boolean endAbandonedCheckpoints() {
+        for (Iterator<Path> left = abandoned.iterator(); left.hasNext(); left.remove()) {
+            Path directory = left.next();
+            try {
+                new AbandonedCommand(StartedCommands.read(directory)).endPatiently();
+            } catch (IOException | CheckpointException e) {
+                LOG.error(
+                        "a checkpoint command of the service before is left, so its original is not touched: {}",
+                        e.getMessage());
+                return false;
+            }
+            WorkDirectories.removeOrWarn(directory);
+        }
+        return true;
+    }
+
+    /** A plan's ranks with the processes that are known: all where a rank is held, else its root. */
+    List<PlannedRank> planned(MigrationPlan.Leg leg) {
+        return leg.ranks().stream()
+                .map(rank -> new PlannedRank(
+                        rank,
+                        leg.address(),
+                        known(rank).stream().map(OriginalRanks::named).toList()))
+                .toList();
+    }
+
+    /** The processes of each rank that are known: all where it is held, else its root. */
+    Map<Integer, List<ProcessIdentity>> processes() {
+        Map<Integer, List<ProcessIdentity>> all = new LinkedHashMap<>();
+        roots.keySet().forEach(rank -> all.put(rank, known(rank)));
+        return all;
+    }
+
+    private List<ProcessIdentity> known(int rank) {
+        return held.containsKey(rank) ? held.get(rank).processes() : List.of(roots.get(rank));
+    }
+
+    /**
+     * Finds out which processes the job itself has stopped. To be called before anything is done to the job; from the
+     * second time on it does nothing, as the ranks may be held by then.
+     */
+    void lookForStopped() {
+        if (looked) {
+            return;
+        }
+        looked = true;
+        Set<ProcessIdentity> all = processes.stopped(roots.values());
+        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
+            if (!all.isEmpty()) {
+                Set<ProcessIdentity> own = new LinkedHashSet<>(processes.tree(root.getValue()));
+                own.retainAll(all);
+                stoppedByJob.put(root.getKey(), own);
+            }
+        }
+    }
+
+    /** The processes of a rank that the job itself has stopped; less by those that were continued before the hold. */
+    Set<ProcessIdentity> stoppedByJob(int rank) {
+        return held.containsKey(rank) ? held.get(rank).stoppedByJob() : stoppedByJob.getOrDefault(rank, Set.of());
+    }
+
+    /** The ranks of which the job itself has stopped some processes, with those alone; for the journal. */
+    List<PlannedRank> stopped(MigrationPlan plan) {
+        return plan.legs().stream()
+                .flatMap(leg -> leg.ranks().stream()
+                        .filter(rank -> !stoppedByJob(rank).isEmpty())
+                        .map(rank -> new PlannedRank(
+                                rank,
+                                leg.address(),
+                                stoppedByJob(rank).stream()
+                                        .map(OriginalRanks::named)
+                                        .toList())))
+                .toList();
+    }
+
+    /** About how large their images will be. */
+    long imageBytes() {
+        return processes.trees(roots.values()).stream()
+                .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
+                .sum();
+    }
+
+    /** Whether any of them has been stopped. */
+    boolean anyHeld() {
+        return !held.isEmpty();
+    }
+
+    /** The ranks that are proved to be stopped just now. */
+    List<Integer> heldRanks() {
+        return held.values().stream()
+                .filter(HeldRank::isHeld)
+                .map(HeldRank::rank)
+                .sorted()
+                .toList();
+    }
+
+    private static NamedProcess named(ProcessIdentity process) {
+        return new NamedProcess(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
+    }
+
+    private static ProcessIdentity identity(NamedProcess process) {
+        return new ProcessIdentity(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
+    }
+
+    /** The root process of each rank. */
+    Map<Integer, ProcessIdentity> roots() {
+        return roots;
+    }
+
+    /** A rank's checkpoint has left it stopped. */
+    void held(HeldRank rank) {
+        held.put(rank.rank(), rank);
+    }
+
+    /** Which rank is gone, or null if none is. */
+    String whyNotAlive() {
+        List<Integer> gone = roots.entrySet().stream()
+                .filter(root -> !processes.isAlive(root.getValue()))
+                .map(Map.Entry::getKey)
+                .toList();
+        return gone.isEmpty() ? null : "the originals of ranks " + gone + " are gone";
+    }
+
+    /** Names a rank that is not proved to be stopped now, or that has run since it was held; null if there is none. */
+    String whyNotHeld() {
+        for (int rank : roots.keySet()) {
+            HeldRank original = held.get(rank);
+            if (original == null) {
+                return "rank " + rank + " has not been stopped";
+            }
+            try {
+                original.requireHeld();
+            } catch (CheckpointException e) {
+                return e.getMessage();
+            }
+        }
+        return null;
+    }
+
+    /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
+    String end() {
+        Map<Integer, String> left = HeldRanks.end(held.values(), END_DEADLINE);
+        left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
+        return left.isEmpty() ? null : String.join("; ", left.values());
+    }
+
+    /** Lets all that are held go on, but for what the job itself had stopped. */
+    void release() {
+        Map<Integer, String> failures = recorded ? resume() : HeldRanks.release(held.values());
+        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
+        held.clear();
+    }
+
+    /** A checkpoint may have been under way when the service died, and stop its rank once more. */
+    private Map<Integer, String> resume() {
+        Map<Integer, String> failures = new TreeMap<>();
+        for (HeldRank original : held.values()) {
+            try {
+                AbandonedCommand.resume(original);
+            } catch (CheckpointException | RuntimeException e) {
+                failures.put(original.rank(), String.valueOf(e.getMessage()));
+            }
+        }
+        return failures;
+    }
+
+    private void logOf(int rank, String message, String why) {
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            LOG.error("migration {}: " + message, migrationId, rank, why);
+        }
+    }
+}

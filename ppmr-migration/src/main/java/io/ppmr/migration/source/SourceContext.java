@@ -1,0 +1,57 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What belongs to a source's service and each of its migrations uses. Made once, when the service starts. Immutable;
+ * any thread.
+ *
+ * @param settings what the service is told
+ * @param pool where written bytes wait until a target has pulled them
+ * @param claims who gets a chunk of it next
+ * @param view what checkpointers see in the mount
+ * @param transports how the bytes may travel
+ * @param metrics what is counted
+ * @param journal the transactions'
+ * @param node says what this node is
+ */
+record SourceContext(
+        SourceSettings settings,
+        BufferPool pool,
+        FairClaims claims,
+        OutgoingImageView view,
+        TransportChoice transports,
+        SourceMetrics metrics,
+        TransactionJournal journal,
+        ProcessTable processes,
+        NativePrograms programs,
+        NodeProbe node) {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);
+
+    /** Makes connections to a target. */
+    Connector connector(InetSocketAddress target) {
+        return new Connector(target, settings.authenticator(), settings.connectDeadline());
+    }
+
+    /** Writes into the history, which a migration does not depend on. */
+    void note(TransactionRecord record) {
+        try {
+            journal.append(record);
+        } catch (IOException e) {
+            LOG.warn("the history will not have it: {}", e.getMessage());
+        }
+    }
+}

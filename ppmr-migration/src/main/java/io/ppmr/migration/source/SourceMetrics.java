@@ -1,0 +1,156 @@
+package io.ppmr.migration.source;
+
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.source.metrics.SourceHops;
+import io.ppmr.transaction.OpenMigration;
+import java.time.Duration;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import jdk.jfr.Category;
+import jdk.jfr.Description;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.StackTrace;
+import jdk.jfr.Timespan;
+
+/** What a source counts over its life; everything is registered at its start. Safe for any thread. */
+public final class SourceMetrics {
+    private static final double NANOS = 1e9;
+    private static final Duration[] BOUNDS = {
+        Duration.ofMillis(10),
+        Duration.ofMillis(100),
+        Duration.ofMillis(300),
+        Duration.ofSeconds(1),
+        Duration.ofSeconds(3),
+        Duration.ofSeconds(10),
+        Duration.ofSeconds(30),
+        Duration.ofSeconds(100),
+        Duration.ofSeconds(300),
+        Duration.ofSeconds(1000)
+    };
+
+    private final Map<Outcome, Counter> migrations = new EnumMap<>(Outcome.class);
+    private final Timer duration;
+    private final SourceHops hops;
+    private final Map<Step, Timer> steps = new EnumMap<>(Step.class);
+    private final Timer pause;
+    private volatile Supplier<List<OpenMigration>> open = List::of;
+
+    public SourceMetrics(MeterRegistry registry, BufferPool pool, FairClaims claims) {
+        for (Outcome outcome : Outcome.values()) {
+            migrations.put(
+                    outcome,
+                    Counter.builder("ppmr.source.migrations")
+                            .tag("outcome", outcome.name().toLowerCase(Locale.ROOT))
+                            .description("migrations by how they ended")
+                            .register(registry));
+        }
+        duration = Timer.builder("ppmr.source.migration")
+                .description("time from the order to migrate to the end")
+                .register(registry);
+        for (ChunkState state : ChunkState.values()) {
+            Gauge.builder("ppmr.source.pool.chunks", pool, all -> all.chunks(state))
+                    .tag("state", state.name().toLowerCase(Locale.ROOT))
+                    .description("chunks of the pool by what they are used for now")
+                    .register(registry);
+        }
+        Gauge.builder("ppmr.source.pool.waiting", claims, FairClaims::waiting)
+                .description("writers that wait for a chunk of the pool now")
+                .register(registry);
+        Gauge.builder("ppmr.source.migrations.held", this, SourceMetrics::heldNow)
+                .strongReference(true)
+                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .register(registry);
+        hops = new SourceHops(registry, pool.geometry().chunkCount());
+        for (Step step : Step.values()) {
+            if (step != Step.DONE) {
+                steps.put(
+                        step,
+                        Timer.builder("ppmr.source.step")
+                                .tag("step", step.name().toLowerCase(Locale.ROOT))
+                                .description("how long a migration was in a step")
+                                .serviceLevelObjectives(BOUNDS)
+                                .register(registry));
+            }
+        }
+        pause = Timer.builder("ppmr.source.pause")
+                .description("how long a job did not compute: from its hold until copies or originals go on")
+                .serviceLevelObjectives(BOUNDS)
+                .register(registry);
+    }
+
+    /** How many migrations have ended so. */
+    public double count(Outcome outcome) {
+        return migrations.get(outcome).count();
+    }
+
+    /** Where it is asked which migrations are open. */
+    void held(Supplier<List<OpenMigration>> from) {
+        open = from;
+    }
+
+    private double heldNow() {
+        return open.get().stream().filter(one -> one.waitsFor() != null).count();
+    }
+
+    SourceHops hops() {
+        return hops;
+    }
+
+    void ended(MigrationReport report) {
+        migrations.get(report.outcome()).increment();
+        duration.record(Duration.ofNanos((long) (report.seconds() * NANOS)));
+    }
+
+    /** A step has ended. */
+    void stepped(String migrationId, Step step, long tookNs) {
+        Timer timer = steps.get(step);
+        if (timer == null) {
+            return;
+        }
+        timer.record(tookNs, TimeUnit.NANOSECONDS);
+        MigrationStep event = new MigrationStep();
+        if (event.isEnabled()) {
+            event.migration = migrationId;
+            event.step = step.name();
+            event.took = tookNs;
+            event.commit();
+        }
+    }
+
+    /** A job goes on, here or there. */
+    void paused(long tookNs) {
+        pause.record(tookNs, TimeUnit.NANOSECONDS);
+    }
+
+    /** What the flight recorder hears. */
+    @Name("ppmr.source.MigrationStep")
+    @Label("Migration step")
+    @Description("A step of a migration has ended")
+    @Category("ppmr")
+    @StackTrace(false)
+    static final class MigrationStep extends Event {
+        @Label("Migration")
+        String migration;
+
+        @Label("Step")
+        String step;
+
+        @Label("Took")
+        @Timespan(Timespan.NANOSECONDS)
+        long took;
+    }
+}

@@ -1,0 +1,791 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.OperatorView;
+import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.keep.Keeping.KeptImageReport;
+import io.ppmr.migration.node.JobProbe;
+import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.CoordinatorEvent;
+import io.ppmr.transaction.CoordinatorPorts;
+import io.ppmr.transaction.CoordinatorState;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorDecision;
+import io.ppmr.transaction.OperatorVerdict;
+import io.ppmr.transaction.Originals;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionMessage;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.TransactionTimes;
+import io.ppmr.transaction.WireMessages;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Queue;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.BiFunction;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One migration at the source, new or taken up again from the journal: owns its state, feeds what happens to the
+ * {@link Coordinator}, and carries out what that decides. Runs on a thread of its own, which owns everything here,
+ * until the transaction is over, however long a voter cannot be reached; the report may come earlier, then as "in
+ * doubt".
+ */
+final class SourceMigration implements CoordinatorPorts, OperatorView.Migration {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
+    private static final Duration POLL = Duration.ofMillis(5);
+    private static final Duration QUIET_POLL = Duration.ofMillis(100);
+
+    /** A fence command has ended: whether the participant's node is proved off. */
+    private record Fenced(String participant, boolean off) {}
+
+    private final String id;
+    private final SourceContext service;
+    private final Attempt.Subject subject;
+    private final JobNotes job;
+    private final MigrationRecord record;
+    private final OriginalRanks originals;
+    private final NextAttempts nextAttempts;
+    private final HookRunner hooks;
+    private final Cancellation cancellation;
+    private final Coordinator coordinator;
+    private final OperatorView operators;
+    /** What the journal had of it when an earlier run of the service has begun it; else nothing. */
+    private final List<TransactionRecord> takenUp;
+
+    private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
+    private final BlockingQueue<Attempt.Heard> heard = new LinkedBlockingQueue<>();
+    private final Queue<Attempt.Failure> failures = new ArrayDeque<>();
+    private final Queue<Fenced> fenced = new ConcurrentLinkedQueue<>();
+    /** To participants with which there is no session. */
+    private final Map<String, PersistentLink> couriers = new HashMap<>();
+    /** Those of the attempt's sessions that are not lost. */
+    private final Map<String, SourceSession> sessions = new HashMap<>();
+
+    private final Set<String> reached = new HashSet<>();
+    private MigrationPlan plan;
+    private volatile Attempt attempt;
+    private int number;
+    private boolean moving;
+    private boolean suspended;
+    private boolean pauseTold;
+    private boolean calledOff;
+    private long openSinceNs;
+    /** What the journal says of the processes that the job itself has stopped. */
+    private List<PlannedRank> stopped = List.of();
+
+    private MigrationReport ended;
+    private String lastWords = "a target is not reached; the originals are held or gone, its ranks are held there";
+
+    private SourceMigration(
+            Attempt.Subject subject,
+            JobNotes job,
+            MigrationPlan plan,
+            NextAttempts nextAttempts,
+            Cancellation cancellation,
+            List<TransactionRecord> takenUp) {
+        this.subject = subject;
+        this.id = subject.migrationId();
+        this.service = subject.service();
+        this.record = subject.record();
+        this.originals = subject.originals();
+        this.job = job;
+        this.plan = plan;
+        this.nextAttempts = nextAttempts;
+        this.cancellation = cancellation;
+        this.takenUp = takenUp;
+        this.hooks = new HookRunner(id, job, service, !takenUp.isEmpty());
+        SourceSettings settings = service.settings();
+        TransactionTimes times = TransactionTimes.usual(
+                settings.silenceLimit().toNanos(),
+                settings.transaction().pauseBudget().toNanos());
+        this.coordinator = new Coordinator(id, times, service.journal(), this);
+        this.operators = new OperatorView(id, this);
+    }
+
+    /** A new one; throws if it cannot begin, and nothing is done to the job then. */
+    static SourceMigration ordered(
+            SourceContext service, MigrationRecord record, MigrationOrder order, Cancellation cancellation)
+            throws IOException, CheckpointException, InterruptedException {
+        Job job = order.job();
+        OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), job);
+        Map<Integer, JobFacts> facts =
+                new JobProbe(service.processes()).facts(job.checkpointer().name(), originals.roots());
+        List<InetSocketAddress> targets = order.targets();
+        List<InetSocketAddress> spares = List.of();
+        if (targets.isEmpty()) {
+            List<InetSocketAddress> candidates = service.settings().spares().candidates();
+            targets = candidates.subList(0, 1);
+            spares = candidates.subList(1, candidates.size());
+        }
+        Keeping keeping = new Keeping(
+                order.keep(),
+                new Keeping.Subject(
+                        record.migrationId(), job.name(), job.checkpointer().name(), job.user()),
+                service.settings().workDirectory(),
+                service.settings().authenticator());
+        record.keeps(keeping);
+        return new SourceMigration(
+                new Attempt.Subject(record.migrationId(), service, job, facts, record, originals, keeping),
+                job.notes(),
+                MigrationPlan.spread(job.notes().ranks(), targets),
+                new NextAttempts(
+                        service.settings().transaction(), job.checkpointer().checkpointsHeldRanks(), spares),
+                cancellation,
+                List.of());
+    }
+
+    /**
+     * One that an earlier run of the service has left open. It makes no further attempt.
+     *
+     * @param records what the journal has of it
+     * @param jobs what is known of a job by its name and ranks
+     */
+    static SourceMigration takenUp(
+            SourceContext service,
+            MigrationRecord record,
+            List<TransactionRecord> records,
+            BiFunction<String, List<Integer>, JobNotes> jobs) {
+        String id = record.migrationId();
+        String job = "";
+        int attempt = 0;
+        List<String> participants = List.of();
+        Map<Integer, PlannedRank> ranks = new TreeMap<>();
+        for (TransactionRecord one : records) {
+            if (one instanceof TransactionRecord.Asked asked) {
+                job = asked.job();
+            } else if (one instanceof TransactionRecord.Begun begun) {
+                attempt = begun.attempt();
+                participants = begun.participants();
+                begun.originals().forEach(rank -> ranks.put(rank.rank(), rank));
+            } else if (one instanceof TransactionRecord.Sealed sealed) {
+                sealed.held().forEach(rank -> ranks.put(rank.rank(), rank));
+            }
+        }
+        List<PlannedRank> held = List.copyOf(ranks.values());
+        OriginalRanks originals = OriginalRanks.recorded(id, service, held, records);
+        SourceMigration migration = new SourceMigration(
+                new Attempt.Subject(id, service, null, Map.of(), record, originals, null),
+                jobs.apply(job, List.copyOf(ranks.keySet())),
+                MigrationPlan.recorded(participants, held),
+                new NextAttempts(service.settings().transaction(), false, List.of()),
+                new Cancellation(),
+                records);
+        migration.number = attempt;
+        migration.operators.takenUp();
+        return migration;
+    }
+
+    // ---- any thread ----------------------------------------------------------------------------------------------
+
+    String id() {
+        return id;
+    }
+
+    /** Who takes part in the first attempt, or took part in the last one that the journal knows. */
+    List<String> participants() {
+        return plan.addresses();
+    }
+
+    /**
+     * Calls it off: the originals go on. Any thread.
+     *
+     * @return whether it was not too late
+     */
+    boolean cancel(String reason) {
+        return cancellation.cancel(reason);
+    }
+
+    /** Takes an operator's word. Any thread; false once the migration is over. */
+    boolean take(OperatorCall call) {
+        return operators.take(call);
+    }
+
+    /** Where it stands, if an operator should know of it. Any thread. */
+    Optional<OpenMigration> open() {
+        return operators.open();
+    }
+
+    /** Waits for the report. */
+    MigrationReport await() throws InterruptedException {
+        try {
+            return report.get();
+        } catch (ExecutionException e) {
+            throw new IllegalStateException("migration " + id + " broke off: " + e.getCause(), e.getCause());
+        }
+    }
+
+    /** Returns true while a rollback waits for checkpoints that write from within their processes. Any thread. */
+    boolean waitsForCheckpoints() {
+        return checkpointsWaitedFor().isPresent();
+    }
+
+    /** Whether its thread may end within this time. */
+    boolean awaitEnd(Duration atMost) throws InterruptedException {
+        try {
+            report.get(atMost.toMillis(), TimeUnit.MILLISECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
+        } catch (ExecutionException e) {
+            LOG.debug("migration {} broke off", id, e);
+            return true;
+        }
+    }
+
+    /** Whether the agents of its sessions do their work. Any thread; blocks it. */
+    boolean responds(long limitNs) {
+        Attempt current = attempt;
+        return current == null || current.responds(limitNs);
+    }
+
+    /** For what a rollback waits here, before anybody is told of it; empty while it does not. Any thread. */
+    private Optional<String> checkpointsWaitedFor() {
+        Attempt current = attempt;
+        return current == null ? Optional.empty() : current.waitsFor();
+    }
+
+    // ---- the migration's thread ----------------------------------------------------------------------------------
+
+    /**
+     * Runs it to the end of the transaction.
+     *
+     * @param over told when nothing of it is left, before the report is given
+     */
+    void run(Runnable over) {
+        try (LogContext.Scope about = LogContext.migration(id)) {
+            runWhole(over);
+        }
+    }
+
+    private void runWhole(Runnable over) {
+        Throwable defect = null;
+        try {
+            begin();
+            while (!isOver()) {
+                step();
+            }
+        } catch (RuntimeException | Error e) {
+            LOG.error("migration {}: a defect of this service; the journal says how far it came", id, e);
+            defect = e;
+        }
+        try {
+            endCouriers();
+            closeAttempt();
+            WorkDirectories.removeOrWarn(hooks.workDirectory());
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: not everything of it could be taken down", id, e);
+            defect = defect == null ? e : defect;
+        }
+        KeptImageReport copy =
+                subject.keeping() == null ? null : subject.keeping().report();
+        if (copy != null) {
+            service.note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence()));
+        }
+        over.run();
+        operators.close();
+        if (defect == null) {
+            report.complete(ended);
+        } else {
+            report.completeExceptionally(defect);
+        }
+    }
+
+    private void begin() {
+        if (takenUp.isEmpty()) {
+            List<PlannedRank> planned = plan.legs().stream()
+                    .flatMap(leg -> originals.planned(leg).stream())
+                    .toList();
+            coordinator.start(plan.addresses(), planned, System.nanoTime());
+        } else {
+            // What an earlier run was keeping is not whole, and is removed already.
+            coordinator.recover(takenUp, System.nanoTime());
+        }
+    }
+
+    @Override
+    public boolean isOver() {
+        return coordinator.state().isOver() && coordinator.isSettled();
+    }
+
+    private void step() {
+        try {
+            Attempt.Heard next = heard.poll((moving ? POLL : QUIET_POLL).toMillis(), TimeUnit.MILLISECONDS);
+            // What is heard of an older attempt counts no more.
+            if (next != null && next.attempt() == number) {
+                try (LogContext.Scope about = LogContext.peer(next.participant())) {
+                    hear(next.participant(), next.event());
+                }
+            }
+            if (moving) {
+                lookAtCheckpoints();
+            }
+        } catch (IOException | CheckpointException e) {
+            fail(String.valueOf(e.getMessage()), "");
+        } catch (InterruptedException e) {
+            // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
+            cancellation.cancel("the source's service ends");
+        }
+        Attempt.Failure failure = failures.poll();
+        if (failure != null) {
+            fail(failure.reason(), failure.participant());
+        }
+        Fenced proof = fenced.poll();
+        if (proof != null) {
+            coordinator.fenceEnded(proof.participant(), proof.off(), System.nanoTime());
+        }
+        if (!calledOff && cancellation.reason().isPresent()) {
+            calledOff = true;
+            coordinator.callOff(cancellation.reason().get(), System.nanoTime());
+        }
+        if (!pauseTold && record.pausedNs() > 0) {
+            pauseTold = true;
+            coordinator.suspended(System.nanoTime() - record.pausedNs());
+        }
+        operators.work();
+        coordinator.tick(System.nanoTime());
+        follow();
+    }
+
+    /** Takes notice of checkpoints that have ended, and of writes that have failed. */
+    private void lookAtCheckpoints() throws IOException, CheckpointException, InterruptedException {
+        List<Integer> complete = new ArrayList<>();
+        attempt.work(complete::add);
+        if (!complete.isEmpty()) {
+            noteStopped();
+        }
+        for (int place : complete) {
+            coordinator.on(
+                    new CoordinatorEvent.ImageComplete(
+                            participant(place), originals.planned(plan.legs().get(place))),
+                    System.nanoTime());
+        }
+        attempt.spent().ifPresent(failures::add);
+    }
+
+    /** Writes down which processes the job itself has stopped, so that a restarted service leaves them so. */
+    private void noteStopped() throws IOException {
+        List<PlannedRank> now = originals.stopped(plan);
+        if (!now.equals(stopped)) {
+            service.journal().appendSynced(new TransactionRecord.Stopped(id, number, now));
+            stopped = now;
+        }
+    }
+
+    private String participant(int place) {
+        return plan.legs().get(place).address();
+    }
+
+    private int placeOf(String participant) {
+        return plan.addresses().indexOf(participant);
+    }
+
+    private void hear(String participant, SessionEvent event) {
+        if (event instanceof SessionEvent.LinkLost lost) {
+            sessions.remove(participant);
+            reached.remove(participant);
+            coordinator.linkDown(participant, System.nanoTime());
+            fail(participant + ": " + lost.reason(), participant);
+            return;
+        }
+        if (reached.add(participant)) {
+            coordinator.linkUp(participant, System.nanoTime());
+        }
+        Message message = ((SessionEvent.Said) event).message();
+        if (message instanceof DataMessage.Failed failed) {
+            fail("the target fails: " + failed.reason(), participant);
+        } else {
+            Optional<TransactionMessage> said = toTransaction(participant, message);
+            if (said.isPresent() && (!isLastVote(participant, said.get()) || decides())) {
+                coordinator.heard(participant, said.get(), System.nanoTime());
+            }
+        }
+    }
+
+    /** What a message of a participant says to the coordinator; what it says of the transfer is noted here. */
+    private Optional<TransactionMessage> toTransaction(String participant, Message message) {
+        int place = placeOf(participant);
+        if (message instanceof DataMessage.Progress progress) {
+            record.progress(place, progress);
+            return Optional.empty();
+        }
+        if (message instanceof ControlMessage.Restored restored) {
+            try (LogContext.Scope about = LogContext.rank(restored.rank())) {
+                LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
+            }
+            record.restored(restored);
+            return Optional.empty();
+        }
+        if (message instanceof ControlMessage.Accept accept) {
+            return Optional.of(new TransactionMessage.Accepted(
+                    id,
+                    number,
+                    TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs()),
+                    TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs())));
+        }
+        if (message instanceof ControlMessage.Prepared prepared) {
+            record.prepared(place, prepared.report());
+            return Optional.of(new TransactionMessage.Prepared(id, number));
+        }
+        return WireMessages.fromWire(number, message);
+    }
+
+    /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
+    private boolean isLastVote(String participant, TransactionMessage said) {
+        return said instanceof TransactionMessage.Prepared
+                && coordinator.state().members().stream()
+                        .allMatch(member -> member.voted() || member.name().equals(participant));
+    }
+
+    private boolean decides() {
+        try {
+            cancellation.decide();
+            return true;
+        } catch (IOException e) {
+            LOG.info("migration {}: {}", id, e.getMessage());
+            return false;
+        }
+    }
+
+    /** Something went wrong; what follows from it is the coordinator's. */
+    private void fail(String reason, String participant) {
+        LOG.warn("migration {}: {}", id, reason);
+        coordinator.fail(reason, participant, System.nanoTime());
+    }
+
+    /** Shows where it stands, and gives an early report where somebody has waited for long. */
+    private void follow() {
+        CoordinatorState.Phase phase = coordinator.state().phase();
+        Step step = stepOf(phase);
+        if (step != null && record.step() != step) {
+            record.step(step);
+        }
+        boolean open = phase == CoordinatorState.Phase.COMMITTING
+                || phase == CoordinatorState.Phase.ROLLING_BACK
+                || phase == CoordinatorState.Phase.CONFIRMING
+                || phase == CoordinatorState.Phase.BROKEN;
+        // Checkpoints that are waited for have a deadline of their own, and no target is to blame for it.
+        open &= !waitsForCheckpoints();
+        if (!open) {
+            openSinceNs = 0;
+        } else if (openSinceNs == 0) {
+            openSinceNs = System.nanoTime();
+        }
+        boolean longOpen = open
+                && System.nanoTime() - openSinceNs
+                        > service.settings().decisionDeadline().toNanos();
+        if ((longOpen || phase == CoordinatorState.Phase.BROKEN) && !report.isDone()) {
+            LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
+            report.complete(record.report(MigrationReport.Outcome.IN_DOUBT, lastWords));
+        }
+    }
+
+    private static Step stepOf(CoordinatorState.Phase phase) {
+        return switch (phase) {
+            case CONFIRMING, COMMITTING -> Step.COMMIT;
+            case ROLLING_BACK -> Step.ROLL_BACK;
+            default -> null;
+        };
+    }
+
+    // ---- what operators ask and say --------------------------------------------------------------------------
+
+    @Override
+    public String phase() {
+        return coordinator.state().phase().name();
+    }
+
+    @Override
+    public long waitsSinceNs() {
+        return coordinator.waitsSinceNs();
+    }
+
+    @Override
+    public List<Integer> heldRanks() {
+        return originals.heldRanks();
+    }
+
+    @Override
+    public OperatorVerdict ruling(OperatorDecision word) {
+        return coordinator.ruling(word, service.settings().transaction().fence().isPresent());
+    }
+
+    @Override
+    public void resolve(OperatorDecision word) {
+        coordinator.resolve(word, System.nanoTime());
+    }
+
+    @Override
+    public String ending() {
+        return coordinator.state().phase() == CoordinatorState.Phase.COMMITTED
+                ? "Migration " + id + " has committed: nothing of it is left here."
+                : "Migration " + id + " is rolled back: the originals that are left go on here.";
+    }
+
+    @Override
+    public String waitsFor() {
+        return checkpointsWaitedFor().orElseGet(coordinator::waitsFor);
+    }
+
+    @Override
+    public boolean seeksProof() {
+        return false;
+    }
+
+    // ---- the coordinator decides -------------------------------------------------------------------------------
+
+    /** Over the attempt's session as long as that lives, else by a courier. */
+    @Override
+    public void send(String participant, TransactionMessage message) {
+        Message said = WireMessages.toWire(message).orElse(null);
+        if (said == null) {
+            return;
+        }
+        SourceSession session = sessions.get(participant);
+        if (session != null) {
+            try {
+                session.send(said);
+                return;
+            } catch (IOException e) {
+                LOG.debug("{} is not reached by its session: {}", participant, e.toString());
+                sessions.remove(participant);
+            }
+        }
+        couriers.computeIfAbsent(participant, this::courier).say(said);
+    }
+
+    private PersistentLink courier(String participant) {
+        int about = number;
+        // The courier's threads have it from here.
+        try (LogContext.Scope peer = LogContext.peer(participant)) {
+            return new PersistentLink(
+                    service.connector(MigrationPlan.Leg.target(participant)),
+                    participant,
+                    about,
+                    service.settings().silenceLimit(),
+                    List.of(),
+                    message -> heard.add(new Attempt.Heard(about, participant, new SessionEvent.Said(message))));
+        }
+    }
+
+    private void endCouriers() {
+        couriers.values().forEach(PersistentLink::close);
+        couriers.clear();
+    }
+
+    @Override
+    public List<String> nextAttempt(String reason, String participant) {
+        int place = placeOf(participant);
+        boolean another = nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
+        Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
+        next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
+        return next.map(MigrationPlan::addresses).orElse(List.of());
+    }
+
+    @Override
+    public void startAttempt(int attemptNumber, List<String> participants) {
+        if (!takenUp.isEmpty()) {
+            throw new IllegalStateException("a migration that was taken up again tries no further attempt");
+        }
+        closeAttempt();
+        if (originals.anyHeld() && !nextAttempts.checkpointsHeldRanks()) {
+            // Held by a checkpoint that ended well in an attempt that had failed; nobody has a copy any more.
+            originals.release();
+            record.resumed();
+        }
+        number = attemptNumber;
+        plan = nextAttempts.taken(participants).orElse(plan);
+        record.newAttempt();
+        endCouriers();
+        sessions.clear();
+        attempt = new Attempt(subject, number, plan);
+        record.step(Step.CONNECT);
+        try {
+            Attempt.NotTaken not = attempt.begin(cancellation, heard::add);
+            if (not != null) {
+                nextAttempts.notTaken(not);
+                failures.add(new Attempt.Failure(not.reason(), participant(not.place())));
+                return;
+            }
+            for (int place = 0; place < plan.legs().size(); place++) {
+                sessions.put(participant(place), attempt.session(place));
+            }
+            originals.lookForStopped();
+            noteStopped();
+            suspend();
+            record.step(Step.CHECKPOINT);
+            moving = true;
+            nextAttempts.begun();
+            record.expects(originals.imageBytes());
+            attempt.startCheckpoints();
+        } catch (IOException | CheckpointException e) {
+            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+        } catch (InterruptedException e) {
+            failures.add(new Attempt.Failure("the source's service ends", ""));
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void suspend() throws CheckpointException {
+        if (!suspended && job.hooks().suspend().isPresent()) {
+            record.step(Step.SUSPEND);
+            record.paused();
+            suspended = true;
+            hooks.run(job.hooks().suspend());
+        }
+    }
+
+    @Override
+    public void seal(String participant) {
+        try {
+            attempt.seal(placeOf(participant));
+        } catch (IOException e) {
+            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+        } catch (InterruptedException e) {
+            failures.add(new Attempt.Failure("the source's service ends", ""));
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Override
+    public boolean stopAttempt(int attemptNumber, String reason) {
+        moving = false;
+        return attempt == null || attempt.number() != attemptNumber || attempt.giveUp(reason);
+    }
+
+    @Override
+    public Originals originals() {
+        if (originals.whyNotAlive() != null) {
+            return Originals.DEAD;
+        }
+        return originals.whyNotHeld() == null ? Originals.HELD : Originals.ALIVE;
+    }
+
+    @Override
+    public String whyNotHeld() {
+        String gone = originals.whyNotAlive();
+        return String.valueOf(gone == null ? originals.whyNotHeld() : gone);
+    }
+
+    @Override
+    public boolean endOriginals() {
+        moving = false;
+        if (!endAbandoned()) {
+            return false;
+        }
+        String left = originals.end();
+        if (left != null) {
+            LOG.error("migration {}: an original could not be ended, so no copy is set going: {}", id, left);
+        }
+        return left == null;
+    }
+
+    /** Sees ended what an earlier run of the service has started for the job; whether nothing is left. */
+    private boolean endAbandoned() {
+        return hooks.endAbandoned() && originals.endAbandonedCheckpoints();
+    }
+
+    @Override
+    public boolean continueOriginals() {
+        if (!endAbandoned()) {
+            // A command that still works on an original would stop it again, or leave it broken.
+            return false;
+        }
+        originals.release();
+        record.resumed();
+        return true;
+    }
+
+    @Override
+    public void resume() {
+        if (job.hooks().resume().isPresent() && (suspended || attempt == null)) {
+            hooks.endAbandoned();
+            try {
+                hooks.run(job.hooks().resume());
+            } catch (CheckpointException e) {
+                LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
+            }
+        }
+    }
+
+    @Override
+    public void reconnect() {
+        record.step(Step.RECONNECT);
+        hooks.endAbandoned();
+        try {
+            hooks.reconnect(plan.map(job.others()));
+        } catch (IOException | CheckpointException e) {
+            LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
+        }
+        record.resumed();
+    }
+
+    /** Asks the site's command, on a thread of its own: it may take a minute. */
+    @Override
+    public boolean fence(String participant) {
+        Optional<Fence> fence = service.settings().transaction().fence();
+        String node = participant.substring(0, participant.lastIndexOf(':'));
+        fence.ifPresent(command -> command.start(
+                node,
+                hooks.workDirectory(),
+                service.programs(),
+                () -> true,
+                off -> fenced.add(new Fenced(participant, off))));
+        return fence.isPresent();
+    }
+
+    @Override
+    public void say(String text) {
+        lastWords = text;
+        LOG.error("migration {}: {}", id, text);
+    }
+
+    @Override
+    public void finished(Outcome outcome, String reason) {
+        moving = false;
+        MigrationReport.Outcome how = outcome == Outcome.COMMITTED
+                ? MigrationReport.Outcome.COMMITTED
+                : nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
+        closeAttempt();
+        record.step(Step.DONE);
+        record.awaitCopy();
+        ended = record.report(how, nextAttempts.reason(reason));
+    }
+
+    private void closeAttempt() {
+        if (attempt != null) {
+            attempt.close();
+            attempt = null;
+        }
+    }
+}

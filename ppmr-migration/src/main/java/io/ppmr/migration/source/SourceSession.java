@@ -1,0 +1,315 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.RankRights;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.migration.node.JobProbe;
+import io.ppmr.migration.source.MigrationPlan.Leg;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.OutgoingFiles;
+import io.ppmr.source.session.LinkOutlet;
+import io.ppmr.source.session.SourceEnd;
+import io.ppmr.source.session.SourceTransport;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The source's half of the connection to one target for one attempt: link, agent, exporter and files, made together and
+ * taken down together. Owned by the migration's thread.
+ */
+final class SourceSession {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
+    private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
+    private static final long ACCEPT_SLICE_MS = 100;
+
+    /** A page of a record: at most three bytes a character, so that it fits a frame. */
+    private static final int MAX_PAGE_CHARS = 16_384;
+
+    private static final int MAX_PAGE_LINES = 1_024;
+
+    private final Attempt.Subject subject;
+    private final SourceContext service;
+    private final SourceSettings settings;
+    private final Job job;
+    private final int attempt;
+    private final MigrationPlan plan;
+    private final int place;
+    private final NodeFacts here;
+    private final Connector connector;
+    private final String directory;
+    private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
+    private volatile Consumer<SessionEvent> listener = answers::add;
+    private ControlLink link;
+    private SourceEnd end;
+    private volatile SessionAgent agent;
+    private RegionExporter exporter;
+    private LinkOutlet outlet;
+    private OutgoingFiles files;
+    private boolean closed;
+
+    /**
+     * @param place of the target in the plan
+     * @param here what this node is
+     */
+    SourceSession(Attempt.Subject subject, int attempt, MigrationPlan plan, int place, NodeFacts here) {
+        this.subject = subject;
+        this.service = subject.service();
+        this.settings = service.settings();
+        this.job = subject.job();
+        this.attempt = attempt;
+        this.plan = plan;
+        this.place = place;
+        this.here = here;
+        this.directory = subject.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
+        this.connector = service.connector(leg().target());
+    }
+
+    Leg leg() {
+        return plan.legs().get(place);
+    }
+
+    OutgoingFiles files() {
+        return files;
+    }
+
+    LinkOutlet outlet() {
+        return outlet;
+    }
+
+    Path imageDirectory(int rank) {
+        return settings.mountPoint().resolve(directory).resolve("rank-" + rank);
+    }
+
+    /**
+     * Connects and asks the target to take its ranks.
+     *
+     * @param after told what the target says after its answer, and that it is lost, on the agent's threads
+     * @return why the target refuses, or null if it takes them
+     */
+    String begin(Cancellation cancellation, Consumer<SessionEvent> after) throws IOException, InterruptedException {
+        Connector.Control control = connector.control();
+        link = new ControlLink(
+                control.channel(), attempt, settings.silenceLimit().toNanos());
+        SourceTransport transport =
+                new SourceTransport(service.transports(), connector, leg().target(), settings.connectDeadline());
+        if (!transport.offersRdma()) {
+            exporter = transport.tcp(service.pool(), control.session(), settings.dataConnections(), this::lost);
+        }
+        end = new SourceEnd(service.claims(), this::hear);
+        agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
+        agent.start();
+        // Its clock now, when everything is connected: the target compares it with its own.
+        link.send(new ControlMessage.Introduce(
+                here.at(System.currentTimeMillis()), JobProbe.together(subject.facts(), leg().ranks())));
+        link.send(new ControlMessage.Begin(
+                subject.migrationId(),
+                job.name(),
+                job.checkpointer().name(),
+                service.pool().geometry().chunkBytes(),
+                settings.dataConnections(),
+                job.user().uid(),
+                job.user().gid(),
+                leg().ranks(),
+                plan.addresses(),
+                place,
+                transport.transports(),
+                job.notes().ranks(),
+                plan.map(job.others()).lines()));
+        Message answer = awaitAnswer(cancellation);
+        if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
+            SourceTransport.Attachment attachment =
+                    transport.attach(offer, service.pool(), control.session(), settings.dataConnections(), this::lost);
+            exporter = attachment.exporter();
+            link.send(attachment.message());
+            answer = awaitAnswer(cancellation);
+        }
+        if (answer instanceof ControlMessage.Refuse refuse) {
+            close();
+            return "target " + leg().target() + " refuses: " + refuse.reason();
+        }
+        if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
+            throw new IOException("target " + leg().target() + " answers with " + answer);
+        }
+        outlet = new LinkOutlet(link, exporter, service.metrics().hops());
+        subject.record().sends(place, outlet::sentBytes);
+        subject.record().clock(place, accept.clockNs(), System.nanoTime());
+        show();
+        listener = after;
+        for (SessionEvent early = answers.poll(); early != null; early = answers.poll()) {
+            after.accept(early);
+        }
+        after.accept(new SessionEvent.Said(answer));
+        return null;
+    }
+
+    private void hear(SessionEvent event) {
+        listener.accept(event);
+    }
+
+    private void lost(String reason) {
+        hear(new SessionEvent.LinkLost(reason));
+    }
+
+    /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
+    private Message awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
+        SessionEvent answer;
+        do {
+            cancellation.check();
+            answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+        } while ((answer == null && System.nanoTime() - deadlineNs < 0)
+                || (answer instanceof SessionEvent.Said said && comesBefore(said.message())));
+        if (!(answer instanceof SessionEvent.Said said)) {
+            throw new IOException("target " + leg().target() + " does not answer: "
+                    + (answer instanceof SessionEvent.LinkLost lost
+                            ? lost.reason()
+                            : "nothing for " + ACCEPT_DEADLINE));
+        }
+        return said.message();
+    }
+
+    private static boolean comesBefore(Message message) {
+        if (message instanceof ControlMessage.Introduced introduced) {
+            for (Finding finding : introduced.findings()) {
+                if (finding.level() == Finding.Level.WARN) {
+                    LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
+                }
+            }
+            return true;
+        }
+        return message instanceof DataMessage.Progress;
+    }
+
+    /** Whether the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    boolean responds(long limitNs) {
+        SessionAgent current = agent;
+        return current == null || current.responds(limitNs);
+    }
+
+    private void show() throws IOException {
+        JobUser owner = job.checkpointer().imageOwner(job.user());
+        try {
+            files = new OutgoingFiles(
+                    directory,
+                    service.view().tree(),
+                    service.pool(),
+                    service.claims(),
+                    outlet,
+                    subject.keeping().copyOf(attempt),
+                    new ImageFate(job.checkpointer().writesFromWithin()),
+                    leg().ranks(),
+                    owner.uid(),
+                    owner.gid());
+        } catch (ErrnoException e) {
+            throw new IOException("the directories of the images cannot be made: " + e.getMessage(), e);
+        }
+        end.begin(outlet, files);
+        service.view().add(directory, files);
+    }
+
+    /** Says it over the session's link; throws if that is gone. */
+    void send(Message message) throws IOException {
+        if (link == null || closed) {
+            throw new IOException("target " + leg().target() + " has not been connected");
+        }
+        link.send(message);
+    }
+
+    /**
+     * Tells the target what a rank's originals may do and have open, for it to compare with what it restores. To be
+     * called before the rank's image is said to be whole: after that the target may vote.
+     */
+    void sayWhatItMay(HeldRank held) throws IOException, CheckpointException {
+        List<String> page = new ArrayList<>();
+        int pageChars = 0;
+        for (String line : RankRights.read(held.processes()).lines()) {
+            if (line.length() > MAX_PAGE_CHARS) {
+                throw new CheckpointException("rank " + held.rank() + ": a line of the record of what it may do has "
+                        + line.length() + " characters, " + MAX_PAGE_CHARS
+                        + " are carried. Remedy: its user is in too many groups to be moved");
+            }
+            if (pageChars + line.length() > MAX_PAGE_CHARS || page.size() == MAX_PAGE_LINES) {
+                send(new ControlMessage.Originals(held.rank(), false, page));
+                page.clear();
+                pageChars = 0;
+            }
+            page.add(line);
+            pageChars += line.length();
+        }
+        send(new ControlMessage.Originals(held.rank(), true, page));
+    }
+
+    /** Says why the images are not wanted any more; null while they are, and before there are any. */
+    String failure() {
+        return files == null ? null : files.failure();
+    }
+
+    /** Ends every write that waits: it fails and so does every later one, or they are taken and thrown away. */
+    void fail(String reason) {
+        if (outlet != null) {
+            outlet.fail(reason);
+        }
+        if (files != null) {
+            files.fail(reason);
+        }
+    }
+
+    /** After {@link #fail}: every write fails, also where they were thrown away until now. */
+    void refuse() {
+        if (files != null) {
+            files.refuse();
+        }
+    }
+
+    /** Ends the transport, so that nobody reads the pool any more; may be called twice. */
+    void stop() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        fail("the migration is over");
+        if (agent != null) {
+            agent.stop();
+        } else if (link != null) {
+            link.close();
+        }
+        if (exporter != null) {
+            exporter.close();
+        }
+    }
+
+    /** Takes everything down; may be called twice. */
+    void close() {
+        stop();
+        if (files != null) {
+            service.view().remove(directory);
+            try {
+                files.discard();
+            } catch (ErrnoException e) {
+                LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
+            }
+            files = null;
+        }
+    }
+}

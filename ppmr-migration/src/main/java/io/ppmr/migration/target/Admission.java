@@ -1,0 +1,215 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.RestartNeeds;
+import io.ppmr.migration.node.PairCheck;
+import io.ppmr.migration.node.PairCheck.Room;
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.ControlMessage.Introduce;
+import io.ppmr.protocol.control.ControlMessage.Introduced;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.target.session.TargetTransport;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.nio.file.FileStore;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Whether a migration that a source asks for can be taken. The source says first what it is and what would come; this
+ * answers with what this node is, and with what it finds when it compares. Then it has every reason against the
+ * migration that is asked for. Nothing has been done to the originals yet. Immutable, for any thread.
+ */
+final class Admission {
+    private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
+    private static final int MAX_DATA_CONNECTIONS = 64;
+
+    private final TargetSettings settings;
+    private final TargetTransport transports;
+    private final Supplier<NodeFacts> node;
+
+    /** @param node says what this node is, as it is now */
+    Admission(TargetSettings settings, TargetTransport transports, Supplier<NodeFacts> node) {
+        this.settings = settings;
+        this.transports = transports;
+        this.node = node;
+    }
+
+    /** What a source said would come, and what was found against it. */
+    record Visitor(JobFacts job, List<Finding> findings) {}
+
+    /**
+     * How much of what this node has is free for one more migration: those that are under way have been promised what
+     * they will still take, and the place of staging may be fuller than its limit. Immutable.
+     *
+     * @param node this node, with as much staging as there is for one more
+     * @param room what else limits it
+     */
+    record AvailableRoom(NodeFacts node, Room room) {
+        private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs");
+        private static final long MIB = 1 << 20;
+
+        /**
+         * As it is just now.
+         *
+         * @param node what the node has
+         * @param underWay the migrations that come to it
+         */
+        static AvailableRoom of(NodeFacts node, TargetSettings settings, Collection<Incoming> underWay) {
+            Path directory = settings.transfer().stagingDirectory();
+            boolean inMemory = false;
+            long freeBytes = 0;
+            try {
+                FileStore store = Files.getFileStore(directory);
+                inMemory = MEMORY.contains(store.type());
+                freeBytes = store.getUsableSpace();
+            } catch (IOException e) {
+                LOG.warn("staging in {} has no room: {}", directory, e.getMessage());
+            }
+            long promisedStagingBytes =
+                    underWay.stream().mapToLong(Incoming::promisedStagingBytes).sum();
+            boolean takesMemory = inMemory;
+            long promisedBytes = underWay.stream()
+                    .mapToLong(incoming -> incoming.promisedMemoryBytes(takesMemory))
+                    .sum();
+            long poolBytes = settings.pool().poolBytes();
+            long limitBytes = Math.max(0, node.stagingBytes() - poolBytes);
+            long leftBytes = Math.max(0, freeBytes - promisedStagingBytes);
+            String why = leftBytes >= limitBytes
+                    ? ""
+                    : ", since " + directory + " has " + freeBytes / MIB + " MiB left"
+                            + (promisedStagingBytes > 0
+                                    ? ", of which " + promisedStagingBytes / MIB + " MiB are for migrations under way"
+                                    : "");
+            NodeFacts here = node.withStaging(poolBytes + Math.min(limitBytes, leftBytes));
+            return new AvailableRoom(here, new Room(inMemory, promisedBytes, why));
+        }
+    }
+
+    /**
+     * Answers, if that was an introduction, and gives the answer.
+     *
+     * @param underWay the migrations that take room here already
+     */
+    Optional<Visitor> answer(SessionEvent first, ControlLink link, Collection<Incoming> underWay) throws IOException {
+        if (!(first instanceof SessionEvent.Said said) || !(said.message() instanceof Introduce introduce)) {
+            return Optional.empty();
+        }
+        AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay);
+        NodeFacts here = left.node();
+        List<Finding> findings = new ArrayList<>(tool(introduce.job(), here));
+        Optional<Checkpointer> tool = checkpointer(introduce.job().checkpointer());
+        PairCheck.findings(
+                        introduce.node(),
+                        introduce.job(),
+                        here,
+                        tool.map(Checkpointer::restartNeeds).orElse(RestartNeeds.UNKNOWN),
+                        tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED),
+                        left.room())
+                .forEach(finding -> findings.add(
+                        settings.ignoredChecks().contains(finding.check()) ? finding.atMostAWarning() : finding));
+        for (Finding finding : findings) {
+            if (finding.level() == Finding.Level.WARN) {
+                LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());
+            }
+        }
+        link.send(new Introduced(here, findings));
+        return Optional.of(new Visitor(introduce.job(), findings));
+    }
+
+    private static List<Finding> tool(JobFacts job, NodeFacts here) {
+        if (job.checkpointer().isEmpty()) {
+            return List.of();
+        }
+        for (NodeFacts.Tool tool : here.tools()) {
+            if (tool.name().equals(job.checkpointer())) {
+                return List.of(
+                        tool.available()
+                                ? Finding.ok("checkpointer", tool.name() + ": " + tool.detail())
+                                : Finding.fail("checkpointer", tool.name() + ": " + tool.detail(), ""));
+            }
+        }
+        return List.of(Finding.fail(
+                "checkpointer",
+                "this node is not configured to restore images of checkpointer " + job.checkpointer(),
+                "write [checkpointers." + job.checkpointer() + "] into its configuration"));
+    }
+
+    /** Every reason why the migration is not taken, or null. */
+    String refusal(Begin begin, Optional<Visitor> heard) {
+        List<String> reasons = new ArrayList<>();
+        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
+            reasons.add("its chunks have " + begin.chunkBytes() + " bytes, this node's "
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes");
+        }
+        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
+            reasons.add("it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
+                    + " are served");
+        }
+        if (begin.ranks().isEmpty()
+                || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
+            reasons.add("its plan names no rank, or one twice");
+        }
+        if (begin.uid() == 0 && !settings.allowRootJobs()) {
+            reasons.add("its processes belong to root, and this node restores none of root's (allow_root_jobs)");
+        }
+        JobUser user = new JobUser(begin.uid(), begin.gid());
+        checkpointer(begin.checkpointer())
+                .filter(tool -> !settings.trusts(user, tool))
+                .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
+                        + " restarts as root and opens the paths that the image names as root, and this node does not"
+                        + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
+                        + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
+                        + " checkpointer that runs as the job's user"));
+        if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
+            reasons.add("its name is not made of letters, digits, '-' and '_'");
+        }
+        String transportRefusal = transports.refusal(begin.transports());
+        if (transportRefusal != null) {
+            reasons.add(transportRefusal);
+        }
+        reasons.addAll(reasonsAgainst(begin, heard));
+        return reasons.isEmpty() ? null : String.join("; ", reasons);
+    }
+
+    /** Every reason against a migration, out of the introduction before it. */
+    private List<String> reasonsAgainst(Begin begin, Optional<Visitor> heard) {
+        if (heard.isEmpty()) {
+            return List.of("the source has not said what it is: install the same release on both nodes");
+        }
+        if (!begin.checkpointer().equals(heard.get().job().checkpointer())) {
+            return List.of("it names another checkpointer than its introduction did: the source is broken");
+        }
+        return heard.get().findings().stream()
+                .filter(finding -> finding.level() == Finding.Level.FAIL
+                        && !finding.check().equals("chunk"))
+                .map(Finding::sentence)
+                .toList();
+    }
+
+    /** Whether its image waits here as a whole before it is read. */
+    boolean retains(Begin begin) {
+        return checkpointer(begin.checkpointer()).map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED)
+                == ReadingMode.RETAINED;
+    }
+
+    /** What restores the images of a checkpointer, if this node is configured for it. */
+    Optional<Checkpointer> checkpointer(String name) {
+        return settings.checkpointers().stream()
+                .filter(candidate -> candidate.name().equals(name))
+                .findFirst();
+    }
+}

@@ -1,0 +1,82 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.Outcome;
+
+/** What is known of a migration from its beginning here, for those who ask how far it is. Any thread. */
+final class Incoming {
+    private static final DataMessage.Progress NOTHING = new DataMessage.Progress(0, 0, 0);
+    private static final double NS_A_SECOND = 1e9;
+
+    private final Begin begin;
+    private final String source;
+    private final long expectedBytes;
+    private final boolean retained;
+    private final long startNs = System.nanoTime();
+    private volatile Transfer transfer;
+
+    /** @param retained whether its image waits here as a whole */
+    Incoming(Begin begin, String source, JobFacts job, boolean retained) {
+        this.begin = begin;
+        this.source = source;
+        this.expectedBytes = job.residentBytes();
+        this.retained = retained;
+    }
+
+    /** Its bytes begin to come. */
+    void comes(Transfer begun) {
+        transfer = begun;
+    }
+
+    /** What its restored ranks and, where that is in memory, its image will still take. */
+    long promisedMemoryBytes(boolean stagingInMemory) {
+        DataMessage.Progress progress = progress();
+        return left(progress.readBytes()) + (stagingInMemory ? promisedStagingBytes() : 0);
+    }
+
+    /** What it will still put into staging. */
+    long promisedStagingBytes() {
+        return retained ? left(progress().stagedBytes()) : 0;
+    }
+
+    private long left(long doneBytes) {
+        return Math.max(0, expectedBytes - doneBytes);
+    }
+
+    private DataMessage.Progress progress() {
+        Transfer coming = transfer;
+        return coming == null ? NOTHING : coming.lastProgress();
+    }
+
+    /** How far it is. */
+    Arrival arrival(TargetMigration migration) {
+        DataMessage.Progress progress = progress();
+        double seconds = (System.nanoTime() - startNs) / NS_A_SECOND;
+        return new Arrival(
+                begin.migrationId(),
+                begin.job(),
+                source,
+                step(migration),
+                seconds,
+                expectedBytes,
+                progress.arrivedBytes(),
+                progress.readBytes(),
+                progress.stagedBytes(),
+                progress.arrivedBytes() / Math.max(seconds, 1 / NS_A_SECOND));
+    }
+
+    /** The same of one that was taken up again from the journal: its bytes have come in the service's earlier run. */
+    static Arrival takenUp(TargetMigration migration) {
+        return new Arrival(migration.id(), "", "", step(migration), 0, 0, 0, 0, 0, 0);
+    }
+
+    private static Arrival.Step step(TargetMigration migration) {
+        if (migration.outcome().isPresent()) {
+            return migration.outcome().get() == Outcome.COMMITTED ? Arrival.Step.COMMITTED : Arrival.Step.ROLLED_BACK;
+        }
+        return migration.isPrepared() ? Arrival.Step.HELD : Arrival.Step.ARRIVING;
+    }
+}

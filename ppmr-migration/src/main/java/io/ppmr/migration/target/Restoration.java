@@ -1,0 +1,215 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RankRights;
+import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.RestartTask;
+import io.ppmr.checkpoint.RightsCheck;
+import io.ppmr.checkpoint.StartedCommands;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.TransferReport;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.session.Transfer;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The restarts of one attempt, reading out of the images while they arrive (paper 1, section IV). It decides nothing.
+ * Owned by the migration's thread.
+ */
+final class Restoration {
+    private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    /** The records of a migration's originals are held in memory until they are compared. */
+    private static final int MAX_RECORD_CHARS = 32 << 20;
+
+    private final Begin begin;
+    private final Checkpointer checkpointer;
+    private final Transfer transfer;
+    private final TargetContext service;
+    private final RestoredRanks copies;
+    private final Path imageRoot;
+    private final Path workRoot;
+    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+    private final List<HeldRank> restored = new ArrayList<>();
+    private final Map<Integer, List<String>> records = new HashMap<>();
+    private final Map<Integer, RankRights> originals = new HashMap<>();
+    private int recordChars;
+
+    /** @param directory the attempt's own, in the mount and in the work directory */
+    Restoration(
+            Begin begin,
+            Checkpointer checkpointer,
+            Transfer transfer,
+            String directory,
+            RestoredRanks copies,
+            TargetContext service) {
+        this.begin = begin;
+        this.checkpointer = checkpointer;
+        this.transfer = transfer;
+        this.service = service;
+        this.copies = copies;
+        this.imageRoot = service.settings().mountPoint().resolve(directory);
+        this.workRoot = service.settings().workDirectory().resolve(directory);
+    }
+
+    /** Starts a restart for every rank; each waits for its image. */
+    void start() throws IOException, CheckpointException {
+        JobUser user = new JobUser(begin.uid(), begin.gid());
+        for (int rank : begin.ranks()) {
+            // The threads that watch its restart have it from here.
+            try (LogContext.Scope about = LogContext.rank(rank)) {
+                Path work = WorkDirectories.create(workRoot, rank);
+                Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
+                RankCommand restart = checkpointer.restart(new RestartTask(
+                        rank, user, images, work, service.settings().restartDeadline()));
+                restarts.put(rank, restart);
+                StartedCommands.note(workRoot, restart.started());
+            }
+        }
+    }
+
+    private void noteRestored(HeldRank rank) throws CheckpointException {
+        try {
+            StartedCommands.note(workRoot, rank.processes());
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "rank " + rank.rank() + " is restored, but " + workRoot + " cannot be written: make room", e);
+        }
+    }
+
+    /**
+     * Takes notice of restarts that have ended.
+     *
+     * @param says told what the source is to hear
+     * @return whether every rank is restored and every byte accounted for
+     */
+    boolean work(Consumer<Message> says) throws CheckpointException, InterruptedException {
+        for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
+            HeldRank rank = restart.getValue().await(Duration.ZERO);
+            if (rank != null) {
+                restarts.remove(restart.getKey());
+                copies.add(rank);
+                restored.add(rank);
+                // It may have a session of its own, so the restart's processes do not lead to it.
+                noteRestored(rank);
+                says.accept(new ControlMessage.Restored(
+                        rank.rank(),
+                        rank.processes().stream().map(ProcessIdentity::pid).toList()));
+            }
+        }
+        return restarts.isEmpty() && transfer.complete();
+    }
+
+    /** The source says what a rank's originals may do and have open, or a part of it. */
+    void hear(ControlMessage.Originals said) throws CheckpointException {
+        recordChars += said.lines().stream().mapToInt(String::length).sum();
+        if (!begin.ranks().contains(said.rank()) || originals.containsKey(said.rank())) {
+            throw new CheckpointException("the source says what the originals of rank " + said.rank()
+                    + " may do, which is not in its plan here or was said before: the source is broken");
+        }
+        if (recordChars > MAX_RECORD_CHARS) {
+            throw new CheckpointException(
+                    "the source's record of what its originals may do and have open has more than " + MAX_RECORD_CHARS
+                            + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
+        }
+        records.computeIfAbsent(said.rank(), rank -> new ArrayList<>()).addAll(said.lines());
+        if (said.last()) {
+            originals.put(said.rank(), RankRights.parse(records.remove(said.rank())));
+        }
+    }
+
+    /**
+     * Compares every copy with its original; throws, and names what it is, if one is more. To be called when every rank
+     * is restored and everything that the source said before the end of its images has been heard.
+     */
+    void requireNoMore() throws CheckpointException {
+        Path own;
+        try {
+            own = workRoot.toRealPath();
+        } catch (IOException e) {
+            throw new CheckpointException("the work directory " + workRoot + " cannot be read: " + e.getMessage(), e);
+        }
+        RightsCheck check = new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own);
+        for (HeldRank rank : restored) {
+            RankRights original = originals.get(rank.rank());
+            if (original == null) {
+                throw new CheckpointException("the source has not said what the originals of rank " + rank.rank()
+                        + " may do, so their copies cannot be compared. Remedy: install the same release on both"
+                        + " nodes");
+            }
+            check.requireNoMore(rank, original);
+        }
+    }
+
+    /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
+    void voted() {
+        try {
+            StartedCommands.forget(workRoot);
+        } catch (IOException e) {
+            LOG.warn("a note in {} stays behind: {}", workRoot, e.getMessage());
+        }
+    }
+
+    TransferReport report() {
+        return transfer.report(ResidentMemory.peakBytes());
+    }
+
+    /** Ends what is under way; what was restored meanwhile is with the copies. */
+    void giveUp(String reason) {
+        transfer.fail(reason);
+        HeldRanks.endCommands(restarts, END_DEADLINE).forEach(copies::add);
+        restarts.clear();
+    }
+
+    /** Frees the transfer and the work directory. */
+    void close() {
+        transfer.close();
+        WorkDirectories.removeOrWarn(workRoot);
+    }
+
+    /**
+     * Ends what a service that has died was restoring, and removes its work directories.
+     *
+     * @param voted whether an attempt, by its directory's name, was voted for: its ranks are the transaction's
+     */
+    static void endAbandoned(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
+        List<Path> directories;
+        try (Stream<Path> found = Files.list(workDirectory)) {
+            directories = found.filter(StartedCommands::isNoted).toList();
+        }
+        for (Path directory : directories) {
+            String name = directory.getFileName().toString();
+            if (!voted.test(name)) {
+                LOG.warn("{} was being restored when the service before ended: it is ended", name);
+                new AbandonedCommand(StartedCommands.read(directory)).endAll();
+                AbandonedCommand.endMarked(directory.toAbsolutePath());
+                WorkDirectories.removeOrWarn(directory);
+            }
+        }
+    }
+}

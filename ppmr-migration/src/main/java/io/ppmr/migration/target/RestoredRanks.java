@@ -1,0 +1,145 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.HeldProcesses;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.HeldRanks;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.StoppedProcesses;
+import io.ppmr.os.LogContext;
+import io.ppmr.transaction.NamedProcess;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionRecord;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The restored ranks of a migration on this node, held until it is decided. Owned by the migration's thread. */
+final class RestoredRanks {
+    private static final Logger LOG = LoggerFactory.getLogger(RestoredRanks.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    private final String migrationId;
+    private final List<HeldRank> ranks = new ArrayList<>();
+    private final Map<Integer, StoppedProcesses> stopped = new HashMap<>();
+
+    RestoredRanks(String migrationId) {
+        this.migrationId = migrationId;
+    }
+
+    /**
+     * Those that an earlier run of the service has voted for; none if it has not.
+     *
+     * @param records what the journal has of the migration, in its order
+     */
+    static RestoredRanks recorded(String migrationId, List<TransactionRecord> records) {
+        TransactionRecord.Prepared vote = null;
+        for (TransactionRecord record : records) {
+            vote = record instanceof TransactionRecord.Prepared prepared ? prepared : vote;
+        }
+        RestoredRanks copies = new RestoredRanks(migrationId);
+        if (vote != null) {
+            for (PlannedRank rank : vote.copies()) {
+                List<NamedProcess> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
+                copies.add(HeldProcesses.recorded(rank.rank(), identities(rank.processes()), identities(stopped)));
+            }
+        }
+        return copies;
+    }
+
+    private static List<ProcessIdentity> identities(List<NamedProcess> names) {
+        return names.stream()
+                .map(name -> new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
+                .toList();
+    }
+
+    /** The source says which processes of a rank the job itself had stopped. */
+    void jobHadStopped(int rank, StoppedProcesses which) {
+        stopped.put(rank, which);
+    }
+
+    /** All ranks are here: finds the copies of what the job itself had stopped; throws where that cannot be told. */
+    void findStopped() throws CheckpointException {
+        for (int i = 0; i < ranks.size(); i++) {
+            HeldRank rank = ranks.get(i);
+            StoppedProcesses told = stopped.get(rank.rank());
+            if (told != null) {
+                ranks.set(i, rank.leavingStopped(told.among(rank)));
+            }
+        }
+    }
+
+    /** The ranks of which some processes stay stopped, with those alone; for the journal. */
+    List<PlannedRank> stopped(String participant) {
+        return ranks.stream()
+                .filter(rank -> !rank.stoppedByJob().isEmpty())
+                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.stoppedByJob())))
+                .toList();
+    }
+
+    void add(HeldRank rank) {
+        ranks.add(rank);
+    }
+
+    int count() {
+        return ranks.size();
+    }
+
+    /** The ranks that are proved to be alive and held just now. */
+    List<Integer> heldRanks() {
+        return ranks.stream()
+                .filter(HeldRank::isHeld)
+                .map(HeldRank::rank)
+                .sorted()
+                .toList();
+    }
+
+    /** The ranks with all their processes, for the journal. */
+    List<PlannedRank> planned(String participant) {
+        return ranks.stream()
+                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.processes())))
+                .toList();
+    }
+
+    private static List<NamedProcess> names(Collection<ProcessIdentity> processes) {
+        return processes.stream()
+                .map(process -> new NamedProcess(
+                        process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks()))
+                .toList();
+    }
+
+    /** Which is not proved to be alive and held just now; empty if all are. */
+    String whyNotHeld() {
+        for (HeldRank rank : ranks) {
+            try {
+                rank.requireHeld();
+            } catch (CheckpointException e) {
+                return String.valueOf(e.getMessage());
+            }
+        }
+        return "";
+    }
+
+    /** Sets them going, but for what the job itself had stopped; what cannot be is logged. */
+    void release() {
+        HeldRanks.release(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
+    }
+
+    /** Ends them; whether none is left. */
+    boolean end() {
+        Map<Integer, String> left = HeldRanks.end(ranks, END_DEADLINE);
+        left.forEach((rank, why) -> logOf(rank, "could not be ended", why));
+        return left.isEmpty();
+    }
+
+    private void logOf(int rank, String what, String why) {
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            LOG.error("migration {}: rank {} {}: {}", migrationId, rank, what, why);
+        }
+    }
+}

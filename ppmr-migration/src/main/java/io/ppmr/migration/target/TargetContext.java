@@ -1,0 +1,26 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.target.image.ArrivingImageView;
+import io.ppmr.target.session.TargetTransport;
+import io.ppmr.transaction.TransactionJournal;
+
+/**
+ * What belongs to a target's service and each of its migrations uses. Made once, when the service starts. Immutable;
+ * any thread.
+ *
+ * @param settings what the service is told
+ * @param transports how the bytes may travel
+ * @param admission whether a migration is taken
+ * @param journal the transactions'
+ * @param view what restarts see in the mount
+ * @param metrics what is counted
+ */
+record TargetContext(
+        TargetSettings settings,
+        TargetTransport transports,
+        Admission admission,
+        NativePrograms programs,
+        TransactionJournal journal,
+        ArrivingImageView view,
+        TargetMetrics metrics) {}

@@ -1,0 +1,112 @@
+package io.ppmr.migration.target;
+
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.target.metrics.TargetHops;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.Outcome;
+import java.time.Duration;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Supplier;
+
+/** What a target counts over its life; everything is registered at its start. Safe for any thread. */
+public final class TargetMetrics {
+    /** What is counted when it happens once in a while. */
+    public enum Meter {
+        COMMITTED,
+        ROLLED_BACK,
+        REFUSED,
+        /** Reads of a stream that asked for bytes given away before. */
+        REFUSED_SEEKS
+    }
+
+    private static final List<Meter> OUTCOMES = List.of(Meter.COMMITTED, Meter.ROLLED_BACK, Meter.REFUSED);
+
+    private final Map<Meter, Counter> counters = new EnumMap<>(Meter.class);
+    private final Timer duration;
+    private final TargetHops hops;
+    /** A gauge holds what it looks at by a weak reference. */
+    private final List<BufferPool> pools;
+
+    private volatile Supplier<List<OpenMigration>> open = List::of;
+
+    /**
+     * Registers the meters.
+     *
+     * @param pools those of the service, one for each migration that it takes at once
+     */
+    public TargetMetrics(MeterRegistry registry, List<BufferPool> pools) {
+        this.pools = pools;
+        for (Meter outcome : OUTCOMES) {
+            counters.put(
+                    outcome,
+                    Counter.builder("ppmr.target.migrations")
+                            .tag("outcome", outcome.name().toLowerCase(Locale.ROOT))
+                            .description("migrations by how they ended here")
+                            .register(registry));
+        }
+        counters.put(
+                Meter.REFUSED_SEEKS,
+                Counter.builder("ppmr.target.reads.refused")
+                        .tag("reason", "seek")
+                        .description("reads of a stream that asked for bytes given away before")
+                        .register(registry));
+        duration = Timer.builder("ppmr.target.migration")
+                .description("time from accepting a migration to its end")
+                .register(registry);
+        for (ChunkState state : ChunkState.values()) {
+            Gauge.builder("ppmr.target.pool.chunks", pools, all -> all.stream()
+                            .mapToInt(pool -> pool.chunks(state))
+                            .sum())
+                    .tag("state", state.name().toLowerCase(Locale.ROOT))
+                    .description("chunks of the pools and their lanes by what they are used for now")
+                    .register(registry);
+        }
+        Gauge.builder("ppmr.target.migrations.held", this, TargetMetrics::heldNow)
+                .strongReference(true)
+                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .register(registry);
+        hops = new TargetHops(registry);
+    }
+
+    /** What a meter has counted so far. */
+    public double count(Meter meter) {
+        return counters.get(meter).count();
+    }
+
+    /** How many chunks of the pools are free. */
+    public int freeChunks() {
+        return pools.stream().mapToInt(BufferPool::freeChunks).sum();
+    }
+
+    /** Where it is asked which migrations are open. */
+    void held(Supplier<List<OpenMigration>> from) {
+        open = from;
+    }
+
+    private double heldNow() {
+        return open.get().stream().filter(one -> one.waitsFor() != null).count();
+    }
+
+    TargetHops hops() {
+        return hops;
+    }
+
+    void refused() {
+        counters.get(Meter.REFUSED).increment();
+    }
+
+    void ended(Outcome outcome, long refusedSeeks, Duration took) {
+        Meter result = outcome == Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
+        counters.get(result).increment();
+        counters.get(Meter.REFUSED_SEEKS).increment((double) refusedSeeks);
+        duration.record(took);
+    }
+}

@@ -1,0 +1,501 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.StoppedProcesses;
+import io.ppmr.migration.OperatorView;
+import io.ppmr.migration.PersistentLink;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.TransferReport;
+import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorDecision;
+import io.ppmr.transaction.OperatorVerdict;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.Participant;
+import io.ppmr.transaction.ParticipantEvent;
+import io.ppmr.transaction.ParticipantPorts;
+import io.ppmr.transaction.ParticipantState.Phase;
+import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.TransactionMessage;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.TransactionTimes;
+import io.ppmr.transaction.WireMessages;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One migration at the target, new or taken up again from the journal: feeds what happens to the {@link Participant}
+ * and
+ * carries out what follows. Restored ranks are held until it is decided.
+ *
+ * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
+ */
+final class TargetMigration implements ParticipantPorts, OperatorView.Migration {
+    private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
+    private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
+    private static final long POLL_MS = 5;
+    private static final long QUIET_POLL_MS = 200;
+    /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
+    private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
+
+    private final String id;
+    private final TargetContext service;
+    private final TargetSettings settings;
+    private final Participant participant;
+    private final List<TransactionRecord> records;
+    private final OperatorView operators;
+    private final Reconnection reconnection;
+    /** What its thread is to hear or to do, in the order in which it came. */
+    private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
+    /** To the migration's other targets. */
+    private final Map<String, PersistentLink> couriers = new HashMap<>();
+
+    private Runnable conversationOver = () -> LOG.debug("all is said");
+    private RestoredRanks copies;
+    private Restoration restoration;
+    private ControlLink link;
+    private ControlLink dropped;
+    private String source = "";
+    private String self = "";
+    private int attempt;
+    private boolean restoring;
+    private volatile boolean voted;
+    private volatile boolean gone;
+    private volatile Outcome outcome;
+
+    /**
+     * A migration as the journal knows it; one that it does not know has nothing here.
+     *
+     * @param records what the journal has of it
+     */
+    TargetMigration(String id, TargetContext service, List<TransactionRecord> records) {
+        this.id = id;
+        this.service = service;
+        this.settings = service.settings();
+        this.records = List.copyOf(records);
+        this.copies = RestoredRanks.recorded(id, records);
+        this.voted = !records.isEmpty();
+        this.reconnection = new Reconnection(service, records);
+        long silenceNs = settings.silenceLimit().toNanos();
+        TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
+        this.participant = new Participant(
+                id,
+                settings.fence()
+                        .map(fence -> times.withFence(
+                                fence.delay().toNanos(), fence.deadline().toNanos()))
+                        .orElse(times),
+                service.journal(),
+                this);
+        this.operators = new OperatorView(id, this);
+    }
+
+    /** What restores the ranks of an attempt that begins. */
+    Restoration restoration(
+            ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
+        copies = new RestoredRanks(id);
+        return new Restoration(begin, checkpointer, transfer, directory, copies, service);
+    }
+
+    String id() {
+        return id;
+    }
+
+    /** Whether only a decision ends it now. Any thread. */
+    boolean isPrepared() {
+        return voted;
+    }
+
+    /** How it ended; empty while it has not. Any thread. */
+    Optional<Outcome> outcome() {
+        return Optional.ofNullable(outcome);
+    }
+
+    /** Takes an operator's word. Any thread; false once its thread has ended. */
+    boolean take(OperatorCall call) {
+        return operators.take(call);
+    }
+
+    /** Where it stands, if an operator should know of it. Any thread. */
+    Optional<OpenMigration> open() {
+        return operators.open();
+    }
+
+    /** The source says something on one of its connections. Any thread. */
+    void hearSource(Message message, ControlLink from) {
+        inbox.add(() -> fromSource(message, from));
+    }
+
+    /** A connection of the source is gone. Any thread. */
+    void sourceLost(String reason, ControlLink which) {
+        inbox.add(() -> lost(reason, which));
+    }
+
+    /** Another target of the migration says something. Any thread. */
+    void hearPeer(String from, int itsAttempt, Message message) {
+        inbox.add(() -> WireMessages.fromWire(itsAttempt, message)
+                .ifPresent(said -> participant.heardPeer(from, said, System.nanoTime())));
+    }
+
+    /** The transfer, or what the attempt needs besides, has failed. Any thread. */
+    void failed(String reason) {
+        inbox.add(() -> fail(reason));
+    }
+
+    /** Fails it, unless it is prepared. Any thread. */
+    void giveUp(String reason) {
+        if (!voted) {
+            failed(reason);
+        }
+    }
+
+    /** Takes part in an attempt, from the source's question to the end. */
+    void begin(ControlMessage.Begin begin, Restoration toRestore, ControlLink from, Runnable over)
+            throws InterruptedException {
+        participant.recover(records, System.nanoTime());
+        conversationOver = over;
+        voted = false;
+        restoration = toRestore;
+        link = from;
+        attempt = from.attempt();
+        source = hostOf(from.peer());
+        self = begin.participants().get(begin.place());
+        reconnection.begun(begin, attempt);
+        participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
+        goOn();
+    }
+
+    /** Takes up again what the journal knows of it. */
+    void run() throws InterruptedException {
+        participant.recover(records, System.nanoTime());
+        attempt = participant.state().attempt();
+        self = participant.state().self();
+        if (!participant.state().done()) {
+            operators.takenUp();
+        }
+        goOn();
+    }
+
+    /** Whether its thread has ended. Any thread. */
+    boolean isGone() {
+        return gone;
+    }
+
+    /** Goes on until nothing is left to do and the last word has been heard. */
+    private void goOn() throws InterruptedException {
+        try {
+            do {
+                step();
+            } while (!isOver());
+            conversationOver.run();
+            long deadlineNs = System.nanoTime() + LAST_WORDS_NS;
+            while (link != null && System.nanoTime() - deadlineNs < 0) {
+                step();
+            }
+        } finally {
+            gone = true;
+            operators.close();
+            couriers.values().forEach(PersistentLink::close);
+        }
+    }
+
+    @Override
+    public boolean isOver() {
+        Phase phase = participant.state().phase();
+        return participant.isSettled()
+                && participant.state().done()
+                && (phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK || phase == Phase.NOTHING);
+    }
+
+    private void step() throws InterruptedException {
+        Runnable heard = inbox.poll(restoring ? POLL_MS : QUIET_POLL_MS, TimeUnit.MILLISECONDS);
+        if (heard != null) {
+            heard.run();
+        }
+        if (restoring) {
+            restore();
+        }
+        operators.work();
+        participant.tick(System.nanoTime());
+        outcome = switch (participant.state().phase()) {
+            case COMMITTED -> Outcome.COMMITTED;
+            case ROLLED_BACK -> Outcome.ROLLED_BACK;
+            default -> null;
+        };
+    }
+
+    private void fromSource(Message message, ControlLink from) {
+        if (from == dropped) {
+            return;
+        }
+        if (link != from) {
+            link = from;
+            participant.linkUp(System.nanoTime());
+        }
+        if (message instanceof DataMessage.Failed failed) {
+            fail("the source fails: " + failed.reason());
+        } else if (message instanceof ControlMessage.Stopped stopped) {
+            if (restoring && link.attempt() == attempt) {
+                copies.jobHadStopped(
+                        stopped.rank(), new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
+            }
+        } else if (message instanceof ControlMessage.Originals originals) {
+            if (restoring && link.attempt() == attempt) {
+                hearOriginals(originals);
+            }
+        } else {
+            WireMessages.fromWire(from.attempt(), message)
+                    .ifPresent(said -> participant.heard(said, System.nanoTime()));
+        }
+    }
+
+    private void lost(String reason, ControlLink which) {
+        if (which == link) {
+            if (!isOver()) {
+                LOG.warn("migration {}: the source was lost: {}", id, reason);
+            }
+            link = null;
+            participant.linkDown(System.nanoTime());
+        }
+    }
+
+    private void hearOriginals(ControlMessage.Originals said) {
+        try {
+            restoration.hear(said);
+        } catch (CheckpointException e) {
+            fail(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private void restore() throws InterruptedException {
+        try {
+            if (restoration.work(this::say) && inbox.isEmpty()) {
+                vote();
+            }
+        } catch (IOException | CheckpointException | RuntimeException e) {
+            fail(String.valueOf(e.getMessage()));
+        }
+    }
+
+    /**
+     * Votes. All is restored and whole, and everything that the source said before the end of its images is heard.
+     */
+    private void vote() throws IOException, CheckpointException {
+        copies.findStopped();
+        String notHeld = copies.whyNotHeld();
+        if (!notHeld.isEmpty()) {
+            fail(notHeld);
+            return;
+        }
+        restoration.requireNoMore();
+        reconnection.keep();
+        noteStopped();
+        restoring = false;
+        participant.copiesHeld(source, copies.planned(self), System.nanoTime());
+    }
+
+    /** The vote follows, with whose sync this is on the disk. */
+    private void noteStopped() throws IOException {
+        List<PlannedRank> stopped = copies.stopped(self);
+        if (!stopped.isEmpty()) {
+            service.journal().append(new TransactionRecord.Stopped(id, attempt, stopped));
+        }
+    }
+
+    private void fail(String reason) {
+        if (restoring) {
+            // Said here too, so that the source knows the reason before it hears the end.
+            say(new DataMessage.Failed(reason));
+        }
+        participant.on(new ParticipantEvent.Failed(reason), System.nanoTime());
+    }
+
+    private void say(Message message) {
+        if (link == null) {
+            return;
+        }
+        try {
+            link.send(message);
+        } catch (IOException e) {
+            LOG.debug("the source is not reached: {}", e.toString());
+        }
+    }
+
+    // ---- what operators ask and say --------------------------------------------------------------------------
+
+    @Override
+    public String phase() {
+        return participant.state().phase().name();
+    }
+
+    @Override
+    public long waitsSinceNs() {
+        return participant.waitsSinceNs();
+    }
+
+    @Override
+    public List<Integer> heldRanks() {
+        return copies.heldRanks();
+    }
+
+    @Override
+    public OperatorVerdict ruling(OperatorDecision word) {
+        return participant.ruling(word);
+    }
+
+    @Override
+    public void resolve(OperatorDecision word) {
+        participant.resolve(word, System.nanoTime());
+    }
+
+    @Override
+    public String ending() {
+        return switch (participant.state().phase()) {
+            case COMMITTED -> "Migration " + id + " has committed: its copies run here.";
+            case ROLLED_BACK -> "Migration " + id + " is rolled back: no copy of it is left here.";
+            default -> "Migration " + id + " has nothing here.";
+        };
+    }
+
+    @Override
+    public String waitsFor() {
+        return participant.waitsFor();
+    }
+
+    @Override
+    public boolean seeksProof() {
+        return participant.seeksProof();
+    }
+
+    // ---- what follows ------------------------------------------------------------------------------------------
+
+    @Override
+    public void reply(TransactionMessage message) {
+        if (message instanceof TransactionMessage.Prepared) {
+            voted = true;
+            if (restoration != null) {
+                restoration.voted();
+            }
+            say(new ControlMessage.Prepared(report()));
+        } else if (message instanceof TransactionMessage.Accepted accepted) {
+            say(new ControlMessage.Accept(
+                    System.nanoTime(),
+                    TimeUnit.NANOSECONDS.toMillis(accepted.fenceWindowNs()),
+                    TimeUnit.NANOSECONDS.toMillis(accepted.silenceLimitNs())));
+        } else {
+            WireMessages.toWire(message).ifPresent(this::say);
+        }
+    }
+
+    private TransferReport report() {
+        return restoration == null ? new TransferReport(0, 0, 0, 0, 0, List.of()) : restoration.report();
+    }
+
+    @Override
+    public void send(String to, TransactionMessage message) {
+        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
+                .say(control));
+    }
+
+    private PersistentLink courier(String to) {
+        int about = attempt;
+        int colon = to.lastIndexOf(':');
+        InetSocketAddress address =
+                new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));
+        return new PersistentLink(
+                new Connector(address, settings.authenticator(), CONNECT_DEADLINE),
+                to,
+                about,
+                settings.silenceLimit(),
+                List.of(new ControlMessage.Peer(id, self)),
+                answer -> hearPeer(to, about, answer));
+    }
+
+    @Override
+    public void startRestore(int number) {
+        restoring = true;
+        try {
+            restoration.start();
+        } catch (IOException | CheckpointException e) {
+            failed(String.valueOf(e.getMessage()));
+        }
+    }
+
+    @Override
+    public void dropSourceLink() {
+        if (link != null) {
+            dropped = link;
+            link.close();
+            link = null;
+        }
+    }
+
+    @Override
+    public String copiesHeld() {
+        return copies.whyNotHeld();
+    }
+
+    @Override
+    public boolean releaseCopies() {
+        copies.release();
+        LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
+        return true;
+    }
+
+    @Override
+    public boolean endCopies() {
+        restoring = false;
+        if (restoration != null) {
+            restoration.giveUp("the migration is rolled back");
+        }
+        return copies.end();
+    }
+
+    @Override
+    public boolean fenceSource(String node, long untilNs) {
+        settings.fence()
+                .ifPresent(fence -> fence.start(
+                        node,
+                        settings.workDirectory().resolve("fence-" + id),
+                        service.programs(),
+                        () -> System.nanoTime() - untilNs < 0,
+                        off -> inbox.add(() -> participant.fenceEnded(off, System.nanoTime()))));
+        return settings.fence().isPresent();
+    }
+
+    @Override
+    public void reconnect() {
+        reconnection.run(id);
+    }
+
+    @Override
+    public void say(String text) {
+        LOG.error("migration {}: {}", id, text);
+    }
+
+    @Override
+    public void finished(Outcome how, String reason) {
+        LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
+    }
+
+    /** The node of a peer's address as the socket shows it. */
+    private static String hostOf(String peer) {
+        String address = peer.substring(peer.indexOf('/') + 1);
+        return address.substring(0, address.lastIndexOf(':'));
+    }
+}

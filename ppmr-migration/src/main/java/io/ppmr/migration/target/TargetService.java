@@ -1,0 +1,261 @@
+package io.ppmr.migration.target;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountOptions;
+import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.target.image.ArrivingImageView;
+import io.ppmr.target.session.PullerFactory;
+import io.ppmr.target.session.ReceiveBuffers;
+import io.ppmr.target.session.TargetTransport;
+import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.OpenMigrations;
+import io.ppmr.transaction.OperatorCall;
+import io.ppmr.transaction.OperatorDecision;
+import io.ppmr.transaction.Resolution;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.listen.PeerListener;
+import io.ppmr.transport.tcp.TcpChunkPuller;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The service of a spare node: shows arriving images in a mount and restarts ranks out of it. Between migrations it
+ * holds its pool, its mount and one thread that waits for a connection.
+ */
+public final class TargetService implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
+    private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
+    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
+    private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
+
+    private final TargetSettings settings;
+    private final Supplier<NodeFacts> node;
+    private final TargetTransport transports;
+    private final List<ReceiveBuffers> berths = new ArrayList<>();
+    private final ArrivingImageView view = new ArrivingImageView();
+    private final MeterRegistry meters;
+    private final TargetMetrics metrics;
+    private FuseMount mount;
+    private TransactionJournal journal;
+    private TargetSessions conversations;
+    private PeerListener listener;
+
+    public TargetService(TargetSettings settings) {
+        this(settings, TransportChoice.tcp());
+    }
+
+    public TargetService(TargetSettings settings, TransportChoice transports) {
+        this(settings, transports, new SimpleMeterRegistry());
+    }
+
+    /**
+     * A service that counts where somebody looks.
+     *
+     * @param meters where its meters are registered
+     */
+    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
+        this(settings, TcpChunkPuller::new, transports, probe(settings), meters);
+    }
+
+    /** A service whose transport is made by somebody else: one that injects faults, say. */
+    public TargetService(TargetSettings settings, PullerFactory pullers) {
+        this(settings, pullers, TransportChoice.tcp(), probe(settings));
+    }
+
+    /** A service that takes the node for what somebody else says of it. */
+    public TargetService(
+            TargetSettings settings, PullerFactory pullers, TransportChoice choice, Supplier<NodeFacts> node) {
+        this(settings, pullers, choice, node, new SimpleMeterRegistry());
+    }
+
+    private TargetService(
+            TargetSettings settings,
+            PullerFactory pullers,
+            TransportChoice choice,
+            Supplier<NodeFacts> node,
+            MeterRegistry meters) {
+        this.settings = settings;
+        this.node = node;
+        this.transports = new TargetTransport(choice, pullers);
+        for (int i = 0; i < settings.migrations(); i++) {
+            berths.add(ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
+        }
+        this.meters = meters;
+        this.metrics = new TargetMetrics(
+                meters, berths.stream().map(ReceiveBuffers::pool).toList());
+        metrics.held(this::open);
+    }
+
+    /** Says what this node is, as it is. */
+    private static Supplier<NodeFacts> probe(TargetSettings settings) {
+        return new NodeProbe(
+                Path.of("/"),
+                settings.pool().poolBytes() + settings.transfer().stagingLimitBytes(),
+                settings.pool().chunkBytes(),
+                settings.checkpointers())::facts;
+    }
+
+    /** Mounts, takes up what an earlier run has left, and listens; when it returns a migration may come. */
+    public void start() throws IOException, InterruptedException {
+        mount = FuseMount.mount(
+                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+        journal = MappedJournal.in(settings.journal());
+        TargetContext context = new TargetContext(
+                settings,
+                transports,
+                new Admission(settings, transports, node),
+                NativePrograms.fromSystemProperty(),
+                journal,
+                view,
+                metrics);
+        conversations = new TargetSessions(context, berths);
+        conversations.recover();
+        listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
+        conversations.listener(listener);
+        LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
+    }
+
+    /** Where sources connect to. */
+    public InetSocketAddress address() {
+        return listener.address();
+    }
+
+    public ArrivingImageView view() {
+        return view;
+    }
+
+    /** Everything that this service counts. */
+    public MeterRegistry meters() {
+        return meters;
+    }
+
+    public TargetMetrics metrics() {
+        return metrics;
+    }
+
+    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    public String transport() {
+        return transports.state();
+    }
+
+    /** The migrations that are under way here. */
+    public Set<String> migrations() {
+        return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
+    }
+
+    /** How far the migrations are that come here. */
+    public List<Arrival> arrivals() {
+        return conversations.arrivals();
+    }
+
+    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    public List<OpenMigration> open() {
+        return conversations == null
+                ? List.of()
+                : conversations.running().stream()
+                        .flatMap(migration -> migration.open().stream())
+                        .toList();
+    }
+
+    /**
+     * An operator decides for a migration, or asks what that would mean; waits for the answer, also for the fence
+     * command's.
+     *
+     * @param id its name, or the first characters of it, at least four
+     * @param carryOut whether it is to be done; else it is only said what it would mean
+     * @param by who asks, for the log
+     */
+    public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
+            throws IOException, InterruptedException {
+        Duration window = settings.fence()
+                .map(fence -> fence.delay().plus(fence.deadline()))
+                .orElse(Duration.ZERO);
+        OperatorCall call = new OperatorCall(
+                word, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
+        List<TargetMigration> named = conversations.running().stream()
+                .filter(migration -> OpenMigrations.isNamed(migration.id(), id))
+                .toList();
+        if (named.size() > 1) {
+            return new Resolution(
+                    id,
+                    Resolution.Result.REFUSED,
+                    "'" + id + "' is the beginning of several migrations' names: give more of it. They are: "
+                            + String.join(", ", migrations()));
+        }
+        if (!named.isEmpty() && named.get(0).take(call)) {
+            Resolution answer = call.await(ANSWER_LIMIT.toNanos());
+            return answer == null ? OpenMigrations.silent(named.get(0).id(), ANSWER_LIMIT) : answer;
+        }
+        return OpenMigrations.notOpen(id, journal, migrations());
+    }
+
+    /**
+     * Says why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any thread;
+     * blocks it.
+     */
+    public Optional<String> complaint(Duration limit) throws InterruptedException {
+        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+            return Optional.of(mount.mountPoint() + " does not answer");
+        }
+        if (!listener.responds(limit.toNanos())) {
+            return Optional.of("nobody has looked for connections at " + listener.address() + " for " + limit);
+        }
+        return conversations.goRound(limit.toNanos())
+                ? Optional.empty()
+                : Optional.of("a session's agent has not gone round for " + limit);
+    }
+
+    /** Has somebody told whenever a migration begins or ends here; by the migration's thread. */
+    public void onChange(Runnable listener) {
+        conversations.onChange(listener);
+    }
+
+    /** Ends the service; a migration that is not prepared is rolled back first. */
+    @Override
+    public void close() throws IOException {
+        if (listener != null) {
+            listener.close();
+        }
+        Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
+        running.forEach(migration -> migration.giveUp("the target's service ends"));
+        long deadlineNs = System.nanoTime() + CLOSE_NS;
+        while (!running.stream().allMatch(migration -> migration.isPrepared() || migration.isGone())
+                && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(CLOSE_POLL_NS);
+        }
+        List<String> held = running.stream()
+                .filter(migration -> migration.outcome().isEmpty())
+                .map(TargetMigration::id)
+                .toList();
+        if (!held.isEmpty()) {
+            LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
+        }
+        if (mount != null) {
+            mount.close();
+        }
+        if (journal != null) {
+            journal.close();
+            journal = null;
+        }
+    }
+}

@@ -1,0 +1,408 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.target.session.ReceiveBuffers;
+import io.ppmr.target.session.TargetEnd;
+import io.ppmr.target.session.TargetTransport;
+import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.TransactionMessage;
+import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.WireMessages;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.listen.PeerListener;
+import java.io.IOException;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What sources and other targets say to this one, and the migrations that it is about: begun on a connection, or known
+ * from the journal. Safe for any thread; each connection and each migration has a thread of its own.
+ */
+final class TargetSessions {
+    private static final Logger LOG = LoggerFactory.getLogger(TargetSessions.class);
+    private static final long FIRST_MESSAGE_S = 10;
+    private static final long LISTEN_S = 60;
+
+    /** A refused source has so long to hear it: enough for TCP to get through once a link that was down is up again. */
+    private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
+
+    private final TargetContext service;
+    private final TargetSettings settings;
+    private final Admission admission;
+    private final TransactionJournal journal;
+    private final BlockingQueue<ReceiveBuffers> freeBerths;
+    private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
+    private final Map<String, Incoming> incoming = new ConcurrentHashMap<>();
+    private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
+    private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
+    private volatile PeerListener listener;
+
+    TargetSessions(TargetContext service, Collection<ReceiveBuffers> berths) {
+        this.service = service;
+        this.settings = service.settings();
+        this.admission = service.admission();
+        this.journal = service.journal();
+        this.freeBerths = new LinkedBlockingQueue<>(berths);
+    }
+
+    /**
+     * One control connection.
+     *
+     * @param early what is heard until a migration listens
+     * @param listener who is told from then on
+     */
+    private record Connection(
+            SocketChannel channel,
+            SessionId session,
+            ControlLink link,
+            SessionAgent agent,
+            TargetEnd end,
+            BlockingQueue<SessionEvent> early,
+            AtomicReference<Consumer<SessionEvent>> listener) {}
+
+    /** Where data connections come in; said before the first connection is served. */
+    void listener(PeerListener peers) {
+        listener = peers;
+    }
+
+    /** Has somebody told whenever a migration begins or ends here. */
+    void onChange(Runnable told) {
+        changed = told;
+    }
+
+    /** Whether the agents of all connections do their work. Any thread; blocks it. */
+    boolean goRound(long limitNs) {
+        return agents.stream().allMatch(agent -> agent.responds(limitNs));
+    }
+
+    /** The migrations that this node takes part in now. */
+    Collection<TargetMigration> running() {
+        return List.copyOf(running.values());
+    }
+
+    /** How far each of them is. */
+    List<Arrival> arrivals() {
+        return running.values().stream()
+                .map(one -> Optional.ofNullable(incoming.get(one.id()))
+                        .map(begun -> begun.arrival(one))
+                        .orElseGet(() -> Incoming.takenUp(one)))
+                .toList();
+    }
+
+    /** Ends what was being restored, and takes up what was voted for, when an earlier run of the service ended. */
+    void recover() throws IOException {
+        List<String> open = journal.open();
+        try {
+            Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
+            for (String id : open) {
+                TargetMigration migration = migration(id);
+                running.put(id, migration);
+                LogContext.thread(() -> runRecovered(migration), "ppmr-recovered")
+                        .start();
+            }
+        } catch (CheckpointException e) {
+            throw new IOException("what the service before has left cannot be taken up: " + e.getMessage(), e);
+        }
+    }
+
+    /** Whether an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
+    private boolean wasVoted(String directory) {
+        String[] words = directory.split("\\.", -1);
+        try {
+            return journal.records(words[0]).stream()
+                    .anyMatch(record -> String.valueOf(record.attempt()).equals(words[1])
+                            && (record instanceof TransactionRecord.Prepared
+                                    || record instanceof TransactionRecord.CommittedHere));
+        } catch (IOException e) {
+            LOG.error("{} is left alone: the journal cannot be read: {}", directory, e.getMessage());
+            return true;
+        }
+    }
+
+    private void runRecovered(TargetMigration migration) {
+        try (LogContext.Scope about = LogContext.migration(migration.id())) {
+            migration.run();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            running.remove(migration.id(), migration);
+        }
+    }
+
+    /** A migration as the journal knows it; one that it does not know has nothing here. */
+    private TargetMigration migration(String id) throws IOException {
+        return new TargetMigration(id, service, journal.records(id));
+    }
+
+    /** Serves one control connection to its end, on the connection's thread. */
+    void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
+        BlockingQueue<SessionEvent> early = new LinkedBlockingQueue<>();
+        AtomicReference<Consumer<SessionEvent>> listeningTo = new AtomicReference<>(early::add);
+        ControlLink link = new ControlLink(
+                channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
+        TargetEnd end = new TargetEnd(link, event -> listeningTo.get().accept(event));
+        SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, end);
+        // The agent, and all threads that work for this connection, have it from here.
+        try (LogContext.Scope about = LogContext.peer(addressOf(link))) {
+            agent.start();
+            agents.add(agent);
+            SessionEvent first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
+            if (heard.isPresent()) {
+                first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            }
+            if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
+                LOG.info("{} wanted to know whether it could come here", link.peer());
+            } else if (!(first instanceof SessionEvent.Said said)) {
+                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+            } else if (said.message() instanceof Begin begin) {
+                try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
+                    try {
+                        begin(begin, heard, new Connection(channel, session, link, agent, end, early, listeningTo));
+                    } catch (IOException e) {
+                        LOG.warn(
+                                "migration {} from {} has broken off here: {}",
+                                begin.migrationId(),
+                                link.peer(),
+                                e.getMessage());
+                    }
+                }
+            } else {
+                listen(said.message(), link, early);
+            }
+        } finally {
+            agents.remove(agent);
+            agent.stop();
+        }
+    }
+
+    /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */
+    private void listen(Message first, ControlLink link, BlockingQueue<SessionEvent> events)
+            throws IOException, InterruptedException {
+        Optional<String> peer = first instanceof ControlMessage.Peer introduced
+                ? Optional.of(introduced.participant())
+                : Optional.empty();
+        String id = migrationOf(first);
+        SessionEvent event = new SessionEvent.Said(first);
+        while (event == null || event instanceof SessionEvent.Said) {
+            if (event instanceof SessionEvent.Said said && !(said.message() instanceof ControlMessage.Peer)) {
+                TargetMigration migration = present(id);
+                if (peer.isPresent()) {
+                    migration.hearPeer(peer.get(), link.attempt(), said.message());
+                } else {
+                    migration.hearSource(said.message(), link);
+                }
+            }
+            event = events.poll(LISTEN_S, TimeUnit.SECONDS);
+        }
+        TargetMigration migration = running.get(id);
+        if (migration != null && peer.isEmpty()) {
+            migration.sourceLost(String.valueOf(event), link);
+        }
+    }
+
+    /** The migration that is under way, or what the journal knows of it, for as long as it has something to say. */
+    private TargetMigration present(String id) throws IOException {
+        synchronized (running) {
+            TargetMigration migration = running.get(id);
+            if (migration == null || migration.isGone()) {
+                migration = migration(id);
+                running.put(id, migration);
+                TargetMigration started = migration;
+                LogContext.thread(() -> runRecovered(started), "ppmr-answer").start();
+            }
+            return migration;
+        }
+    }
+
+    private static String migrationOf(Message message) throws IOException {
+        if (message instanceof ControlMessage.Peer peer) {
+            return peer.migrationId();
+        }
+        return WireMessages.fromWire(1, message)
+                .map(TransactionMessage::migrationId)
+                .orElseThrow(() -> new IOException(
+                        message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing"));
+    }
+
+    private void begin(Begin begin, Optional<Admission.Visitor> heard, Connection from)
+            throws IOException, InterruptedException {
+        String refusal = admission.refusal(begin, heard);
+        TargetMigration before = running.get(begin.migrationId());
+        if (refusal == null && before != null && before.outcome().isEmpty()) {
+            refusal = "an attempt at it is not over here yet: try again later or elsewhere";
+        }
+        ReceiveBuffers berth = refusal == null ? freeBerths.poll() : null;
+        if (refusal == null && berth == null) {
+            refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
+                    + "try again later or elsewhere";
+        }
+        if (refusal != null) {
+            LOG.warn(
+                    "migration {} from {} is refused: {}",
+                    begin.migrationId(),
+                    from.link().peer(),
+                    refusal);
+            service.metrics().refused();
+            refuse(from, refusal);
+            return;
+        }
+        Incoming begun =
+                new Incoming(begin, addressOf(from.link()), heard.orElseThrow().job(), admission.retains(begin));
+        incoming.put(begin.migrationId(), begun);
+        try {
+            changed.run();
+            run(begin, join(begin, from, berth), from, berth);
+        } finally {
+            incoming.remove(begin.migrationId(), begun);
+            freeBerths.add(berth);
+            changed.run();
+        }
+    }
+
+    /** The peer's address without the name that Java puts before it. */
+    private static String addressOf(ControlLink link) {
+        return link.peer().substring(link.peer().indexOf('/') + 1);
+    }
+
+    private static void tell(TargetMigration migration, SessionEvent event, ControlLink link) {
+        if (event instanceof SessionEvent.Said said) {
+            migration.hearSource(said.message(), link);
+        } else if (event instanceof SessionEvent.LinkLost lost) {
+            migration.sourceLost(lost.reason(), link);
+        } else {
+            migration.failed(((SessionEvent.TransferFailed) event).reason());
+        }
+    }
+
+    /**
+     * Refuses a migration. The connection is closed only when the source has heard it: closing first, with bytes of the
+     * source unread, would reset the connection and could take the word back.
+     */
+    private static void refuse(Connection from, String reason) throws IOException, InterruptedException {
+        from.link().send(new ControlMessage.Refuse(reason));
+        long deadlineNs = System.nanoTime() + HEARD_NS;
+        SessionEvent event;
+        do {
+            event = from.early().poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+        } while (event != null && !(event instanceof SessionEvent.LinkLost));
+    }
+
+    /** The connections over which the bytes come; a source that cannot be joined hears why. */
+    private TargetTransport.Joined join(Begin begin, Connection from, ReceiveBuffers berth)
+            throws IOException, InterruptedException {
+        try {
+            return service.transports()
+                    .join(
+                            begin.transports(),
+                            begin.dataConnections(),
+                            berth.pool(),
+                            from.session(),
+                            from.channel(),
+                            from.link(),
+                            from.early(),
+                            listener);
+        } catch (IOException e) {
+            refuse(from, String.valueOf(e.getMessage()));
+            throw e;
+        }
+    }
+
+    private void run(Begin begin, TargetTransport.Joined joined, Connection from, ReceiveBuffers berth)
+            throws IOException, InterruptedException {
+        ControlLink link = from.link();
+        SessionAgent agent = from.agent();
+        String id = begin.migrationId();
+        String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
+        Checkpointer checkpointer = admission.checkpointer(begin.checkpointer()).orElseThrow();
+        TargetMigration migration = migration(id);
+        Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
+        incoming.get(id).comes(transfer);
+        from.end().begin(transfer);
+        service.view().add(directory, transfer.images());
+        Restoration restoration = migration.restoration(begin, checkpointer, transfer, directory);
+        long startNs = System.nanoTime();
+        running.put(id, migration);
+        from.listener().set(event -> tell(migration, event, link));
+        for (SessionEvent event = from.early().poll();
+                event != null;
+                event = from.early().poll()) {
+            tell(migration, event, link);
+        }
+        try {
+            migration.begin(begin, restoration, link, from.end()::sessionOver);
+            service.metrics()
+                    .ended(
+                            migration.outcome().orElse(Outcome.ROLLED_BACK),
+                            transfer.refusedSeeks(),
+                            Duration.ofNanos(System.nanoTime() - startNs));
+        } finally {
+            agent.stop();
+            restoration.close();
+            service.view().remove(directory);
+            running.remove(id, migration);
+        }
+    }
+
+    private Transfer transfer(
+            Begin begin,
+            String directory,
+            Checkpointer checkpointer,
+            ReceiveBuffers berth,
+            ControlLink link,
+            TargetTransport.Joined joined,
+            TargetMigration migration)
+            throws IOException {
+        berth.heads().reset();
+        JobUser owner = checkpointer.imageOwner(new JobUser(begin.uid(), begin.gid()));
+        try {
+            return new Transfer(
+                    settings.transfer(),
+                    berth.pool(),
+                    berth.bounceBuffers(),
+                    link,
+                    new ArrivingImages.Setting(
+                            directory,
+                            checkpointer,
+                            service.view().tree(),
+                            settings.pool(),
+                            berth.heads(),
+                            owner.uid(),
+                            owner.gid(),
+                            begin.ranks()),
+                    joined.maker(),
+                    migration::failed,
+                    service.metrics().hops());
+        } catch (ErrnoException | RuntimeException e) {
+            joined.close();
+            service.view().removeTree(directory);
+            throw new IOException("the images of migration " + begin.migrationId() + " cannot be shown", e);
+        }
+    }
+}

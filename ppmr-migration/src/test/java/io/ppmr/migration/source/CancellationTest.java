@@ -1,0 +1,33 @@
+package io.ppmr.migration.source;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import org.junit.jupiter.api.Test;
+
+class CancellationTest {
+    private final Cancellation cancellation = new Cancellation();
+
+    @Test
+    void shouldRefuseToDecideWhenCalledOff() {
+        assertTrue(cancellation.cancel("by alice"));
+        assertTrue(cancellation.cancel("by bob"));
+        assertEquals(
+                "by alice", assertThrows(IOException.class, cancellation::check).getMessage());
+        assertEquals(
+                "by alice",
+                assertThrows(IOException.class, cancellation::decide).getMessage());
+    }
+
+    @Test
+    void shouldRefuseToCallOffWhenDecided() {
+        assertDoesNotThrow(cancellation::check);
+        assertDoesNotThrow(cancellation::decide);
+        assertFalse(cancellation.cancel("too late"));
+        assertDoesNotThrow(cancellation::check);
+    }
+}

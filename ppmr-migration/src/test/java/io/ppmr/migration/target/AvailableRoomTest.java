@@ -1,0 +1,105 @@
+package io.ppmr.migration.target;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.migration.target.Admission.AvailableRoom;
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.target.session.TransferSettings;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** How much of a node is free for one more migration. */
+class AvailableRoomTest {
+    private static final long MIB = 1 << 20;
+    private static final PoolGeometry POOL = PoolGeometry.of(8 << 20, 128 << 10);
+
+    @TempDir
+    private Path directory;
+
+    private static TargetSettings settings(Path staging) {
+        return new TargetSettings(
+                null,
+                null,
+                null,
+                POOL,
+                new TransferSettings(staging, 0, 0, Duration.ZERO),
+                null,
+                List.of(),
+                null,
+                null,
+                2,
+                null,
+                Optional.empty(),
+                false,
+                null,
+                Set.of(),
+                Map.of(),
+                Map.of());
+    }
+
+    private static NodeFacts node(long stagingBytes) {
+        return new NodeFacts(
+                "n", "amd64", "6.1", "g", "17", 0, 1000 * MIB, stagingBytes, 1, List.of(), List.of(), List.of());
+    }
+
+    private static Incoming incoming(long bytes, boolean retained) {
+        Begin begin = new Begin("m", "j", "c", 1, 1, 1, 1, List.of(0), List.of("a:1"), 0, 1, List.of(), List.of());
+        return new Incoming(begin, "b:2", new JobFacts("c", bytes, List.of(), List.of()), retained);
+    }
+
+    @Test
+    void shouldHaveWhatIsConfiguredWhenNothingElseLimitsIt() {
+        AvailableRoom room = AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory), List.of());
+        assertEquals(POOL.poolBytes() + MIB, room.node().stagingBytes());
+        assertEquals("", room.room().whyStagingIsSmall());
+        assertEquals(0, room.room().promisedBytes());
+    }
+
+    @Test
+    void shouldHaveNoMoreThanIsFreeWhenMoreIsConfigured() {
+        AvailableRoom room = AvailableRoom.of(node(Long.MAX_VALUE / 2), settings(directory), List.of());
+        assertTrue(
+                room.node().stagingBytes() < Long.MAX_VALUE / 4,
+                () -> "" + room.node().stagingBytes());
+        assertTrue(room.room().whyStagingIsSmall().startsWith(", since " + directory + " has "), room.toString());
+    }
+
+    @Test
+    void shouldHaveThePoolAloneWhenThereIsNoPlaceForStaging() {
+        AvailableRoom room =
+                AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory.resolve("none")), List.of());
+        assertEquals(POOL.poolBytes(), room.node().stagingBytes());
+        assertTrue(room.room().whyStagingIsSmall().contains("has 0 MiB left"), room.toString());
+    }
+
+    @Test
+    void shouldLeaveToOthersWhatTheyWillTake() {
+        long much = Long.MAX_VALUE / 8;
+        AvailableRoom streamed =
+                AvailableRoom.of(node(POOL.poolBytes()), settings(directory), List.of(incoming(7 * MIB, false)));
+        assertEquals(7 * MIB, streamed.room().promisedBytes());
+        AvailableRoom retained =
+                AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory), List.of(incoming(much, true)));
+        assertEquals(POOL.poolBytes(), retained.node().stagingBytes());
+        assertTrue(
+                retained.room().whyStagingIsSmall().contains("MiB are for migrations under way"), retained.toString());
+    }
+
+    @Test
+    void shouldCountAnImageAsMemoryWhereStagingIsInMemory() {
+        AvailableRoom room =
+                AvailableRoom.of(node(POOL.poolBytes()), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
+        assertTrue(room.room().stagingInMemory());
+        assertEquals(2 * MIB, room.room().promisedBytes());
+    }
+}

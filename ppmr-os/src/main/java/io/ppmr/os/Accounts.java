@@ -1,0 +1,109 @@
+package io.ppmr.os;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.util.Arrays;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
+import jnr.ffi.Pointer;
+
+/**
+ * Users and groups by way of the C library, which also asks the site's directory service; nsswitch.conf(5). A service
+ * that does not answer holds up one thread of ours, never a caller: each waits ten seconds at most. Any thread.
+ */
+public final class Accounts {
+    private static final long LIMIT_S = 10;
+    private static final long IDLE_S = 1;
+    /** The C library's modules for directory services are not written for the JVM's small stacks. */
+    private static final long STACK_BYTES = 8 << 20;
+
+    /** Where both {@code struct passwd} and {@code struct group} have their number, after two pointers. */
+    private static final int ID_OFFSET = 16;
+
+    private static final int GROUP_OF_USER_OFFSET = 20;
+    private static final int USUAL_GROUPS = 64;
+
+    /** One thread, since the C library answers in static memory. */
+    private static final ThreadPoolExecutor ASKING =
+            new ThreadPoolExecutor(1, 1, IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Accounts::thread);
+
+    static {
+        ASKING.allowCoreThreadTimeOut(true);
+    }
+
+    /** A user's number and that of its own group. */
+    public record User(int uid, int gid) {}
+
+    private Accounts() {}
+
+    /** The user of a name, if there is one; throws if that cannot be told within ten seconds. */
+    public static Optional<User> user(String name) throws IOException {
+        return ask("user " + name, () -> userAt(LibC.CALLS.getpwnam(name)));
+    }
+
+    /** The user of a number, if there is one; throws if that cannot be told within ten seconds. */
+    public static Optional<User> user(int uid) throws IOException {
+        return ask("user " + uid, () -> userAt(LibC.CALLS.getpwuid(uid)));
+    }
+
+    /** The number of a group, if there is one; throws if that cannot be told within ten seconds. */
+    public static OptionalInt group(String name) throws IOException {
+        return ask("group " + name, () -> {
+            Pointer group = LibC.CALLS.getgrnam(name);
+            return group == null ? OptionalInt.empty() : OptionalInt.of(group.getInt(ID_OFFSET));
+        });
+    }
+
+    /** All groups of a user, none where it is not known; throws if that cannot be told within ten seconds. */
+    public static Set<Integer> groupsOf(String name) throws IOException {
+        return ask("the groups of user " + name, () -> {
+            Optional<User> user = userAt(LibC.CALLS.getpwnam(name));
+            return user.isEmpty() ? Set.of() : groupsOf(name, user.get().gid(), USUAL_GROUPS);
+        });
+    }
+
+    private static Set<Integer> groupsOf(String name, int gid, int most) {
+        int[] groups = new int[most];
+        int[] count = {most};
+        if (LibC.CALLS.getgrouplist(name, gid, groups, count) < 0) {
+            return groupsOf(name, gid, Math.max(count[0], 2 * most));
+        }
+        return Arrays.stream(groups, 0, count[0]).boxed().collect(Collectors.toUnmodifiableSet());
+    }
+
+    private static Optional<User> userAt(Pointer entry) {
+        return Optional.ofNullable(entry)
+                .map(found -> new User(found.getInt(ID_OFFSET), found.getInt(GROUP_OF_USER_OFFSET)));
+    }
+
+    static <T> T ask(String what, Callable<T> question) throws IOException {
+        Future<T> answer = ASKING.submit(question);
+        try {
+            return answer.get(LIMIT_S, TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            throw new IOException("the user database has not answered within " + LIMIT_S + " s about " + what, e);
+        } catch (ExecutionException e) {
+            throw new IOException(what + " cannot be looked up: " + e.getCause(), e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw (IOException) new InterruptedIOException(what + " was not looked up: interrupted").initCause(e);
+        } finally {
+            answer.cancel(false);
+        }
+    }
+
+    private static Thread thread(Runnable task) {
+        Thread thread = new Thread(null, task, "ppmr-accounts", STACK_BYTES);
+        thread.setDaemon(true);
+        return thread;
+    }
+}

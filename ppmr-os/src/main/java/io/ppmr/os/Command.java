@@ -1,0 +1,198 @@
+package io.ppmr.os;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A program that is run to its end and whose output is wanted. It is run without a shell, with {@code /dev/null} as its
+ * input; its standard error is part of its output unless the caller says otherwise. At its deadline it is killed with
+ * all its descendants. For one thread; what {@link #start} gives is the starting thread's.
+ */
+public final class Command {
+    /** Who prints more than this is killed. */
+    public static final int OUTPUT_MAX_BYTES = 4 << 20;
+
+    private static final File NULL = new File("/dev/null");
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final int KILLED = -1;
+
+    private final ProcessBuilder builder;
+
+    private Command(List<String> words) {
+        builder = new ProcessBuilder(words).redirectInput(NULL).redirectErrorStream(true);
+    }
+
+    /** A program and its arguments; it is searched for in PATH if it has no slash in it. */
+    public static Command of(List<String> words) {
+        return new Command(words);
+    }
+
+    /** Runs in a directory instead of this process's. */
+    public Command in(Path directory) {
+        builder.directory(directory.toFile());
+        return this;
+    }
+
+    /** Adds a variable to the environment, which is this process's otherwise. */
+    public Command with(String variable, String value) {
+        builder.environment().put(variable, value);
+        return this;
+    }
+
+    /** Its standard error goes nowhere. */
+    public Command withoutErrors() {
+        builder.redirectErrorStream(false).redirectError(ProcessBuilder.Redirect.DISCARD);
+        return this;
+    }
+
+    /** Only its exit status is wanted. */
+    public Command withoutOutput() {
+        builder.redirectOutput(ProcessBuilder.Redirect.DISCARD);
+        return withoutErrors();
+    }
+
+    /**
+     * How a program ended.
+     *
+     * @param words the program and its arguments
+     * @param exitCode its exit status, 128 and the signal's number where one ended it, -1 if it was killed at its
+     *     deadline
+     * @param output what it has printed, without blanks around it
+     */
+    public record Result(List<String> words, int exitCode, String output) {
+        /** Whether it ended by itself and with 0. */
+        public boolean succeeded() {
+            return exitCode == 0;
+        }
+
+        /** Whether it had to be killed at its deadline. */
+        public boolean timedOut() {
+            return exitCode == KILLED;
+        }
+
+        /** What it has printed; throws if it did not end by itself and with 0. */
+        public String requireOutput() throws IOException {
+            if (timedOut()) {
+                throw new IOException(describe());
+            }
+            if (!succeeded()) {
+                throw new IOException(String.join(" ", words) + " failed with status " + exitCode + ": " + output);
+            }
+            return output;
+        }
+
+        /** The program, how it ended and what it printed, for a message. */
+        public String describe() {
+            String how = timedOut() ? "killed at its deadline" : "exit status " + exitCode;
+            return "'" + String.join(" ", words) + "': " + how + (output.isEmpty() ? "" : ": " + output);
+        }
+    }
+
+    /**
+     * Runs it.
+     *
+     * @throws IOException if it cannot be started, or prints too much
+     * @throws InterruptedException if the caller is interrupted; the program is killed then
+     */
+    public Result run(Duration limit) throws IOException, InterruptedException {
+        return start().await(limit);
+    }
+
+    /**
+     * Runs it, and an interrupt does not stop it, since it comes in the middle of a clean-up as likely as not; the flag
+     * is set again afterwards.
+     *
+     * @throws IOException if it cannot be started, or prints too much
+     */
+    public Result runUninterruptibly(Duration limit) throws IOException {
+        try {
+            return start().await(limit, false);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException("this wait goes on when it is interrupted", e);
+        }
+    }
+
+    /** Starts it, for a caller that starts several. */
+    public Running start() throws IOException {
+        return new Running(builder.command(), builder.start());
+    }
+
+    /** One that has been started; whoever started it waits for it or kills it. */
+    public static final class Running {
+        private final List<String> words;
+        private final Process process;
+        private final ByteArrayOutputStream output = new ByteArrayOutputStream();
+
+        private Running(List<String> words, Process process) {
+            this.words = List.copyOf(words);
+            this.process = process;
+        }
+
+        /** Waits for its end, and kills it at the deadline. */
+        public Result await(Duration limit) throws IOException, InterruptedException {
+            return await(limit, true);
+        }
+
+        private Result await(Duration limit, boolean interruptible) throws IOException, InterruptedException {
+            long deadlineNs = System.nanoTime() + limit.toNanos();
+            boolean interrupted = false;
+            boolean ended = false;
+            try {
+                long leftNs = limit.toNanos();
+                while (!ended && leftNs > 0) {
+                    try {
+                        ended = process.waitFor(Math.min(leftNs, LOOK_NS), TimeUnit.NANOSECONDS);
+                    } catch (InterruptedException e) {
+                        if (interruptible) {
+                            throw e;
+                        }
+                        interrupted = true;
+                    }
+                    read();
+                    leftNs = deadlineNs - System.nanoTime();
+                }
+            } finally {
+                if (!ended) {
+                    kill();
+                }
+                if (interrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+            return new Result(
+                    words,
+                    ended ? process.exitValue() : KILLED,
+                    output.toString(StandardCharsets.UTF_8).strip());
+        }
+
+        /** Takes what is there: what it has left running may keep the pipe open for ever. */
+        private void read() throws IOException {
+            InputStream from = process.getInputStream();
+            for (int bytes = from.available(); bytes > 0; bytes = from.available()) {
+                output.write(from.readNBytes(bytes));
+                if (output.size() > OUTPUT_MAX_BYTES) {
+                    kill();
+                    throw new IOException(
+                            "'" + String.join(" ", words) + "' prints more than " + OUTPUT_MAX_BYTES + " bytes");
+                }
+            }
+        }
+
+        /** Ends it and all its descendants at once, and does not wait for that: one may hang in the kernel. */
+        public void kill() {
+            List<ProcessHandle> descendants = process.descendants().toList();
+            process.destroyForcibly();
+            descendants.forEach(descendant -> {
+                descendant.descendants().forEach(ProcessHandle::destroyForcibly);
+                descendant.destroyForcibly();
+            });
+        }
+    }
+}

@@ -1,0 +1,82 @@
+package io.ppmr.os;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * The fields of {@code /proc/PID/stat} (or of one thread's) that matter here; proc(5).
+ *
+ * @param pid field 1
+ * @param name field 2, without its parentheses; at most 15 bytes
+ * @param state field 3: R, S, D, T (stopped by a signal), t (stopped by a tracer), Z, X, I
+ * @param parent field 4
+ * @param session field 6
+ * @param flags field 9, PF_* of the kernel
+ * @param startTimeTicks field 22
+ */
+public record ProcStat(int pid, String name, char state, int parent, int session, long flags, long startTimeTicks) {
+    /** PF_EXITING of the kernel. */
+    private static final long EXITING = 0x4;
+
+    /** Reads one; empty if the process or thread is gone. */
+    public static Optional<ProcStat> read(Path file) {
+        try {
+            return Optional.of(parse(Files.readString(file, StandardCharsets.ISO_8859_1)));
+        } catch (IOException e) {
+            // ENOENT before the open or ESRCH after it; one that cannot be looked at must not count as gone.
+            if (Files.exists(file)) {
+                throw new UncheckedIOException(file + " cannot be read; has this process files left to open?", e);
+            }
+            return Optional.empty();
+        }
+    }
+
+    /**
+     * The PID namespace of a process, by its inode.
+     *
+     * @param process its PID, or "self"
+     * @throws IOException if it is gone, or another user's
+     */
+    public static long pidNamespace(String process) throws IOException {
+        String link =
+                Files.readSymbolicLink(Path.of("/proc", process, "ns/pid")).toString();
+        return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
+    }
+
+    static ProcStat parse(String line) {
+        // The name may hold blanks and parentheses; the last closing one ends it.
+        int open = line.indexOf('(');
+        int close = line.lastIndexOf(')');
+        if (open < 0 || close < open) {
+            throw new IllegalArgumentException("not a stat line of /proc: '" + line + "'");
+        }
+        String[] rest = line.substring(close + 2).trim().split(" ", -1);
+        return new ProcStat(
+                Integer.parseInt(line.substring(0, open).trim()),
+                line.substring(open + 1, close),
+                rest[0].charAt(0),
+                Integer.parseInt(rest[1]),
+                Integer.parseInt(rest[3]),
+                Long.parseLong(rest[6]),
+                Long.parseLong(rest[19]));
+    }
+
+    /** Ended, and not yet waited for. */
+    public boolean isDead() {
+        return state == 'Z' || state == 'X';
+    }
+
+    /** From the moment in which it begins to die; it may hang in the kernel for long after that. */
+    public boolean isExiting() {
+        return (flags & EXITING) != 0;
+    }
+
+    /** Stopped by a signal. A traced stop ({@code t}) is not that: it ends when its tracer does. */
+    public boolean isStopped() {
+        return state == 'T';
+    }
+}

@@ -1,0 +1,112 @@
+package io.ppmr.os;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the C library says of users and groups, beside what the system's programs say. */
+class AccountsTest {
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+
+    /** Prints the groups of a user. */
+    public static final class Main {
+        private Main() {}
+
+        public static void main(String[] arguments) throws Exception {
+            System.out.println(new TreeSet<>(Accounts.groupsOf(arguments[0])));
+        }
+    }
+
+    private static String said(String... words) throws Exception {
+        Command.Result result = Command.of(List.of(words)).run(LIMIT);
+        assertTrue(result.succeeded(), result.describe());
+        return result.output();
+    }
+
+    @Test
+    void shouldSayOfEveryUserWhatTheSystemsProgramsSay() throws Exception {
+        for (String line : said("getent", "passwd").lines().limit(10).toList()) {
+            String[] fields = line.split(":", -1);
+            Accounts.User user = new Accounts.User(Integer.parseInt(fields[2]), Integer.parseInt(fields[3]));
+            assertEquals(Optional.of(user), Accounts.user(fields[0]), line);
+            assertEquals(user.uid(), Accounts.user(user.uid()).orElseThrow().uid(), line);
+            Set<Integer> groups = Arrays.stream(
+                            said("id", "-G", "--", fields[0]).split(" ", -1))
+                    .map(Integer::valueOf)
+                    .collect(Collectors.toSet());
+            assertEquals(groups, Accounts.groupsOf(fields[0]), line);
+        }
+        for (String line : said("getent", "group").lines().limit(10).toList()) {
+            String[] fields = line.split(":", -1);
+            assertEquals(OptionalInt.of(Integer.parseInt(fields[2])), Accounts.group(fields[0]), line);
+        }
+    }
+
+    @Test
+    void shouldKnowNobodyOfANameOrNumberThatIsNotThere() throws Exception {
+        assertEquals(Optional.empty(), Accounts.user("nobody-of-that-name"));
+        assertEquals(Optional.empty(), Accounts.user(1_999_999_999));
+        assertEquals(OptionalInt.empty(), Accounts.group("no-group-of-that-name"));
+        assertEquals(Set.of(), Accounts.groupsOf("nobody-of-that-name"));
+    }
+
+    @Test
+    void shouldGiveUpInTimeAndGoOnLaterWhenTheDirectoryServiceDoesNotAnswer() throws Exception {
+        CountDownLatch answers = new CountDownLatch(1);
+        try {
+            String message = assertThrows(
+                            IOException.class,
+                            () -> Accounts.ask("a user", () -> {
+                                answers.await();
+                                return "too late";
+                            }))
+                    .getMessage();
+            assertEquals("the user database has not answered within 10 s about a user", message);
+        } finally {
+            answers.countDown();
+        }
+        assertEquals(0, Accounts.user("root").orElseThrow().uid());
+    }
+
+    @Test
+    void shouldKnowAllGroupsWhenAUserIsInManyOfThem(@TempDir Path directory) throws Exception {
+        Assumptions.assumeTrue(LibC.isRoot(), "only root can put a file of groups in the system's place for a while");
+        StringBuilder file = new StringBuilder();
+        TreeSet<Integer> expected = new TreeSet<>(Set.of(0));
+        for (int group = 20_000; group < 20_300; group++) {
+            file.append("g").append(group).append(":x:").append(group).append(":root\n");
+            expected.add(group);
+        }
+        Path groups = Files.writeString(directory.resolve("group"), file);
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        assertEquals(
+                expected.toString(),
+                said(
+                        "unshare",
+                        "--mount",
+                        "/bin/sh",
+                        "-ec",
+                        "mount --bind \"$1\" /etc/group; exec \"$2\" -cp \"$3\" \"$4\" root",
+                        "sh",
+                        groups.toString(),
+                        java,
+                        System.getProperty("java.class.path"),
+                        Main.class.getName()));
+    }
+}

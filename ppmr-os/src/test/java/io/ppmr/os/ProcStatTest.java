@@ -1,0 +1,50 @@
+package io.ppmr.os;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+
+class ProcStatTest {
+    private static String line(String name, char state) {
+        return "77 (" + name + ") " + state
+                + " 5 6 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 184467440\n";
+    }
+
+    @Test
+    void shouldReadTheFieldsThatMatter() {
+        assertEquals(new ProcStat(77, "job", 'T', 5, 7, 4194304, 987654), ProcStat.parse(line("job", 'T')));
+    }
+
+    @Test
+    void shouldReadFieldsBehindANameWithBlanksAndParentheses() {
+        assertEquals(new ProcStat(77, "a) R 1 (b", 'S', 5, 7, 4194304, 987654), ProcStat.parse(line("a) R 1 (b", 'S')));
+    }
+
+    @Test
+    void shouldNotTakeATracedStopForAStop() {
+        assertTrue(ProcStat.parse(line("job", 'T')).isStopped());
+        assertFalse(ProcStat.parse(line("job", 't')).isStopped());
+        assertTrue(ProcStat.parse(line("job", 'Z')).isDead());
+    }
+
+    @Test
+    void shouldBeEmptyWhenTheProcessIsGone() {
+        assertTrue(ProcStat.read(Path.of("/proc/2147483647/stat")).isEmpty());
+    }
+
+    @Test
+    void shouldNotTakeOneForGoneThatIsThereAndCannotBeRead() {
+        // Address 0 is nobody's: reading there fails as reading does where no more files can be opened.
+        assertThrows(UncheckedIOException.class, () -> ProcStat.read(Path.of("/proc/self/mem")));
+    }
+
+    @Test
+    void shouldRefuseALineWithoutAName() {
+        assertThrows(IllegalArgumentException.class, () -> ProcStat.parse("77 job T"));
+    }
+}

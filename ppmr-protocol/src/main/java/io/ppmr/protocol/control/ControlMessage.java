@@ -1,0 +1,321 @@
+package io.ppmr.protocol.control;
+
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.MessageFields;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.TransferReport;
+import java.util.List;
+import net.openhft.chronicle.bytes.Bytes;
+import org.agrona.DirectBuffer;
+
+/**
+ * The messages of the control plane: the steps of a migration, between services and between targets. S is the source, T
+ * the target.
+ */
+public sealed interface ControlMessage extends Message {
+
+    /** S to T, the first message of a migration or of a check: what the source is, and what would come. */
+    record Introduce(NodeFacts node, JobFacts job) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 32);
+            FactsCodec.write(out, node);
+            FactsCodec.write(out, job);
+        }
+    }
+
+    /** T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. */
+    record Introduced(NodeFacts node, List<Finding> findings) implements ControlMessage {
+        public Introduced {
+            findings = List.copyOf(findings);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 33);
+            FactsCodec.write(out, node);
+            FactsCodec.write(out, findings);
+        }
+    }
+
+    /**
+     * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code moving} are all ranks
+     * that move, {@code places} says "rank node" for every rank of the job, as it is to be. {@code participants} are
+     * the
+     * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
+     * transports} says how its bytes may travel, 1 by TCP, 2 by RDMA, 3 either way.
+     */
+    record Begin(
+            String migrationId,
+            String job,
+            String checkpointer,
+            int chunkBytes,
+            int dataConnections,
+            int uid,
+            int gid,
+            List<Integer> ranks,
+            List<String> participants,
+            int place,
+            int transports,
+            List<Integer> moving,
+            List<String> places)
+            implements ControlMessage {
+        public Begin {
+            ranks = List.copyOf(ranks);
+            participants = List.copyOf(participants);
+            moving = List.copyOf(moving);
+            places = List.copyOf(places);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 1);
+            MessageFields.writeTexts(out, migrationId, job, checkpointer);
+            out.writeInt(chunkBytes).writeInt(dataConnections).writeInt(uid).writeInt(gid);
+            MessageFields.writeInts(out, ranks);
+            MessageFields.writeTexts(out, participants);
+            out.writeInt(place).writeInt(transports);
+            MessageFields.writeInts(out, moving);
+            MessageFields.writeTexts(out, places);
+        }
+    }
+
+    /**
+     * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it
+     * has
+     * voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a link
+     * for lost after {@code silenceLimitMs}.
+     */
+    record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 2);
+            out.writeLong(clockNs).writeLong(fenceWindowMs).writeLong(silenceLimitMs);
+        }
+    }
+
+    /** T to S: no, and why. */
+    record Refuse(String reason) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 3);
+            MessageFields.writeText(out, reason);
+        }
+    }
+
+    /**
+     * S to T, before the rank's image is whole, if the job itself had stopped some of its processes: their copies are
+     * never set going. {@code pids} are those of all its processes as they see themselves, the root's first, a parent's
+     * before its children's; {@code parents} has for each the place of its parent in that list, -1 for none; {@code
+     * stopped} are the places of those that were stopped.
+     */
+    record Stopped(int rank, List<Integer> pids, List<Integer> parents, List<Integer> stopped)
+            implements ControlMessage {
+        public Stopped {
+            pids = List.copyOf(pids);
+            parents = List.copyOf(parents);
+            stopped = List.copyOf(stopped);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 23);
+            out.writeInt(rank);
+            MessageFields.writeInts(out, pids);
+            MessageFields.writeInts(out, parents);
+            MessageFields.writeInts(out, stopped);
+        }
+    }
+
+    /**
+     * S to T, before END_OF_IMAGE of the rank: what its originals may do and have open, line by line. A record that
+     * does not fit one frame is continued by further ones; {@code last} ends it.
+     */
+    record Originals(int rank, boolean last, List<String> lines) implements ControlMessage {
+        public Originals {
+            lines = List.copyOf(lines);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 24);
+            out.writeInt(rank);
+            MessageFields.writeFlag(out, last);
+            MessageFields.writeTexts(out, lines);
+        }
+    }
+
+    /** T to S: a rank is restored and held. */
+    record Restored(int rank, List<Integer> pids) implements ControlMessage {
+        public Restored {
+            pids = List.copyOf(pids);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 8);
+            out.writeInt(rank);
+            MessageFields.writeInts(out, pids);
+        }
+    }
+
+    /** T to S: every rank is restored and held, every byte and CRC is accounted for. */
+    record Prepared(TransferReport report) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 9);
+            report.write(out);
+        }
+    }
+
+    /** S to T: the originals are gone; set the restored ranks going. */
+    record Commit(String migrationId) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 10);
+            MessageFields.writeText(out, migrationId);
+        }
+    }
+
+    /** T to S: the restored ranks run. */
+    record Committed(String migrationId) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 11);
+            MessageFields.writeText(out, migrationId);
+        }
+    }
+
+    /** S to T: give it up; end what was restored. */
+    record RollBack(String migrationId, String reason) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 12);
+            MessageFields.writeTexts(out, migrationId, reason);
+        }
+    }
+
+    /** T to S: nothing of it is left, and why. */
+    record RolledBack(String migrationId, String reason) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 13);
+            MessageFields.writeTexts(out, migrationId, reason);
+        }
+    }
+
+    /** S to T, after all votes: are the restored ranks still held? */
+    record Confirm(String migrationId) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 16);
+            MessageFields.writeText(out, migrationId);
+        }
+    }
+
+    /** T to S: yes, proved just now. */
+    record StillHeld(String migrationId) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 17);
+            MessageFields.writeText(out, migrationId);
+        }
+    }
+
+    /** T to S: no, and why. */
+    record NotHeld(String migrationId, String reason) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 18);
+            MessageFields.writeTexts(out, migrationId, reason);
+        }
+    }
+
+    /** First on a connection from a target to another one: who is speaking; everything after it is its word. */
+    record Peer(String migrationId, String participant) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 22);
+            MessageFields.writeTexts(out, migrationId, participant);
+        }
+    }
+
+    /**
+     * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
+     * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.
+     */
+    record Ask(String migrationId, long round, long promiseMs) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 21);
+            MessageFields.writeText(out, migrationId);
+            out.writeLong(round).writeLong(promiseMs);
+        }
+    }
+
+    /** First target to another one: the source is proved to be off; from your answer on my word decides. */
+    record TakeOver(String migrationId) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 19);
+            MessageFields.writeText(out, migrationId);
+        }
+    }
+
+    /** The answer to both; {@code round} is the question's, 0 for a take-over. */
+    record Standing(String migrationId, VoterState state, long round) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 20);
+            MessageFields.writeText(out, migrationId);
+            out.writeByte((byte) state.code()).writeLong(round);
+        }
+    }
+
+    /** Reads the message of a MESSAGE frame whose header is valid, of this plane or of the data plane. */
+    static Message read(DirectBuffer frame, int offset) throws ProtocolException {
+        return Message.read(frame, offset, ControlMessage::readFields);
+    }
+
+    private static Message readFields(int code, Bytes<?> in) throws ProtocolException {
+        return switch (code) {
+            case 1 ->
+                PlanCheck.sound(new Begin(
+                        MessageFields.text(in),
+                        MessageFields.text(in),
+                        MessageFields.text(in),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        MessageFields.ints(in),
+                        MessageFields.texts(in),
+                        in.readInt(),
+                        in.readInt(),
+                        MessageFields.ints(in),
+                        MessageFields.texts(in)));
+            case 2 -> PlanCheck.sound(new Accept(in.readLong(), in.readLong(), in.readLong()));
+            case 3 -> new Refuse(MessageFields.text(in));
+            case 8 -> new Restored(in.readInt(), MessageFields.ints(in));
+            case 9 -> new Prepared(TransferReport.read(in));
+            case 10 -> new Commit(MessageFields.text(in));
+            case 11 -> new Committed(MessageFields.text(in));
+            case 12 -> new RollBack(MessageFields.text(in), MessageFields.text(in));
+            case 13 -> new RolledBack(MessageFields.text(in), MessageFields.text(in));
+            case 16 -> new Confirm(MessageFields.text(in));
+            case 17 -> new StillHeld(MessageFields.text(in));
+            case 18 -> new NotHeld(MessageFields.text(in), MessageFields.text(in));
+            case 19 -> new TakeOver(MessageFields.text(in));
+            case 20 -> new Standing(MessageFields.text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
+            case 22 -> PlanCheck.sound(new Peer(MessageFields.text(in), MessageFields.text(in)));
+            case 23 ->
+                new Stopped(in.readInt(), MessageFields.ints(in), MessageFields.ints(in), MessageFields.ints(in));
+            case 24 -> new Originals(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));
+            case 21 -> new Ask(MessageFields.text(in), in.readLong(), in.readLong());
+            case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
+            case 33 -> new Introduced(FactsCodec.readNode(in), FactsCodec.readFindings(in));
+            default -> DataMessage.readFields(code, in);
+        };
+    }
+}

@@ -1,0 +1,94 @@
+package io.ppmr.protocol.control;
+
+import io.ppmr.protocol.data.MessageFields;
+import io.ppmr.protocol.data.ProtocolException;
+import java.util.ArrayList;
+import java.util.List;
+import net.openhft.chronicle.bytes.Bytes;
+
+/** Writes and reads what nodes tell about themselves and what was found in it. Any thread. */
+final class FactsCodec {
+    /** Of a list's entry that has a text in it: the text's length and one number at least. */
+    private static final int LEAST_ENTRY_BYTES = 2;
+
+    private FactsCodec() {}
+
+    static void write(Bytes<?> out, NodeFacts node) {
+        MessageFields.writeTexts(out, node.hostName(), node.architecture(), node.kernel(), node.libc(), node.jdk());
+        out.writeLong(node.clockEpochMs()).writeLong(node.availableBytes()).writeLong(node.stagingBytes());
+        out.writeInt(node.chunkBytes());
+        MessageFields.writeTexts(out, node.cpuFeatures());
+        MessageFields.writeTexts(out, node.rdmaPorts());
+        MessageFields.writeCount(out, node.tools().size());
+        for (NodeFacts.Tool tool : node.tools()) {
+            MessageFields.writeText(out, tool.name());
+            out.writeByte((byte) (tool.available() ? 1 : 0));
+            MessageFields.writeText(out, tool.detail());
+        }
+    }
+
+    static NodeFacts readNode(Bytes<?> in) throws ProtocolException {
+        String hostName = MessageFields.text(in);
+        String architecture = MessageFields.text(in);
+        String kernel = MessageFields.text(in);
+        String libc = MessageFields.text(in);
+        String jdk = MessageFields.text(in);
+        long clock = in.readLong();
+        long available = in.readLong();
+        long staging = in.readLong();
+        int chunk = in.readInt();
+        List<String> features = MessageFields.texts(in);
+        List<String> ports = MessageFields.texts(in);
+        int count = MessageFields.count(in, LEAST_ENTRY_BYTES);
+        List<NodeFacts.Tool> tools = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            tools.add(new NodeFacts.Tool(MessageFields.text(in), in.readUnsignedByte() != 0, MessageFields.text(in)));
+        }
+        return new NodeFacts(
+                hostName, architecture, kernel, libc, jdk, clock, available, staging, chunk, features, ports, tools);
+    }
+
+    static void write(Bytes<?> out, JobFacts job) {
+        MessageFields.writeText(out, job.checkpointer());
+        out.writeLong(job.residentBytes());
+        MessageFields.writeInts(out, job.pids());
+        MessageFields.writeCount(out, job.files().size());
+        for (JobFacts.MappedFile file : job.files()) {
+            MessageFields.writeText(out, file.path());
+            out.writeLong(file.lengthBytes());
+        }
+    }
+
+    static JobFacts readJob(Bytes<?> in) throws ProtocolException {
+        String checkpointer = MessageFields.text(in);
+        long resident = in.readLong();
+        List<Integer> pids = MessageFields.ints(in);
+        int count = MessageFields.count(in, LEAST_ENTRY_BYTES);
+        List<JobFacts.MappedFile> files = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            files.add(new JobFacts.MappedFile(MessageFields.text(in), in.readLong()));
+        }
+        return new JobFacts(checkpointer, resident, pids, files);
+    }
+
+    static void write(Bytes<?> out, List<Finding> findings) {
+        MessageFields.writeCount(out, findings.size());
+        for (Finding finding : findings) {
+            out.writeByte((byte) finding.level().code());
+            MessageFields.writeTexts(out, finding.check(), finding.text(), finding.remedy());
+        }
+    }
+
+    static List<Finding> readFindings(Bytes<?> in) throws ProtocolException {
+        int count = MessageFields.count(in, LEAST_ENTRY_BYTES);
+        List<Finding> findings = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            findings.add(new Finding(
+                    Finding.Level.of(in.readUnsignedByte()),
+                    MessageFields.text(in),
+                    MessageFields.text(in),
+                    MessageFields.text(in)));
+        }
+        return findings;
+    }
+}

@@ -1,0 +1,79 @@
+package io.ppmr.protocol.control;
+
+import io.ppmr.protocol.data.ProtocolException;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Whether what a peer says of a plan can be worked with: who takes part, by which address, where each rank will be, and
+ * for how long a fence window lasts. Those who read messages need not look again. Any thread.
+ */
+final class PlanCheck {
+    /** A host, by name or number, and its port; a number of IPv6 may stand without brackets. */
+    private static final Pattern ADDRESS = Pattern.compile("[^\\s\\p{Cntrl}]{1,255}:(\\d{1,5})");
+
+    /** A place goes into a file of lines, and into a text with spaces between nodes. */
+    private static final Pattern PLACE = Pattern.compile("(0|[1-9]\\d{0,9}) [^\\s\\p{Cntrl}]{1,255}");
+
+    private static final int MAX_PORT = 65_535;
+    /** Longer than any site waits, and short enough for sums in nanoseconds. */
+    private static final long LONGEST_MS = TimeUnit.DAYS.toMillis(365);
+
+    private PlanCheck() {}
+
+    static ControlMessage.Begin sound(ControlMessage.Begin begin) throws ProtocolException {
+        Set<String> participants = new HashSet<>();
+        for (String participant : begin.participants()) {
+            require(isAddress(participant) && participants.add(participant), "participant", participant);
+        }
+        require(
+                begin.place() >= 0 && begin.place() < participants.size(),
+                "place among the participants",
+                begin.place());
+        requireRanks(begin.ranks());
+        requireRanks(begin.moving());
+        Set<Long> ranks = new HashSet<>();
+        for (String place : begin.places()) {
+            Matcher parts = PLACE.matcher(place);
+            require(parts.matches(), "place of a rank", place);
+            long rank = Long.parseLong(parts.group(1));
+            require(rank <= Integer.MAX_VALUE && ranks.add(rank), "place of a rank", place);
+        }
+        return begin;
+    }
+
+    static ControlMessage.Peer sound(ControlMessage.Peer peer) throws ProtocolException {
+        require(isAddress(peer.participant()), "participant", peer.participant());
+        return peer;
+    }
+
+    static ControlMessage.Accept sound(ControlMessage.Accept accept) throws ProtocolException {
+        require(accept.fenceWindowMs() >= 0 && accept.fenceWindowMs() <= LONGEST_MS, "fence window", accept);
+        require(accept.silenceLimitMs() >= 0 && accept.silenceLimitMs() <= LONGEST_MS, "silence limit", accept);
+        return accept;
+    }
+
+    private static boolean isAddress(String text) {
+        Matcher address = ADDRESS.matcher(text);
+        return address.matches() && Integer.parseInt(address.group(1)) <= MAX_PORT;
+    }
+
+    private static void requireRanks(List<Integer> ranks) throws ProtocolException {
+        for (int rank : ranks) {
+            require(rank >= 0, "rank", rank);
+        }
+    }
+
+    private static void require(boolean sound, String what, Object found) throws ProtocolException {
+        if (!sound) {
+            String text = String.valueOf(found);
+            throw new ProtocolException("a " + what + " that is none, or stands there twice, in a message ("
+                    + text.substring(0, Math.min(text.length(), 80)).replaceAll("\\p{Cntrl}", "?")
+                    + "): the peer is broken");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package io.ppmr.protocol.data;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * CREDIT, CREDIT_RETURN and CREDIT_DENIAL: a receive slot of the target for one window of a file; in a denial the slot
+ * is a {@link DenyReason}.
+ *
+ * <pre>
+ *  16       24     28     32
+ *  +--------+------+------+
+ *  | window | slot | zero |
+ *  |  u64   | u32  | u32  |
+ *  +--------+------+------+
+ * </pre>
+ *
+ * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
+ */
+public final class CreditFrame {
+    public static final int LENGTH_BYTES = 32;
+
+    private static final int WINDOW_OFFSET = 16;
+    private static final int SLOT_OFFSET = 24;
+
+    private DirectBuffer buffer;
+    private int offset;
+
+    public CreditFrame wrap(DirectBuffer frame, int frameOffset) {
+        buffer = frame;
+        offset = frameOffset;
+        return this;
+    }
+
+    /** Writes a whole frame and returns its length. */
+    public static int encode(
+            MutableDirectBuffer out, int at, FrameType type, int attempt, int file, long window, int slot) {
+        Frame.writeHeader(out, at, type, LENGTH_BYTES, attempt, file);
+        out.putLong(at + WINDOW_OFFSET, window, Frame.ORDER);
+        out.putInt(at + SLOT_OFFSET, slot, Frame.ORDER);
+        out.putInt(at + 28, 0, Frame.ORDER);
+        return LENGTH_BYTES;
+    }
+
+    public int file() {
+        return Frame.file(buffer, offset);
+    }
+
+    public long window() {
+        return buffer.getLong(offset + WINDOW_OFFSET, Frame.ORDER);
+    }
+
+    public int slot() {
+        return buffer.getInt(offset + SLOT_OFFSET, Frame.ORDER);
+    }
+
+    @Override
+    public String toString() {
+        return "CREDIT{file=" + file() + ", window=" + window() + ", slot=" + slot() + '}';
+    }
+}

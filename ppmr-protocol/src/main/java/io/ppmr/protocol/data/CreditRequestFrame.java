@@ -1,0 +1,75 @@
+package io.ppmr.protocol.data;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * CREDIT_REQUEST: the writer of a file asks for credits for {@code count} windows from {@code window} on.
+ *
+ * <pre>
+ *  16       24      28      32
+ *  +--------+-------+-------+
+ *  | window | count | flags |
+ *  |  u64   |  u32  |  u32  |
+ *  +--------+-------+-------+
+ * </pre>
+ *
+ * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
+ */
+public final class CreditRequestFrame {
+    public static final int LENGTH_BYTES = 32;
+
+    /** No frame asks for more windows. */
+    public static final int MAX_COUNT = 64;
+
+    /** Flag: a writer stands still until the first of the windows is granted or denied. */
+    public static final int BLOCKED = 1;
+
+    /** Flag: the file has a gap before the window, so nobody can read it yet. */
+    public static final int AHEAD = 2;
+
+    private static final int WINDOW_OFFSET = 16;
+    private static final int COUNT_OFFSET = 24;
+    private static final int FLAGS_OFFSET = 28;
+
+    private DirectBuffer buffer;
+    private int offset;
+
+    public CreditRequestFrame wrap(DirectBuffer frame, int frameOffset) {
+        buffer = frame;
+        offset = frameOffset;
+        return this;
+    }
+
+    /** Writes a whole frame and returns its length. */
+    public static int encode(
+            MutableDirectBuffer out, int at, int attempt, int file, long window, int count, int flags) {
+        Frame.writeHeader(out, at, FrameType.CREDIT_REQUEST, LENGTH_BYTES, attempt, file);
+        out.putLong(at + WINDOW_OFFSET, window, Frame.ORDER);
+        out.putInt(at + COUNT_OFFSET, count, Frame.ORDER);
+        out.putInt(at + FLAGS_OFFSET, flags, Frame.ORDER);
+        return LENGTH_BYTES;
+    }
+
+    public int file() {
+        return Frame.file(buffer, offset);
+    }
+
+    public long window() {
+        return buffer.getLong(offset + WINDOW_OFFSET, Frame.ORDER);
+    }
+
+    public int count() {
+        return buffer.getInt(offset + COUNT_OFFSET, Frame.ORDER);
+    }
+
+    public int flags() {
+        return buffer.getInt(offset + FLAGS_OFFSET, Frame.ORDER);
+    }
+
+    @Override
+    public String toString() {
+        return "CREDIT_REQUEST{file=" + file() + ", window=" + window() + ", count=" + count() + ", flags=" + flags()
+                + '}';
+    }
+}

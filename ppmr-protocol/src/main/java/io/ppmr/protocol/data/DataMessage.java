@@ -1,0 +1,130 @@
+package io.ppmr.protocol.data;
+
+import net.openhft.chronicle.bytes.Bytes;
+
+/**
+ * The messages of the data plane: names of files, how the bytes travel, how far they are. S is the source, T the
+ * target.
+ */
+public sealed interface DataMessage extends Message {
+
+    /** A change of the names in an image directory. */
+    sealed interface NameChange extends DataMessage {}
+
+    /** S to T: a file, a directory or a symbolic link has come to be; {@code file} is 0 for the latter two. */
+    record Created(int file, NodeKind kind, String path, int mode, int uid, int gid, String linkTarget)
+            implements NameChange {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 4).writeInt(file).writeByte((byte) kind.code());
+            MessageFields.writeText(out, path);
+            out.writeInt(mode).writeInt(uid).writeInt(gid);
+            MessageFields.writeText(out, linkTarget);
+        }
+    }
+
+    /** S to T: a name has changed; what was at {@code to} is gone. */
+    record Renamed(String from, String to) implements NameChange {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 5);
+            MessageFields.writeTexts(out, from, to);
+        }
+    }
+
+    /** S to T: a name is gone. */
+    record Removed(String path) implements NameChange {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 6);
+            MessageFields.writeText(out, path);
+        }
+    }
+
+    /** S to T: mode, owner or modification time of a name have changed. */
+    record Changed(String path, int mode, int uid, int gid, long modifiedEpochNs) implements NameChange {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 7);
+            MessageFields.writeText(out, path);
+            out.writeInt(mode).writeInt(uid).writeInt(gid).writeLong(modifiedEpochNs);
+        }
+    }
+
+    /** Either way: the migration has failed for this reason. */
+    record Failed(String reason) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 14);
+            MessageFields.writeText(out, reason);
+        }
+    }
+
+    /** T to S, a few times a second: how far it is. */
+    record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 15)
+                    .writeLong(arrivedBytes)
+                    .writeLong(readBytes)
+                    .writeLong(stagedBytes);
+        }
+    }
+
+    /**
+     * T to S, where the source could use RDMA: connect so, {@code direct} by RDMA to this port of the address that the
+     * control connection goes to, else by data connections; and why.
+     */
+    record Offer(boolean direct, int port, String reason) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 40);
+            MessageFields.writeFlag(out, direct);
+            out.writeInt(port);
+            MessageFields.writeText(out, reason);
+        }
+    }
+
+    /**
+     * S to T: connected, as offered or, {@code direct} being false, by data connections; and why. At the address lie 32
+     * bytes whose SHA-256 is the digest, which the target reads by the connection to know whom it has there.
+     */
+    record Attached(boolean direct, long address, long key, String digest, String reason) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 41);
+            MessageFields.writeFlag(out, direct);
+            out.writeLong(address).writeLong(key);
+            MessageFields.writeTexts(out, digest, reason);
+        }
+    }
+
+    /** Reads the fields of the message that a code names; null if it is none of the data plane's. */
+    static DataMessage readFields(int code, Bytes<?> in) throws ProtocolException {
+        return switch (code) {
+            case 4 ->
+                new Created(
+                        in.readInt(),
+                        NodeKind.of(in.readUnsignedByte()),
+                        MessageFields.text(in),
+                        in.readInt(),
+                        in.readInt(),
+                        in.readInt(),
+                        MessageFields.text(in));
+            case 5 -> new Renamed(MessageFields.text(in), MessageFields.text(in));
+            case 6 -> new Removed(MessageFields.text(in));
+            case 7 -> new Changed(MessageFields.text(in), in.readInt(), in.readInt(), in.readInt(), in.readLong());
+            case 14 -> new Failed(MessageFields.text(in));
+            case 15 -> new Progress(in.readLong(), in.readLong(), in.readLong());
+            case 40 -> new Offer(MessageFields.flag(in), in.readInt(), MessageFields.text(in));
+            case 41 ->
+                new Attached(
+                        MessageFields.flag(in),
+                        in.readLong(),
+                        in.readLong(),
+                        MessageFields.text(in),
+                        MessageFields.text(in));
+            default -> null;
+        };
+    }
+}

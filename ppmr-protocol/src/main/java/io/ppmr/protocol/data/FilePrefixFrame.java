@@ -1,0 +1,81 @@
+package io.ppmr.protocol.data;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * FILE_PREFIX: bytes of the first 4 KiB of a file, which travel at once and without a slot, and stay readable to the
+ * end.
+ *
+ * <pre>
+ *  16          20       24
+ *  +-----------+--------+------
+ *  | position  | length | data
+ *  |   u32     |  u32   |
+ *  +-----------+--------+------
+ * </pre>
+ *
+ * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
+ */
+public final class FilePrefixFrame {
+    /** The part of each file that travels this way. */
+    public static final int HEAD_BYTES = 4096;
+
+    public static final int DATA_OFFSET = 24;
+
+    private static final int POSITION_OFFSET = 16;
+    private static final int DATA_LENGTH_OFFSET = 20;
+
+    private DirectBuffer buffer;
+    private int offset;
+
+    public FilePrefixFrame wrap(DirectBuffer frame, int frameOffset) {
+        buffer = frame;
+        offset = frameOffset;
+        return this;
+    }
+
+    /**
+     * Writes everything but the data, which goes to {@code at + DATA_OFFSET}; returns the length of the whole
+     * frame.
+     */
+    public static int encode(
+            MutableDirectBuffer out, int at, int attempt, int file, int position, int dataLengthBytes) {
+        int lengthBytes = DATA_OFFSET + dataLengthBytes;
+        Frame.writeHeader(out, at, FrameType.FILE_PREFIX, lengthBytes, attempt, file);
+        out.putInt(at + POSITION_OFFSET, position, Frame.ORDER);
+        out.putInt(at + DATA_LENGTH_OFFSET, dataLengthBytes, Frame.ORDER);
+        return lengthBytes;
+    }
+
+    public int file() {
+        return Frame.file(buffer, offset);
+    }
+
+    public int position() {
+        return buffer.getInt(offset + POSITION_OFFSET, Frame.ORDER);
+    }
+
+    public int dataLengthBytes() {
+        return buffer.getInt(offset + DATA_LENGTH_OFFSET, Frame.ORDER);
+    }
+
+    /** Native address of the data, valid while the frame is. */
+    public long dataAddress() {
+        return buffer.addressOffset() + offset + DATA_OFFSET;
+    }
+
+    /** Whether the data lies within the frame and within a head. */
+    public boolean isConsistent() {
+        long length = dataLengthBytes();
+        return length > 0
+                && position() >= 0
+                && position() + length <= HEAD_BYTES
+                && DATA_OFFSET + length == Frame.lengthBytes(buffer, offset);
+    }
+
+    @Override
+    public String toString() {
+        return "FILE_PREFIX{file=" + file() + ", position=" + position() + ", length=" + dataLengthBytes() + '}';
+    }
+}

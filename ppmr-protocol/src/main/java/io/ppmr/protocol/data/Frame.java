@@ -1,0 +1,97 @@
+package io.ppmr.protocol.data;
+
+import java.nio.ByteOrder;
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * The header that every frame of a control connection starts with. All numbers are little-endian.
+ *
+ * <pre>
+ *  0        4         5      6        8         12      16
+ *  +--------+---------+------+--------+---------+-------+----
+ *  | length | version | type | flags  | attempt | file  | body
+ *  |  u32   |   u8    |  u8  |  u16   |   u32   |  u32  |
+ *  +--------+---------+------+--------+---------+-------+----
+ * </pre>
+ *
+ * <p>{@code length} counts the whole frame. {@code attempt} is the number of the attempt at a migration that the frame
+ * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
+ */
+public final class Frame {
+    public static final int VERSION = 1;
+    public static final int HEADER_BYTES = 16;
+
+    /** No frame is longer; a peer that announces more is cut off. */
+    public static final int MAX_FRAME_BYTES = 64 * 1024;
+
+    static final ByteOrder ORDER = ByteOrder.LITTLE_ENDIAN;
+
+    private static final int LENGTH_OFFSET = 0;
+    private static final int VERSION_OFFSET = 4;
+    private static final int TYPE_OFFSET = 5;
+    private static final int FLAGS_OFFSET = 6;
+    private static final int ATTEMPT_OFFSET = 8;
+    private static final int FILE_OFFSET = 12;
+
+    private Frame() {}
+
+    public static void writeHeader(
+            MutableDirectBuffer buffer, int offset, FrameType type, int lengthBytes, int attempt, int file) {
+        buffer.putInt(offset + LENGTH_OFFSET, lengthBytes, ORDER);
+        buffer.putByte(offset + VERSION_OFFSET, (byte) VERSION);
+        buffer.putByte(offset + TYPE_OFFSET, (byte) type.code());
+        buffer.putShort(offset + FLAGS_OFFSET, (short) 0, ORDER);
+        buffer.putInt(offset + ATTEMPT_OFFSET, attempt, ORDER);
+        buffer.putInt(offset + FILE_OFFSET, file, ORDER);
+    }
+
+    public static int lengthBytes(DirectBuffer buffer, int offset) {
+        return buffer.getInt(offset + LENGTH_OFFSET, ORDER);
+    }
+
+    public static int attempt(DirectBuffer buffer, int offset) {
+        return buffer.getInt(offset + ATTEMPT_OFFSET, ORDER);
+    }
+
+    public static int file(DirectBuffer buffer, int offset) {
+        return buffer.getInt(offset + FILE_OFFSET, ORDER);
+    }
+
+    /**
+     * Checks a header and gives its type.
+     *
+     * @throws ProtocolException if the version, the type or the length is not one that this version knows
+     */
+    public static FrameType requireValid(DirectBuffer buffer, int offset) throws ProtocolException {
+        int version = buffer.getByte(offset + VERSION_OFFSET) & 0xFF;
+        if (version != VERSION) {
+            throw new ProtocolException("the peer speaks version " + version + " of the protocol, this service version "
+                    + VERSION + ": install the same release of ppmr on both nodes");
+        }
+        int code = buffer.getByte(offset + TYPE_OFFSET) & 0xFF;
+        FrameType type = FrameType.of(code);
+        if (type == null) {
+            throw new ProtocolException("frame of unknown type " + code + ": the peer is broken or no ppmr");
+        }
+        int length = lengthBytes(buffer, offset);
+        int atLeast = minimumBytes(type);
+        if (length < atLeast || length > MAX_FRAME_BYTES) {
+            throw new ProtocolException(
+                    "frame " + type + " of " + length + " bytes: it must have " + atLeast + " to " + MAX_FRAME_BYTES);
+        }
+        return type;
+    }
+
+    private static int minimumBytes(FrameType type) {
+        return switch (type) {
+            case ADVERTISE -> AdvertiseFrame.LENGTH_BYTES;
+            case CREDIT_REQUEST -> CreditRequestFrame.LENGTH_BYTES;
+            case CREDIT_RETURN, CREDIT, CREDIT_DENIAL -> CreditFrame.LENGTH_BYTES;
+            case FILE_PREFIX -> FilePrefixFrame.DATA_OFFSET;
+            case RELEASE -> ReleaseFrame.LENGTH_BYTES;
+            case TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT -> ValueFrame.LENGTH_BYTES;
+            case MESSAGE -> HEADER_BYTES + 1;
+        };
+    }
+}

@@ -1,0 +1,100 @@
+package io.ppmr.protocol.data;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import net.openhft.chronicle.bytes.Bytes;
+
+/**
+ * The fields of messages: 32 and 64 bit numbers little-endian, texts as UTF-8 behind a stop-bit length, lists behind a
+ * 32-bit count. What is read is checked against what is there before anything is allocated for it.
+ */
+public final class MessageFields {
+    private static final int MAX_LIST_ENTRIES = 8192;
+
+    private MessageFields() {}
+
+    public static String text(Bytes<?> in) throws ProtocolException {
+        long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
+        if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
+            throw new ProtocolException("a message without a text that it must have: the peer is broken");
+        }
+        byte[] utf8 = new byte[(int) lengthBytes];
+        in.read(utf8);
+        try {
+            return StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(utf8))
+                    .toString();
+        } catch (CharacterCodingException e) {
+            throw new ProtocolException("a text that is not UTF-8 in a message: the peer is broken", e);
+        }
+    }
+
+    /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
+    public static void writeText(Bytes<?> out, String text) {
+        byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+        out.writeStopBit(utf8.length).write(utf8);
+    }
+
+    public static void writeTexts(Bytes<?> out, String... texts) {
+        for (String text : texts) {
+            writeText(out, text);
+        }
+    }
+
+    public static List<String> texts(Bytes<?> in) throws ProtocolException {
+        int count = count(in, Byte.BYTES);
+        List<String> texts = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            texts.add(text(in));
+        }
+        return texts;
+    }
+
+    public static void writeTexts(Bytes<?> out, List<String> texts) {
+        writeCount(out, texts.size());
+        texts.forEach(text -> writeText(out, text));
+    }
+
+    public static List<Integer> ints(Bytes<?> in) throws ProtocolException {
+        int count = count(in, Integer.BYTES);
+        List<Integer> values = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            values.add(in.readInt());
+        }
+        return values;
+    }
+
+    public static void writeInts(Bytes<?> out, List<Integer> values) {
+        writeCount(out, values.size());
+        values.forEach(out::writeInt);
+    }
+
+    public static boolean flag(Bytes<?> in) {
+        return in.readByte() != 0;
+    }
+
+    public static void writeFlag(Bytes<?> out, boolean flag) {
+        out.writeByte((byte) (flag ? 1 : 0));
+    }
+
+    /** How many entries a list has, of which each takes at least {@code entryBytes}. */
+    public static int count(Bytes<?> in, int entryBytes) throws ProtocolException {
+        int count = in.readInt();
+        if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {
+            throw new ProtocolException("a list of " + count + " entries in a message: the peer is broken");
+        }
+        return count;
+    }
+
+    public static void writeCount(Bytes<?> out, int count) {
+        if (count > MAX_LIST_ENTRIES) {
+            throw new IllegalArgumentException(
+                    "a list of " + count + " entries in a message: it can have at most " + MAX_LIST_ENTRIES);
+        }
+        out.writeInt(count);
+    }
+}

@@ -1,0 +1,27 @@
+package io.ppmr.protocol.data;
+
+/** What a name in an image directory is; the ordinal is not part of the wire format, the code is. */
+public enum NodeKind {
+    FILE(1),
+    DIRECTORY(2),
+    SYMLINK(3);
+
+    private final int code;
+
+    NodeKind(int code) {
+        this.code = code;
+    }
+
+    public int code() {
+        return code;
+    }
+
+    public static NodeKind of(int code) throws ProtocolException {
+        for (NodeKind kind : values()) {
+            if (kind.code == code) {
+                return kind;
+            }
+        }
+        throw new ProtocolException("a name of unknown kind " + code + ": the peer is broken");
+    }
+}

@@ -1,0 +1,59 @@
+package io.ppmr.protocol.data;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * RELEASE: the chunk that was advertised under {@code order} has arrived whole; the source may reuse it.
+ *
+ * <pre>
+ *  16      24            28     32
+ *  +-------+-------------+------+
+ *  | order | sourceChunk | zero |
+ *  |  u64  |     u32     | u32  |
+ *  +-------+-------------+------+
+ * </pre>
+ *
+ * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
+ */
+public final class ReleaseFrame {
+    public static final int LENGTH_BYTES = 32;
+
+    private static final int ORDER_OFFSET = 16;
+    private static final int SOURCE_CHUNK_OFFSET = 24;
+
+    private DirectBuffer buffer;
+    private int offset;
+
+    public ReleaseFrame wrap(DirectBuffer frame, int frameOffset) {
+        buffer = frame;
+        offset = frameOffset;
+        return this;
+    }
+
+    /** Writes a whole frame and returns its length. */
+    public static int encode(MutableDirectBuffer out, int at, int attempt, int file, long order, int sourceChunk) {
+        Frame.writeHeader(out, at, FrameType.RELEASE, LENGTH_BYTES, attempt, file);
+        out.putLong(at + ORDER_OFFSET, order, Frame.ORDER);
+        out.putInt(at + SOURCE_CHUNK_OFFSET, sourceChunk, Frame.ORDER);
+        out.putInt(at + 28, 0, Frame.ORDER);
+        return LENGTH_BYTES;
+    }
+
+    public int file() {
+        return Frame.file(buffer, offset);
+    }
+
+    public long order() {
+        return buffer.getLong(offset + ORDER_OFFSET, Frame.ORDER);
+    }
+
+    public int sourceChunk() {
+        return buffer.getInt(offset + SOURCE_CHUNK_OFFSET, Frame.ORDER);
+    }
+
+    @Override
+    public String toString() {
+        return "RELEASE{file=" + file() + ", order=" + order() + ", sourceChunk=" + sourceChunk() + '}';
+    }
+}

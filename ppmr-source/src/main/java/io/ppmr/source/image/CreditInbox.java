@@ -1,0 +1,45 @@
+package io.ppmr.source.image;
+
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * What the target answered to one file's credit requests and its writers have not seen: added by the session's agent,
+ * taken by
+ * whoever holds the file's lock, without either waiting for the other.
+ */
+final class CreditInbox {
+    /** More than a file asks for at once; a power of two. */
+    private static final int CAPACITY = 64;
+
+    private final long[] windows = new long[CAPACITY];
+    private final int[] values = new int[CAPACITY];
+    private final AtomicInteger head = new AtomicInteger();
+    private final AtomicInteger tail = new AtomicInteger();
+
+    boolean offer(long window, int value) {
+        int at = tail.get();
+        if (at - head.get() == CAPACITY) {
+            return false;
+        }
+        windows[at & (CAPACITY - 1)] = window;
+        values[at & (CAPACITY - 1)] = value;
+        tail.set(at + 1);
+        return true;
+    }
+
+    boolean isEmpty() {
+        return head.get() == tail.get();
+    }
+
+    long window() {
+        return windows[head.get() & (CAPACITY - 1)];
+    }
+
+    int value() {
+        return values[head.get() & (CAPACITY - 1)];
+    }
+
+    void remove() {
+        head.set(head.get() + 1);
+    }
+}

@@ -1,0 +1,174 @@
+package io.ppmr.source.image;
+
+import io.ppmr.protocol.data.CreditRequestFrame;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * How one file's writers come to the slots that they need: asks the target, waits for its answer, asks ahead while a
+ * writer goes on in order, and gives back what is not used.
+ *
+ * <p>Guarded by the file's lock, which is given up while waiting; {@link #answer} takes no lock.
+ */
+final class CreditSupply {
+    /** Instead of a slot: there will be none. */
+    static final int DENIED = -2;
+
+    /** How waiting for a slot ends. */
+    enum Answer {
+        GRANTED,
+        DENIED,
+        FAILED
+    }
+
+    private static final Logger LOG = LoggerFactory.getLogger(CreditSupply.class);
+    private static final int MAX_LOOKAHEAD = 8;
+    private static final long NO_WINDOW = -1;
+    private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
+
+    private final OutgoingFile file;
+    private final ReentrantLock lock;
+    private final Condition changed;
+    private final Outlet outlet;
+    private final FileCredits credits = new FileCredits();
+    private final CreditInbox answers = new CreditInbox();
+    private final FileCredits.GivenBack giveBack = this::giveBack;
+    private volatile Thread waiting;
+    private long deniedWindow = NO_WINDOW;
+    private long wantedTo = NO_WINDOW;
+    private int inOrderCount;
+
+    CreditSupply(OutgoingFile file, ReentrantLock lock, Condition changed, Outlet outlet) {
+        this.file = file;
+        this.lock = lock;
+        this.changed = changed;
+        this.outlet = outlet;
+    }
+
+    /**
+     * The session's agent: the target's answer, a slot or {@link #DENIED}.
+     *
+     * @return false if there are more answers than were asked for
+     */
+    boolean answer(long window, int slot) {
+        boolean kept = answers.offer(window, slot);
+        LockSupport.unpark(waiting);
+        return kept;
+    }
+
+    /** Whoever waits looks again. */
+    void wake() {
+        LockSupport.unpark(waiting);
+    }
+
+    boolean isAwaited() {
+        return waiting != null;
+    }
+
+    boolean has(long window) {
+        return credits.has(window);
+    }
+
+    /** Waits until the slot of a window is granted; {@code behindGap} if the file has a gap before it. */
+    Answer await(long window, boolean behindGap) throws IOException, InterruptedException {
+        takeAnswers();
+        if (credits.has(window)) {
+            return Answer.GRANTED;
+        }
+        while (waiting != null && file.failure() == null) {
+            // Another writer of this file stands still: one asks at a time.
+            changed.awaitNanos(WAIT_SLICE_NS);
+        }
+        waiting = Thread.currentThread();
+        long startNs = System.nanoTime();
+        deniedWindow = NO_WINDOW;
+        try {
+            if (!credits.has(window)) {
+                outlet.want(file, window, 1, CreditRequestFrame.BLOCKED | (behindGap ? CreditRequestFrame.AHEAD : 0));
+                wantedTo = Math.max(wantedTo, window);
+            }
+            while (!credits.has(window) && file.failure() == null && deniedWindow != window) {
+                // Who stands still keeps no slot that he does not need next: somebody else may need it.
+                giveBackHeld();
+                awaitAnswer();
+            }
+        } finally {
+            waiting = null;
+            changed.signalAll();
+            outlet.waitedForSlot(file, System.nanoTime() - startNs);
+        }
+        if (file.failure() != null) {
+            return Answer.FAILED;
+        }
+        if (deniedWindow == window) {
+            file.about().logging(() -> LOG.warn("file {}: no room for window {} at the target", file.name(), window));
+            return Answer.DENIED;
+        }
+        return Answer.GRANTED;
+    }
+
+    /** Uses the slot of a window, gives back those the writer is past, and asks ahead if it goes on in order. */
+    int use(long window, boolean inOrder) throws IOException {
+        int slot = credits.take(window);
+        credits.giveBackBelow(window, giveBack);
+        inOrderCount = inOrder ? inOrderCount + 1 : 0;
+        if (wantedTo < window || inOrderCount == 0) {
+            wantedTo = window;
+        }
+        long upTo = window + Math.min(inOrderCount, MAX_LOOKAHEAD);
+        if (upTo > wantedTo && wantedTo - window <= MAX_LOOKAHEAD / 2) {
+            outlet.want(file, wantedTo + 1, (int) (upTo - wantedTo), 0);
+            wantedTo = upTo;
+        }
+        return slot;
+    }
+
+    /** Gives back everything, also what was granted meanwhile. */
+    void giveBackAll() throws IOException {
+        takeAnswers();
+        giveBackHeld();
+    }
+
+    private void giveBackHeld() throws IOException {
+        if (!credits.isEmpty()) {
+            credits.giveBackAll(giveBack);
+            wantedTo = NO_WINDOW;
+        }
+    }
+
+    private void giveBack(long window, int slot) throws IOException {
+        outlet.giveBack(file, window, slot);
+    }
+
+    private void awaitAnswer() throws InterruptedException {
+        lock.unlock();
+        try {
+            if (answers.isEmpty() && file.failure() == null) {
+                LockSupport.parkNanos(this, WAIT_SLICE_NS);
+            }
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+        } finally {
+            lock.lock();
+        }
+        takeAnswers();
+    }
+
+    private void takeAnswers() {
+        while (!answers.isEmpty()) {
+            int answer = answers.value();
+            if (answer == DENIED) {
+                deniedWindow = answers.window();
+            } else {
+                credits.add(answers.window(), answer);
+            }
+            answers.remove();
+        }
+    }
+}

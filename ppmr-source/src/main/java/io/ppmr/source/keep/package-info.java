@@ -1,2 +1,0 @@
-/** A copy of the images on disk, made while they pass, so that a migration doubles as a checkpoint. */
-package io.ppmr.source.keep;

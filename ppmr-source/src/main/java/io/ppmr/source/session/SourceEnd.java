@@ -1,0 +1,116 @@
+package io.ppmr.source.session;
+
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReleaseFrame;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.source.image.OutgoingFile;
+import io.ppmr.source.image.OutgoingFiles;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.agrona.DirectBuffer;
+
+/**
+ * The source's end of a session: credits and releases in, and a look at files whose writers pause. Owned by the
+ * session's agent; it takes no lock that a waiting thread holds.
+ */
+public final class SourceEnd implements SessionAgent.End {
+    private static final long PACE_NS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long CHUNK_AGE_NS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long STARVING_PACE_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final long STARVING_AGE_NS = TimeUnit.MILLISECONDS.toNanos(2);
+    private static final long QUIET_SLEEP_MS = 500;
+
+    private final FairClaims claims;
+    private final Consumer<SessionEvent> events;
+    private final CreditFrame credit = new CreditFrame();
+    private final ReleaseFrame release = new ReleaseFrame();
+    private final ValueFrame value = new ValueFrame();
+    private volatile LinkOutlet outlet;
+    private volatile OutgoingFiles files;
+    private long lastLookNs;
+
+    public SourceEnd(FairClaims claims, Consumer<SessionEvent> events) {
+        this.claims = claims;
+        this.events = events;
+    }
+
+    /** From now on it serves these files; called before the first of them is written. */
+    public void begin(LinkOutlet begunOutlet, OutgoingFiles begunFiles) {
+        outlet = begunOutlet;
+        files = begunFiles;
+    }
+
+    @Override
+    public int doWork(long nowNs) throws IOException {
+        OutgoingFiles current = files;
+        boolean starving = claims.waiting() > 0;
+        if (current == null || nowNs - lastLookNs < (starving ? STARVING_PACE_NS : PACE_NS)) {
+            return 0;
+        }
+        lastLookNs = nowNs;
+        for (OutgoingFile file : current.snapshot()) {
+            file.flushIfOlder(nowNs, starving ? STARVING_AGE_NS : CHUNK_AGE_NS, CHUNK_AGE_NS);
+        }
+        return 0;
+    }
+
+    @Override
+    public boolean hasWork() {
+        return false;
+    }
+
+    @Override
+    public long sleepMs() {
+        if (files == null) {
+            return QUIET_SLEEP_MS;
+        }
+        return TimeUnit.NANOSECONDS.toMillis(claims.waiting() > 0 ? STARVING_PACE_NS : PACE_NS);
+    }
+
+    @Override
+    public void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+        switch (type) {
+            case CREDIT -> {
+                OutgoingFile file = file(credit.wrap(buffer, offset).file());
+                if (!file.granted(credit.window(), credit.slot())) {
+                    throw new ProtocolException("the target grants file " + file.name() + " more than was asked for");
+                }
+            }
+            case CREDIT_DENIAL -> file(credit.wrap(buffer, offset).file()).denied(credit.window());
+            case RELEASE -> {
+                int chunk = release.wrap(buffer, offset).sourceChunk();
+                outlet.released(chunk);
+                claims.release(chunk);
+            }
+            case SYNCED -> outlet.synced(value.wrap(buffer, offset).value());
+            default ->
+                throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes is not for a source");
+        }
+    }
+
+    @Override
+    public void onMessage(Message message) {
+        events.accept(new SessionEvent.Said(message));
+    }
+
+    @Override
+    public void lost(String reason) {
+        events.accept(new SessionEvent.LinkLost(reason));
+    }
+
+    private OutgoingFile file(int id) throws ProtocolException {
+        OutgoingFiles current = files;
+        OutgoingFile file = current == null ? null : current.find(id);
+        if (file == null) {
+            throw new ProtocolException("the target speaks of file " + id + ", which this source never created");
+        }
+        return file;
+    }
+}

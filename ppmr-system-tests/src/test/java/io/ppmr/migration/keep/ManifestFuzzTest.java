@@ -1,0 +1,114 @@
+package io.ppmr.migration.keep;
+
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.fuzz.Fuzz;
+import io.ppmr.fuzz.FuzzPlan;
+import io.ppmr.fuzz.Mutator;
+import io.ppmr.source.image.ImageName.Kind;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.zip.CRC32C;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The manifest of a kept copy that somebody has changed, most of them with the right checksum. */
+class ManifestFuzzTest {
+    private static final Manifest ONE = new Manifest(
+            "0.1.0",
+            "a job",
+            "criu",
+            new JobUser(7, 8),
+            "m-1",
+            2,
+            1_700_000_000_000L,
+            "node-a",
+            Map.of(
+                    0, List.of(new ProcessIdentity("boot", 4026531836L, 12, 345)),
+                    3, List.of(new ProcessIdentity("boot", 5, 6, 7), new ProcessIdentity("boot", 5, 8, 9))),
+            List.of(
+                    new Manifest.Entry(Kind.DIRECTORY, "rank-0", 0, 0, ""),
+                    new Manifest.Entry(Kind.FILE, "rank-0/a b\nc%ü", 1L << 40, 0xFEDCBA98, ""),
+                    new Manifest.Entry(Kind.FILE, "rank-0/plain", 0, 0, ""),
+                    new Manifest.Entry(Kind.SYMLINK, "rank-0/link", 0, 0, "../else where")));
+
+    @TempDir
+    private Path directory;
+
+    private static Fuzz fuzz() {
+        Mutator mutator = new Mutator(
+                List.of(ONE.text().getBytes(StandardCharsets.UTF_8)),
+                64 * 1024,
+                "rank ",
+                "process ",
+                "directory ",
+                "file ",
+                "symlink ",
+                "user ",
+                "migration ",
+                "written ",
+                "\n",
+                " ",
+                "%",
+                "%zz",
+                "%00",
+                "..",
+                "/",
+                "-1",
+                "99999999999999999999",
+                "crc32c ");
+        return new Fuzz(FuzzPlan.MANIFESTS, mutator, List.of(IOException.class))
+                .repairedBy(ManifestFuzzTest::withChecksum)
+                .allocatesAtMost(256 * 1024, 256);
+    }
+
+    private static byte[] withChecksum(byte[] input) {
+        int end = input.length - 1;
+        while (end > 0 && input[end - 1] != '\n') {
+            end--;
+        }
+        end = Math.max(0, end);
+        CRC32C crc = new CRC32C();
+        crc.update(input, 0, end);
+        byte[] last = ("crc32c " + Integer.toHexString((int) crc.getValue()) + "\n").getBytes(StandardCharsets.UTF_8);
+        byte[] whole = Arrays.copyOf(input, end + last.length);
+        System.arraycopy(last, 0, whole, end, last.length);
+        return whole;
+    }
+
+    private void read(byte[] input) throws IOException {
+        Path file = directory.resolve(Manifest.FILE_NAME);
+        // A file that is written over is flushed to the disk at once.
+        Files.deleteIfExists(file);
+        Files.write(file, input);
+        Manifest read = Manifest.read(directory);
+        for (Manifest.Entry entry : read.entries()) {
+            if (!directory.resolve(entry.path()).normalize().startsWith(directory) || entry.sizeBytes() < 0) {
+                throw new AssertionError(entry.toString());
+            }
+        }
+        if (read.totalBytes() < 0) {
+            throw new AssertionError("its files have " + read.totalBytes() + " bytes");
+        }
+    }
+
+    @Test
+    void shouldTakeOrRefuseByNameWhateverAManifestHolds() throws Exception {
+        fuzz().inTheGate(this::read);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 60, unit = TimeUnit.MINUTES)
+    void shouldTakeOrRefuseByNameForLongWhateverAManifestHolds() throws Exception {
+        fuzz().forLong(this::read);
+    }
+}

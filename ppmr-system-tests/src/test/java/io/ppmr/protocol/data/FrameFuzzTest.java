@@ -1,0 +1,217 @@
+package io.ppmr.protocol.data;
+
+import io.ppmr.fuzz.Fuzz;
+import io.ppmr.fuzz.FuzzPlan;
+import io.ppmr.fuzz.Mutator;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.control.VoterState;
+import java.io.EOFException;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.agrona.DirectBuffer;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What a peer with the key sends on a control connection: any bytes in the place of frames and of messages. */
+class FrameFuzzTest {
+    private static final int MOST_BYTES = Frame.MAX_FRAME_BYTES + 64;
+    private static final NodeFacts NODE = new NodeFacts(
+            "n1",
+            "amd64",
+            "6.1",
+            "glibc 2",
+            "17",
+            1,
+            2,
+            3,
+            131072,
+            List.of("avx", "aes"),
+            List.of("mlx5_0/1"),
+            List.of(new NodeFacts.Tool("criu", true, "4")));
+
+    private static final List<Message> MESSAGES = List.of(
+            new ControlMessage.Begin(
+                    "m-1",
+                    "job",
+                    "criu",
+                    131072,
+                    2,
+                    1000,
+                    100,
+                    List.of(0, 1),
+                    List.of("t:1", "[2001:db8::7]:7411"),
+                    1,
+                    3,
+                    List.of(0, 1),
+                    List.of("0 u", "1 v")),
+            new ControlMessage.Accept(5, 30_000, 10_000),
+            new DataMessage.Offer(true, 4660, "ok"),
+            new DataMessage.Attached(true, 6, 5, "ab", "ok"),
+            new ControlMessage.Refuse("busy"),
+            new DataMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),
+            new DataMessage.Renamed("/a", "/b"),
+            new DataMessage.Removed("/a"),
+            new DataMessage.Changed("/a", 0600, 1, 2, 3),
+            new ControlMessage.Restored(3, List.of(4242, 4243)),
+            new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
+            new ControlMessage.Originals(3, true, List.of("root /", "x")),
+            new ControlMessage.Prepared(
+                    new TransferReport(1, 2, 3, 4, 5, List.of(new TransferReport.ReadSample(6, 7)))),
+            new ControlMessage.Commit("m-1"),
+            new ControlMessage.Committed("m-1"),
+            new ControlMessage.RollBack("m-1", "no"),
+            new ControlMessage.RolledBack("m-1", "no"),
+            new DataMessage.Failed("no"),
+            new DataMessage.Progress(1, 2, 3),
+            new ControlMessage.Confirm("m-1"),
+            new ControlMessage.StillHeld("m-1"),
+            new ControlMessage.NotHeld("m-1", "no"),
+            new ControlMessage.TakeOver("m-1"),
+            new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
+            new ControlMessage.Peer("m-1", "t:1"),
+            new ControlMessage.Ask("m-1", 5, 6),
+            new ControlMessage.Introduce(
+                    NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+            new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))));
+
+    private final AdvertiseFrame advertise = new AdvertiseFrame();
+    private final CreditRequestFrame want = new CreditRequestFrame();
+    private final CreditFrame slot = new CreditFrame();
+    private final FilePrefixFrame head = new FilePrefixFrame();
+    private final ReleaseFrame release = new ReleaseFrame();
+    private final ValueFrame value = new ValueFrame();
+    /** What was read; not private, so that the compilers take it for wanted. */
+    long sum;
+
+    private static byte[] bytes(DirectBuffer frame, int length) {
+        byte[] bytes = new byte[length];
+        frame.getBytes(0, bytes);
+        return bytes;
+    }
+
+    private static byte[] message(Message message) {
+        DirectBuffer frame = message.frame(1);
+        return bytes(frame, frame.capacity());
+    }
+
+    private static Fuzz frames() {
+        UnsafeBuffer out = new UnsafeBuffer(new byte[256]);
+        List<byte[]> valid = new ArrayList<>();
+        valid.add(bytes(out, AdvertiseFrame.encode(out, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)));
+        valid.add(bytes(out, CreditRequestFrame.encode(out, 0, 1, 2, 3, 4, CreditRequestFrame.BLOCKED)));
+        valid.add(bytes(out, CreditFrame.encode(out, 0, FrameType.CREDIT, 1, 2, 3, 4)));
+        valid.add(bytes(out, CreditFrame.encode(out, 0, FrameType.CREDIT_RETURN, 1, 2, 3, 4)));
+        valid.add(bytes(out, CreditFrame.encode(out, 0, FrameType.CREDIT_DENIAL, 1, 2, 3, 1)));
+        valid.add(bytes(out, FilePrefixFrame.encode(out, 0, 1, 2, 0, 20)));
+        valid.add(bytes(out, ReleaseFrame.encode(out, 0, 1, 2, 3, 4)));
+        for (FrameType type : List.of(
+                FrameType.TRUNCATE,
+                FrameType.SYNC,
+                FrameType.SYNCED,
+                FrameType.END_OF_FILE,
+                FrameType.END_OF_IMAGE,
+                FrameType.HEARTBEAT)) {
+            valid.add(bytes(out, ValueFrame.encode(out, 0, type, 1, 2, 3)));
+        }
+        valid.add(message(MESSAGES.get(0)));
+        // A frame whose rest has not come yet is no refusal.
+        return new Fuzz(
+                FuzzPlan.FRAMES, new Mutator(valid, 4096), List.of(ProtocolException.class, EOFException.class));
+    }
+
+    private static Fuzz messages() {
+        Mutator mutator =
+                new Mutator(MESSAGES.stream().map(FrameFuzzTest::message).toList(), MOST_BYTES);
+        return new Fuzz(FuzzPlan.MESSAGES, mutator, List.of(ProtocolException.class))
+                .repairedBy(FrameFuzzTest::withHeader)
+                .allocatesAtMost(64 * 1024, 512);
+    }
+
+    /** The header as it must be for the bytes behind it. */
+    private static byte[] withHeader(byte[] input) {
+        if (input.length <= Frame.HEADER_BYTES || input.length > Frame.MAX_FRAME_BYTES) {
+            return input;
+        }
+        Frame.writeHeader(new UnsafeBuffer(input), 0, FrameType.MESSAGE, input.length, 1, 0);
+        return input;
+    }
+
+    /** As ControlLink goes through what it has received. */
+    private void readFrames(byte[] input) throws Exception {
+        UnsafeBuffer in = new UnsafeBuffer(input);
+        int offset = 0;
+        while (input.length - offset >= Frame.HEADER_BYTES) {
+            FrameType type = Frame.requireValid(in, offset);
+            int length = Frame.lengthBytes(in, offset);
+            if (input.length - offset < length) {
+                throw new EOFException("the rest has not come");
+            }
+            readFrame(type, in, offset);
+            offset += length;
+        }
+    }
+
+    private void readFrame(FrameType type, DirectBuffer in, int offset) throws ProtocolException {
+        switch (type) {
+            case ADVERTISE -> {
+                advertise.wrap(in, offset);
+                sum += advertise.offset() + advertise.order() + advertise.address() + advertise.key();
+                sum += advertise.lengthBytes() + advertise.crc32c() + advertise.sourceChunk() + advertise.slot();
+            }
+            case CREDIT_REQUEST -> sum += want.wrap(in, offset).window() + want.count() + want.flags();
+            case CREDIT_RETURN, CREDIT, CREDIT_DENIAL ->
+                sum += slot.wrap(in, offset).window() + slot.slot();
+            case FILE_PREFIX -> {
+                if (head.wrap(in, offset).isConsistent()) {
+                    for (int i = 0; i < head.dataLengthBytes(); i++) {
+                        sum += in.getByte(offset + FilePrefixFrame.DATA_OFFSET + i);
+                    }
+                }
+            }
+            case RELEASE -> sum += release.wrap(in, offset).order() + release.sourceChunk();
+            case MESSAGE -> sum += ControlMessage.read(in, offset).hashCode();
+            default -> sum += value.wrap(in, offset).value();
+        }
+    }
+
+    private void readMessage(byte[] input) throws ProtocolException {
+        UnsafeBuffer in = new UnsafeBuffer(input);
+        if (input.length < Frame.HEADER_BYTES
+                || Frame.requireValid(in, 0) != FrameType.MESSAGE
+                || in.getInt(0, ByteOrder.LITTLE_ENDIAN) != input.length) {
+            throw new ProtocolException("no whole message comes to the codec");
+        }
+        sum += ControlMessage.read(in, 0).hashCode();
+    }
+
+    @Test
+    void shouldTakeOrRefuseByNameWhateverComesAsFrames() throws Exception {
+        frames().inTheGate(this::readFrames);
+    }
+
+    @Test
+    void shouldTakeOrRefuseByNameWhateverComesAsAMessage() throws Exception {
+        messages().inTheGate(this::readMessage);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 30, unit = TimeUnit.MINUTES)
+    void shouldTakeOrRefuseByNameForLongWhateverComesAsFrames() throws Exception {
+        frames().forLong(this::readFrames);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 30, unit = TimeUnit.MINUTES)
+    void shouldTakeOrRefuseByNameForLongWhateverComesAsAMessage() throws Exception {
+        messages().forLong(this::readMessage);
+    }
+}

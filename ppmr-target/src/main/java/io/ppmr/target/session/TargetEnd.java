@@ -1,0 +1,109 @@
+package io.ppmr.target.session;
+
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.agrona.DirectBuffer;
+
+/**
+ * The target's end of a session: frames about bytes and names go to the {@link Transfer}, everything else to the thread
+ * that runs the migration. Owned by the session's agent.
+ */
+public final class TargetEnd implements SessionAgent.End {
+    private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long BUSY_SLEEP_MS = 10;
+    private static final long QUIET_SLEEP_MS = 500;
+
+    private final ControlLink link;
+    private final Consumer<SessionEvent> events;
+    private volatile Transfer transfer;
+    private volatile String lost;
+    private volatile boolean over;
+    private long lastProgressNs;
+
+    public TargetEnd(ControlLink link, Consumer<SessionEvent> events) {
+        this.link = link;
+        this.events = events;
+    }
+
+    /** From now on frames about bytes go to this transfer; called before the source may send any. */
+    public void begin(Transfer begun) {
+        transfer = begun;
+        // An agent whose connection was lost before this has ended, and will not tell the transfer.
+        String reason = lost;
+        if (reason != null && !over) {
+            begun.failOnAgent(lostConnection(reason));
+        }
+    }
+
+    /** All is said: when the source closes the connection now, nothing is lost. */
+    public void sessionOver() {
+        over = true;
+    }
+
+    @Override
+    public int doWork(long nowNs) throws IOException {
+        Transfer current = transfer;
+        if (current == null) {
+            return 0;
+        }
+        int work = current.doWork(nowNs);
+        if (nowNs - lastProgressNs > PROGRESS_NS) {
+            lastProgressNs = nowNs;
+            link.sendFromAgent(current.progress());
+        }
+        return work;
+    }
+
+    @Override
+    public boolean hasWork() {
+        return transfer != null && transfer.hasWork();
+    }
+
+    @Override
+    public long sleepMs() {
+        return transfer == null ? QUIET_SLEEP_MS : BUSY_SLEEP_MS;
+    }
+
+    @Override
+    public void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+        requireTransfer("frame " + type).onFrame(type, buffer, offset);
+    }
+
+    @Override
+    public void onMessage(Message message) throws IOException {
+        if (message instanceof NameChange change) {
+            requireTransfer(message.toString()).onNameChange(change);
+        } else {
+            events.accept(new SessionEvent.Said(message));
+        }
+    }
+
+    private Transfer requireTransfer(String what) throws IOException {
+        Transfer current = transfer;
+        if (current == null) {
+            throw new IOException(what + " before the migration was accepted");
+        }
+        return current;
+    }
+
+    @Override
+    public void lost(String reason) {
+        lost = reason;
+        Transfer current = transfer;
+        if (current != null && !over) {
+            current.failOnAgent(lostConnection(reason));
+        }
+        events.accept(new SessionEvent.LinkLost(reason));
+    }
+
+    private static String lostConnection(String reason) {
+        return "connection to the source was lost: " + reason;
+    }
+}

@@ -1,0 +1,384 @@
+package io.ppmr.target.image;
+
+import static io.ppmr.target.image.LedgerFixture.BOUNCE_BUFFERS;
+import static io.ppmr.target.image.LedgerFixture.CHUNK_BYTES;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.DenyReason;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.target.image.LedgerFixture.Granted;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+class CreditLedgerTest {
+    private static final int BLOCKED = CreditRequestFrame.BLOCKED;
+    private static final int MIB = 1024 * 1024;
+
+    private static RankImage streamed() {
+        return new RankImage(0, true);
+    }
+
+    private static RankImage retained() {
+        return new RankImage(0, false);
+    }
+
+    @Test
+    void shouldGrantWhatIsWantedInOrder() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 0, 1)) {
+            ArrivingFile file = fixture.file(streamed());
+            fixture.ledger.want(file, 0, 3, BLOCKED);
+            List<ReceiveSlot> slots = fixture.takeSlots();
+            assertEquals(
+                    List.of(0L, 1L, 2L), slots.stream().map(slot -> slot.window).toList());
+            for (ReceiveSlot slot : slots) {
+                assertSame(slot, file.holder(slot.window));
+                assertSame(slot, fixture.ledger.slot(slot.index()));
+            }
+            assertFalse(fixture.ledger.someoneIsBlocked());
+        }
+    }
+
+    @Test
+    void shouldKeepChunksForReadersAndGiveThemToWhoIsWaitedFor() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 0, 2)) {
+            ArrivingFile ahead = fixture.file(streamed());
+            ArrivingFile waited = fixture.file(streamed());
+            fixture.ledger.want(ahead, 5, 60, 0);
+            assertEquals(6, fixture.takeSlots().size(), "two streams have no slot for what their readers read next");
+            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted());
+            assertTrue(fixture.ledger.someoneIsBlocked());
+            fixture.waitingReader(waited, 4096);
+            fixture.ledger.serve();
+            Granted granted = fixture.takeGranted().get(0);
+            assertSame(waited, granted.file());
+            assertSame(ReceiveSlot.Kind.RESERVED, granted.slot().kind());
+        }
+    }
+
+    @Test
+    void shouldReserveHalfOfThePoolAtMost() throws Exception {
+        int chunks = 8;
+        try (LedgerFixture fixture = new LedgerFixture(chunks, 0, 20)) {
+            int reserved = 0;
+            int general = 0;
+            for (int i = 0; i < 20; i++) {
+                ArrivingFile file = fixture.file(streamed());
+                fixture.waitingReader(file, 4096);
+                fixture.ledger.want(file, 0, 1, BLOCKED);
+                for (ReceiveSlot slot : fixture.takeSlots()) {
+                    reserved += slot.kind() == ReceiveSlot.Kind.RESERVED ? 1 : 0;
+                    general += slot.kind() == ReceiveSlot.Kind.GENERAL ? 1 : 0;
+                }
+            }
+            assertEquals(chunks / 2, reserved);
+            assertTrue(reserved + general <= chunks, general + " general slots beside " + reserved + " reserved ones");
+        }
+    }
+
+    @Test
+    void shouldGrantAgainWhenAReaderHasEmptiedASlot() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            for (long window = 0; window < 100; window++) {
+                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.passOnFreed();
+                fixture.ledger.serve();
+                List<ReceiveSlot> slots = fixture.takeSlots();
+                assertEquals(1, slots.size(), "window " + window);
+                fixture.fill(file, slots.get(0));
+                long start = Math.max(4096, window * CHUNK_BYTES);
+                int bytes = (int) ((window + 1) * CHUNK_BYTES - start);
+                assertEquals(bytes, fixture.read(file, start, bytes));
+            }
+            fixture.passOnFreed();
+            assertEquals(4 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
+        }
+    }
+
+    @Test
+    void shouldTakeBackWhatIsReturned() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            fixture.ledger.want(file, 0, 1, BLOCKED);
+            ReceiveSlot slot = fixture.takeSlots().get(0);
+            fixture.ledger.returned(file, slot.index());
+            assertEquals(1, fixture.passOnFreed());
+            assertEquals(4 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
+            assertNull(file.holder(0));
+            refused(() -> fixture.ledger.returned(file, slot.index()));
+        }
+    }
+
+    // ---- bounce buffers ---------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldBringPiecesOfAHeldWindowThroughABounceBufferAndFreeItAgain() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(retained());
+            fixture.ledger.want(file, 0, 1, BLOCKED);
+            ReceiveSlot holder = fixture.takeSlots().get(0);
+            fixture.bring(file, holder, 4096, 100);
+            for (int piece = 1; piece < 50; piece++) {
+                fixture.ledger.want(file, 0, 1, BLOCKED);
+                ReceiveSlot bounce = fixture.takeSlots().get(0);
+                assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
+                fixture.bring(file, bounce, 4096 + 100 * piece, 100);
+                assertEquals(1, fixture.passOnFreed());
+            }
+            assertSame(holder, file.holder(0));
+            assertEquals(5000, fixture.read(file, 4096, 5000));
+            assertEquals(3 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
+        }
+    }
+
+    @Test
+    void shouldLetAPieceWaitWhenNoBounceBufferIsFree() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            RankImage rank = retained();
+            ArrivingFile[] files = {fixture.file(rank), fixture.file(rank), fixture.file(rank)};
+            for (ArrivingFile file : files) {
+                fixture.ledger.want(file, 0, 1, BLOCKED);
+                fixture.bring(file, fixture.takeSlots().get(0), 4096, 100);
+            }
+            for (ArrivingFile file : files) {
+                fixture.ledger.want(file, 0, 1, BLOCKED);
+            }
+            List<Granted> pieces = fixture.takeGranted();
+            assertEquals(BOUNCE_BUFFERS, pieces.size());
+            assertTrue(fixture.ledger.someoneIsBlocked());
+            Granted first = pieces.get(0);
+            fixture.bring(first.file(), first.slot(), 5000, 100);
+            fixture.passOnFreed();
+            fixture.ledger.serve();
+            assertSame(files[2], fixture.takeGranted().get(0).file());
+        }
+    }
+
+    // ---- no room ----------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldDenyWhatFitsNeitherPoolNorStagingAndSayWhatToRaise() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 3 * CHUNK_BYTES, 0)) {
+            ArrivingFile file = fixture.file(retained());
+            for (int window = 0; window < 7; window++) {
+                fixture.ledger.want(file, window, 1, BLOCKED);
+                List<ReceiveSlot> slots = fixture.takeSlots();
+                assertEquals(1, slots.size(), "window " + window);
+                assertSame(
+                        window < 4 ? ReceiveSlot.Kind.GENERAL : ReceiveSlot.Kind.BOUNCE,
+                        slots.get(0).kind());
+                fixture.fill(file, slots.get(0));
+                fixture.passOnFreed();
+            }
+            assertEquals(3L * CHUNK_BYTES, fixture.ledger.stagedBytes());
+            fixture.ledger.want(file, 7, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted());
+            assertEquals(List.of(), fixture.denied, "it may still find room");
+            assertNull(fixture.ledger.relieve());
+            assertEquals(1, fixture.denied.size());
+            LedgerFixture.Denied denied = fixture.denied.get(0);
+            assertEquals(7, denied.window());
+            assertSame(DenyReason.NO_SPACE, denied.reason());
+            assertTrue(denied.message().contains("/m.1/f1"), denied.message());
+            assertTrue(denied.message().contains("staging is limited to 49152 bytes"), denied.message());
+            assertTrue(denied.message().contains("raise pool.size or staging.limit"), denied.message());
+            assertFalse(fixture.ledger.someoneIsBlocked());
+            assertEquals(7 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 7 * CHUNK_BYTES - 4096));
+        }
+    }
+
+    @Test
+    void shouldNotDenyWhileAGrantMayComeBackUnused() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            RankImage rank = retained();
+            ArrivingFile first = fixture.file(rank);
+            ArrivingFile second = fixture.file(rank);
+            fixture.ledger.want(first, 0, 4, BLOCKED);
+            List<ReceiveSlot> slots = fixture.takeSlots();
+            for (ReceiveSlot slot : slots.subList(0, 3)) {
+                fixture.fill(first, slot);
+            }
+            fixture.ledger.want(second, 0, 1, BLOCKED);
+            fixture.ledger.relieve();
+            assertEquals(List.of(), fixture.denied, "a chunk is granted to a writer who may not need it");
+            fixture.ledger.returned(first, slots.get(3).index());
+            fixture.ledger.want(second, 0, 1, BLOCKED);
+            assertEquals(List.of(), fixture.denied, "its chunk is not back yet");
+            fixture.passOnFreed();
+            fixture.ledger.relieve();
+            assertEquals(List.of(), fixture.denied);
+            assertSame(second, fixture.takeGranted().get(0).file());
+        }
+    }
+
+    @Test
+    void shouldDenyAWantOfAFileThatHasEnded() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            fixture.ledger.fileEnded(file);
+            fixture.ledger.want(file, 0, 1, BLOCKED);
+            assertSame(DenyReason.NO_FILE, fixture.denied.get(0).reason());
+        }
+    }
+
+    // ---- relief -----------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldStageAChunkThatNobodyReadsForAReaderWhoWaits() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            ArrivingFile unread = fixture.file(new RankImage(0, true));
+            fillPool(fixture, unread);
+            ArrivingFile waited = fixture.file(new RankImage(1, true));
+            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            fixture.waitingReader(waited, 4096);
+            fixture.ledger.serve();
+            assertEquals(List.of(), fixture.takeGranted());
+            assertNull(fixture.ledger.relieve());
+            assertEquals(1, fixture.passOnFreed());
+            fixture.ledger.serve();
+            assertSame(waited, fixture.takeGranted().get(0).file());
+            assertEquals(CHUNK_BYTES, fixture.ledger.stagedBytes());
+            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
+            assertEquals(4 * CHUNK_BYTES - 4096, fixture.read(unread, 4096, 4 * CHUNK_BYTES - 4096));
+            fixture.passOnFreed();
+            assertEquals(0, fixture.staging.usedBytes());
+        }
+    }
+
+    @Test
+    void shouldStageForAReaderWhoWaitsForAnotherFileOfTheSameWriter() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            RankImage rank = streamed();
+            ArrivingFile first = fixture.file(rank);
+            fillPool(fixture, first);
+            ArrivingFile second = fixture.file(rank);
+            fixture.waitingReader(second, 4096);
+            fixture.ledger.want(first, 4, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted());
+            assertNull(fixture.ledger.relieve());
+            ReceiveSlot bounce = fixture.takeSlots().get(0);
+            assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
+            ReceiveSlot staged = first.holder(4);
+            assertSame(ReceiveSlot.Kind.STAGING, staged.kind());
+            assertNotSame(bounce, staged);
+            fixture.fill(first, bounce);
+            assertEquals(5 * CHUNK_BYTES - 4096, fixture.read(first, 4096, 5 * CHUNK_BYTES - 4096));
+        }
+    }
+
+    @Test
+    void shouldNameWhatWouldHelpWhenThereIsNoRelief() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile unread = fixture.file(new RankImage(0, true));
+            fillPool(fixture, unread);
+            ArrivingFile waited = fixture.file(new RankImage(1, true));
+            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            fixture.waitingReader(waited, 4096);
+            String wanting = fixture.ledger.relieve();
+            assertTrue(wanting.contains("a restart waits for file /m.1/f2"), wanting);
+            assertTrue(wanting.contains("staging is limited to 0 bytes"), wanting);
+            assertTrue(wanting.contains("raise pool.size or staging.limit"), wanting);
+        }
+    }
+
+    @Test
+    void shouldNameTheOrderOfFilesWhenThatIsWhatIsStuck() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            RankImage rank = streamed();
+            ArrivingFile first = fixture.file(rank);
+            fillPool(fixture, first);
+            ArrivingFile second = fixture.file(rank);
+            fixture.waitingReader(second, 4096);
+            fixture.ledger.want(first, 4, 1, BLOCKED);
+            String wanting = fixture.ledger.relieve();
+            assertTrue(wanting.contains("/m.1/f1 is written but not read"), wanting);
+            assertTrue(wanting.contains("raise pool.size or staging.limit"), wanting);
+        }
+    }
+
+    @Test
+    void shouldHelpNobodyWhenNobodyWaits() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            ArrivingFile unread = fixture.file(streamed());
+            fillPool(fixture, unread);
+            fixture.ledger.want(unread, 4, 1, BLOCKED);
+            assertNull(fixture.ledger.relieve());
+            assertEquals(List.of(), fixture.takeGranted());
+            assertEquals(0, fixture.ledger.stagedBytes());
+        }
+    }
+
+    /** Fills every chunk of the pool with bytes that nobody reads. */
+    private static void fillPool(LedgerFixture fixture, ArrivingFile file) throws Exception {
+        for (int window = 0; window < 4; window++) {
+            fixture.ledger.want(file, window, 1, BLOCKED);
+            List<ReceiveSlot> slots = fixture.takeSlots();
+            assertEquals(1, slots.size(), "window " + window);
+            fixture.fill(file, slots.get(0));
+        }
+    }
+
+    // ---- a broken source --------------------------------------------------------------------------------------
+
+    @Test
+    void shouldRefuseAnAdvertisementOutsideItsWindow() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            fixture.ledger.want(file, 1, 1, BLOCKED);
+            int slot = fixture.takeSlots().get(0).index();
+            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES - 1, 10));
+            refused(() -> fixture.ledger.advertised(file, slot, 2 * CHUNK_BYTES - 9, 10));
+            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, 0));
+            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, -1));
+            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES + 1));
+            refused(() -> fixture.ledger.advertised(file, slot, Long.MAX_VALUE, 10));
+            assertEquals(
+                    CHUNK_BYTES, fixture.ledger.advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES).window * CHUNK_BYTES);
+        }
+    }
+
+    @Test
+    void shouldRefuseASlotThatIsNotGrantedToTheFile() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            ArrivingFile other = fixture.file(streamed());
+            fixture.ledger.want(file, 0, 1, BLOCKED);
+            ReceiveSlot slot = fixture.takeSlots().get(0);
+            refused(() -> fixture.ledger.advertised(other, slot.index(), 4096, 10));
+            refused(() -> fixture.ledger.advertised(file, slot.index() + 1, 4096, 10));
+            refused(() -> fixture.ledger.advertised(file, -1, 4096, 10));
+            refused(() -> fixture.ledger.advertised(file, 1000, 4096, 10));
+            fixture.advertise(file, slot, 4096, 10);
+            refused(() -> fixture.ledger.advertised(file, slot.index(), 4096, 10));
+            refused(() -> fixture.ledger.returned(file, slot.index()));
+        }
+    }
+
+    @Test
+    void shouldRefuseAWantOfNoneOrOfTooMany() {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            for (int count :
+                    new int[] {Integer.MIN_VALUE, -1, 0, CreditRequestFrame.MAX_COUNT + 1, Integer.MAX_VALUE}) {
+                assertThrows(ProtocolException.class, () -> fixture.ledger.want(file, 0, count, 0), "count " + count);
+            }
+            for (long window : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE / CHUNK_BYTES, Long.MAX_VALUE}) {
+                assertThrows(ProtocolException.class, () -> fixture.ledger.want(file, window, 1, 0), "from " + window);
+            }
+        }
+    }
+
+    private static void refused(Executable step) {
+        ProtocolException e = assertThrows(ProtocolException.class, step);
+        assertTrue(e.getMessage().contains("/m.1/f"), e.getMessage());
+    }
+}

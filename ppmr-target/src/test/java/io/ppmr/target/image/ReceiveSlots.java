@@ -1,0 +1,14 @@
+package io.ppmr.target.image;
+
+/** Makes slots for tests outside the package. */
+public final class ReceiveSlots {
+    private ReceiveSlots() {}
+
+    public static ReceiveSlot make(int index, int chunk, long address) {
+        return new ReceiveSlot(index, chunk, address);
+    }
+
+    public static void grant(ReceiveSlot slot, ReceiveSlot.Kind kind, ArrivingFile file, long window) {
+        slot.grant(kind, file, window);
+    }
+}

@@ -1,0 +1,56 @@
+package io.ppmr.testbed;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.concurrent.Callable;
+import java.util.concurrent.locks.LockSupport;
+
+/** Waits for what another process or thread brings about. Any thread; an interrupt ends the wait. */
+public final class Conditions {
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration SHORT_LIMIT = Duration.ofSeconds(20);
+    private static final long PAUSE_NS = 2_000_000;
+
+    private Conditions() {}
+
+    /** Asks until the answer is yes, for a minute; what fails then says what was waited for. */
+    public static void until(String what, Callable<Boolean> question) throws Exception {
+        until(LIMIT, what, question);
+    }
+
+    /** Asks until the answer is yes; throws {@link IOException} when the limit has passed. */
+    public static void until(Duration limit, String what, Callable<Boolean> question) throws Exception {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
+        while (!question.call()) {
+            pause(deadlineNs, "within " + limit.toSeconds() + " s it has not come about that " + what);
+        }
+    }
+
+    /** Asks until the answer is no failure and not null, for 20 s. */
+    public static <T> T get(Callable<T> question) throws Exception {
+        long deadlineNs = System.nanoTime() + SHORT_LIMIT.toNanos();
+        while (true) {
+            try {
+                T answer = question.call();
+                if (answer != null) {
+                    return answer;
+                }
+            } catch (Exception e) {
+                if (System.nanoTime() - deadlineNs > 0) {
+                    throw e;
+                }
+            }
+            pause(deadlineNs, "what was waited for has not come about within 20 s");
+        }
+    }
+
+    private static void pause(long deadlineNs, String failure) throws IOException, InterruptedException {
+        if (System.nanoTime() - deadlineNs > 0) {
+            throw new IOException(failure);
+        }
+        LockSupport.parkNanos(PAUSE_NS);
+        if (Thread.interrupted()) {
+            throw new InterruptedException("interrupted: " + failure);
+        }
+    }
+}

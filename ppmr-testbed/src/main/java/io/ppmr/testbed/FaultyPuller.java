@@ -1,0 +1,122 @@
+package io.ppmr.testbed;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.RemoteBlock;
+import java.util.Set;
+import java.util.Timer;
+import java.util.TimerTask;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.function.LongFunction;
+
+/**
+ * A puller that goes wrong as it is told, around one that does not. For tests, and for an operator who tries what
+ * a bad link does. The fault of a pull is drawn when it is started, by the thread that pulls.
+ */
+public final class FaultyPuller implements ChunkPuller, PullListener {
+    /** What is done to one pull. */
+    public enum PullFault {
+        /** Nothing: it goes through. */
+        NONE,
+        /** It arrives later than those after it. */
+        DELAY,
+        /** One bit of it is flipped on the way. */
+        CORRUPT,
+        /** It fails. */
+        FAIL
+    }
+
+    /** What to do to a pull, and how long a delayed one waits. */
+    public record Drawn(PullFault fault, long delayMs) {
+        public static final Drawn NOTHING = new Drawn(PullFault.NONE, 0);
+    }
+
+    private record UnderWay(Drawn drawn, int chunk, int offset) {}
+
+    private final BufferPool pool;
+    private final PullListener listener;
+    private final LongFunction<Drawn> draw;
+    private final ChunkPuller inner;
+    private final ConcurrentHashMap<Long, UnderWay> underWay = new ConcurrentHashMap<>();
+    private final Set<Long> delayed = ConcurrentHashMap.newKeySet();
+    private final Timer timer = new Timer("ppmr-fault-delay", true);
+
+    /**
+     * @param draw gives the fault of a pull by its id
+     * @param inner makes the puller that does the work, with the listener that it is to report to
+     */
+    public FaultyPuller(
+            BufferPool pool,
+            PullListener listener,
+            LongFunction<Drawn> draw,
+            Function<PullListener, ChunkPuller> inner) {
+        this.pool = pool;
+        this.listener = listener;
+        this.draw = draw;
+        this.inner = inner.apply(this);
+    }
+
+    @Override
+    public int depth() {
+        return inner.depth();
+    }
+
+    @Override
+    public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
+        underWay.put(pullId, new UnderWay(draw.apply(pullId), localChunk, localOffset));
+        inner.pull(pullId, from, localChunk, localOffset, more);
+    }
+
+    @Override
+    public void pulled(long pullId) {
+        UnderWay pull = underWay.remove(pullId);
+        switch (pull.drawn.fault()) {
+            case NONE -> listener.pulled(pullId);
+            case CORRUPT -> {
+                var chunk = pool.buffer(pull.chunk);
+                chunk.put(pull.offset, (byte) (chunk.get(pull.offset) ^ 1));
+                listener.pulled(pullId);
+            }
+            case FAIL -> listener.pullFailed(pullId, "a fault was injected into this pull");
+            case DELAY -> delay(pullId, pull.drawn.delayMs());
+        }
+    }
+
+    @Override
+    public void pullFailed(long pullId, String reason) {
+        underWay.remove(pullId);
+        listener.pullFailed(pullId, reason);
+    }
+
+    @Override
+    public void close() {
+        inner.close();
+        timer.cancel();
+        for (Long pullId : Set.copyOf(delayed)) {
+            if (delayed.remove(pullId)) {
+                listener.pullFailed(pullId, "the transport was closed while the pull was delayed");
+            }
+        }
+    }
+
+    private void delay(long pullId, long delayMs) {
+        delayed.add(pullId);
+        TimerTask arrival = new TimerTask() {
+            @Override
+            public void run() {
+                if (delayed.remove(pullId)) {
+                    listener.pulled(pullId);
+                }
+            }
+        };
+        try {
+            timer.schedule(arrival, delayMs);
+        } catch (IllegalStateException e) {
+            if (delayed.remove(pullId)) {
+                listener.pullFailed(pullId, "the transport was closed while the pull was delayed: " + e.getMessage());
+            }
+        }
+    }
+}

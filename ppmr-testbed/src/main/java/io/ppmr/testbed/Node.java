@@ -1,0 +1,297 @@
+package io.ppmr.testbed;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.Command;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * An isolated node on this machine: PIDs, mounts, network and host name of its own (unshare(1)); its files are this
+ * machine's, as on a cluster with a shared filesystem. Its init reaps orphans and waits on a pipe from this process, so
+ * the node, with everything that runs in it or is mounted in it, ends with this process at the latest.
+ *
+ * <p>Needs root. Closed by its owner; the other methods may be called from any thread until then.
+ */
+public final class Node implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(Node.class);
+    private static final Duration START_LIMIT = Duration.ofSeconds(15);
+    private static final Duration END_LIMIT = Duration.ofSeconds(15);
+
+    /** Mounts made in one namespace of the node must be seen in those that are made of it later. */
+    private static final String INIT_SCRIPT = "mount --make-rshared / && printf %s \"$1\" >/proc/sys/kernel/hostname"
+            + " && { [ -z \"$2\" ] || echo \"$2\" >/proc/sys/kernel/ns_last_pid; }"
+            + " && { [ -z \"$3\" ] || ip link set lo up; } && echo ready && read -r _";
+
+    private static final String LINK = "node0";
+
+    private final String name;
+    private final Process holder;
+    private final ProcessIdentity init;
+    private final boolean ownNetwork;
+    private volatile List<String> launcher = List.of();
+
+    private Node(String name, Process holder, ProcessIdentity init, boolean ownNetwork) {
+        this.name = name;
+        this.holder = holder;
+        this.init = init;
+        this.ownNetwork = ownNetwork;
+    }
+
+    /**
+     * Makes a node with a network of its own.
+     *
+     * @param name its host name
+     * @throws IOException if it cannot be made; nothing of it is left
+     */
+    public static Node create(String name) throws IOException, InterruptedException {
+        return create(name, 0, true);
+    }
+
+    /**
+     * Makes a node.
+     *
+     * @param firstPid about where its PIDs begin, so that those of two nodes are not the same; 0 for anywhere
+     * @param ownNetwork whether it has a network of its own, or this machine's
+     */
+    public static Node create(String name, int firstPid, boolean ownNetwork) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(
+                List.of("setsid", "unshare", "--fork", "--kill-child", "--pid", "--mount", "--uts", "--mount-proc"));
+        if (ownNetwork) {
+            words.add("--net");
+        }
+        words.addAll(List.of("bash", "-c", INIT_SCRIPT, "ppmr-node", name, firstPid == 0 ? "" : "" + firstPid));
+        words.add(ownNetwork ? "network" : "");
+        Process holder = new ProcessBuilder(words).redirectErrorStream(true).start();
+        boolean made = false;
+        try {
+            String said = firstLine(holder);
+            if (!"ready".equals(said)) {
+                throw new IOException("node " + name + " cannot be made: "
+                        + (said == null ? "nothing heard of it within " + START_LIMIT : said)
+                        + " (unshare(1), ip(8), bash; needs root)");
+            }
+            Node node = new Node(name, holder, inside(holder), ownNetwork);
+            made = true;
+            return node;
+        } finally {
+            if (!made) {
+                holder.destroyForcibly();
+            }
+        }
+    }
+
+    /** The first line that a process says, null if there is none in time. */
+    private static String firstLine(Process process) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + START_LIMIT.toNanos();
+        BufferedReader reader =
+                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        while (!reader.ready()) {
+            if (System.nanoTime() - deadlineNs > 0 || process.waitFor(10, TimeUnit.MILLISECONDS)) {
+                return reader.ready() ? reader.readLine() : null;
+            }
+        }
+        return reader.readLine();
+    }
+
+    /**
+     * Joins two nodes by a cable of their own (veth(4)); nothing else reaches either. A node has one cable at most.
+     *
+     * @param addressA the one's IPv4 address
+     * @param addressB the other's, in the same network of 4 addresses
+     */
+    public static void connect(Node a, String addressA, Node b, String addressB)
+            throws IOException, InterruptedException {
+        cable(a, LINK, b, LINK);
+        a.raise(LINK, addressA + "/30");
+        b.raise(LINK, addressB + "/30");
+    }
+
+    /** Lays a cable between two nodes: a network interface of these names in each, which are down. */
+    public static void cable(Node a, String nameA, Node b, String nameB) throws IOException, InterruptedException {
+        Command.of(List.of(
+                        "ip", "link", "add", nameA, "netns", a.pid(), "type", "veth", "peer", "name", nameB, "netns",
+                        b.pid()))
+                .run(START_LIMIT)
+                .requireOutput();
+    }
+
+    /** Gives a network interface an address, such as 10.0.0.1/24, and takes it up. */
+    public void raise(String link, String address) throws IOException, InterruptedException {
+        run(START_LIMIT, "ip", "address", "add", address, "dev", link);
+        run(START_LIMIT, "ip", "link", "set", link, "up");
+    }
+
+    /** Plugs its end of the cable in, or pulls it: what is on its way is lost, and nothing is reset. */
+    public void cable(boolean in) throws IOException, InterruptedException {
+        run(START_LIMIT, "ip", "link", "set", LINK, in ? "up" : "down");
+    }
+
+    private String pid() {
+        return Integer.toString(init.pid());
+    }
+
+    public String name() {
+        return name;
+    }
+
+    /** Its init, as this process sees it; all its processes have this PID namespace, or one made in it. */
+    public ProcessIdentity init() {
+        return init;
+    }
+
+    /** What has to stand before a command's words to have it run in this node, in a session of its own. */
+    public List<String> prefix() {
+        List<String> words =
+                new ArrayList<>(List.of("setsid", "nsenter", "--target", pid(), "--pid", "--mount", "--uts"));
+        if (ownNetwork) {
+            words.add("--net");
+        }
+        words.add("--");
+        words.addAll(launcher);
+        return words;
+    }
+
+    /** Has everything that is started in this node from now on be started by a launcher, such as old-kernel. */
+    public void startBy(List<String> words) {
+        launcher = List.copyOf(words);
+    }
+
+    /**
+     * A command that will run in this node. Its process is the child of the one that is started.
+     *
+     * <p>Not for processes that will be stopped: nsenter(1) stops itself with them, and then nobody reaps them; see
+     * {@link #startDetached}.
+     */
+    public ProcessBuilder command(List<String> words) {
+        List<String> all = new ArrayList<>(prefix());
+        all.addAll(words);
+        return new ProcessBuilder(all);
+    }
+
+    /**
+     * Starts a command as an orphan of this node's init, with {@code /dev/null} as its standard streams, and returns
+     * its process. It ends with the node at the latest.
+     *
+     * @param pidFile gets the process's PID as this node sees it
+     */
+    public ProcessIdentity startDetached(Path pidFile, List<String> words) throws IOException, InterruptedException {
+        // No descriptor of another mount namespace may be open in a process that CRIU is to write.
+        String script = "file=$1; shift; \"$@\" </dev/null >/dev/null 2>&1 & echo $! >\"$file.part\""
+                + " && mv \"$file.part\" \"$file\"";
+        List<String> all = new ArrayList<>(List.of("sh", "-c", script, "sh", pidFile.toString()));
+        all.addAll(words);
+        run(START_LIMIT, all.toArray(String[]::new));
+        int pid = Integer.parseInt(Files.readString(pidFile).strip());
+        ProcessTable table = new ProcessTable();
+        for (ProcessIdentity process : table.inNamespace(init.pidNamespace())) {
+            try {
+                if (table.pidInside(process) == pid) {
+                    return process;
+                }
+            } catch (CheckpointException e) {
+                LOG.debug("a process of {} has just ended", name, e);
+            }
+        }
+        throw new IOException("in " + name + " ended at once: " + String.join(" ", words));
+    }
+
+    /** Runs a command in this node to its end and returns what it printed; throws if it fails. */
+    public String run(Duration limit, String... words) throws IOException, InterruptedException {
+        return Command.of(command(List.of(words)).command()).run(limit).requireOutput();
+    }
+
+    /**
+     * The process that a started {@link #command} runs as: the one that nsenter(1) forked into the PID namespace.
+     *
+     * @throws IOException if it has ended already, or does not begin in time
+     */
+    public static ProcessIdentity inside(Process started) throws IOException, InterruptedException {
+        try {
+            return new ProcessTable().of(childOf(started));
+        } catch (CheckpointException e) {
+            throw new IOException("a process in the node ended at once: " + e.getMessage(), e);
+        }
+    }
+
+    private static int childOf(Process parent) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + START_LIMIT.toNanos();
+        while (System.nanoTime() - deadlineNs < 0) {
+            Optional<ProcessHandle> child = parent.toHandle().children().findFirst();
+            if (child.isPresent()) {
+                return Math.toIntExact(child.get().pid());
+            }
+            if (parent.waitFor(2, TimeUnit.MILLISECONDS)) {
+                throw new IOException(
+                        "a process ended with status " + parent.exitValue() + " as soon as it was started");
+            }
+        }
+        throw new IOException("a process has not begun within " + START_LIMIT);
+    }
+
+    public boolean isAlive() {
+        return holder.isAlive();
+    }
+
+    /** Kills its init, and by that everything in it, as the loss of a node does; returns when nothing of it is left. */
+    public void kill() throws IOException {
+        if (holder.isAlive()) {
+            ProcessHandle.of(init.pid()).ifPresent(ProcessHandle::destroyForcibly);
+        }
+        close();
+    }
+
+    /** Ends it with everything in it; may be called twice. */
+    @Override
+    public void close() throws IOException {
+        holder.getOutputStream().close();
+        endCommands();
+        boolean interrupted = false;
+        long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
+        boolean killed = false;
+        while (holder.isAlive() || anyLeft()) {
+            long leftNs = deadlineNs - System.nanoTime();
+            if (leftNs < 0) {
+                throw new IOException("node " + name + " has not ended within " + END_LIMIT
+                        + ": a process in it waits for a filesystem (state D); its init is PID " + init.pid());
+            }
+            if (leftNs < END_LIMIT.toNanos() / 2 && !killed) {
+                // The kernel kills the node's init with its parent (--kill-child), and all else with the init.
+                holder.destroyForcibly();
+                killed = true;
+            }
+            try {
+                holder.waitFor(20, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** The kernel ends a node only when its last process is reaped, and a stopped nsenter(1) does not reap. */
+    private void endCommands() {
+        ProcessHandle.current()
+                .children()
+                .filter(child -> child.info().commandLine().orElse("").contains("nsenter --target " + pid() + " "))
+                .forEach(ProcessHandle::destroyForcibly);
+    }
+
+    private boolean anyLeft() {
+        return !new ProcessTable().inNamespace(init.pidNamespace()).isEmpty();
+    }
+}

@@ -1,0 +1,48 @@
+package io.ppmr.testbed;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+
+/**
+ * What a process has used since it began, from proc(5).
+ *
+ * @param cpuSeconds processor time of all its threads, in user space and kernel
+ * @param wakeUps how often its living threads have gone to sleep and been woken
+ * @param peakRssBytes the most memory that it has had resident
+ */
+public record ProcessFigures(double cpuSeconds, long wakeUps, long peakRssBytes) {
+    private static final double TICKS_A_SECOND = 100;
+    private static final int USER_TIME = 11;
+
+    /** Reads them; throws if the process has ended. */
+    public static ProcessFigures of(long pid) throws IOException {
+        Path process = Path.of("/proc", Long.toString(pid));
+        String stat = Files.readString(process.resolve("stat"));
+        String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
+        double ticks = Long.parseLong(fields[USER_TIME]) + Long.parseLong(fields[USER_TIME + 1]);
+        long wakeUps = 0;
+        try (DirectoryStream<Path> threads = Files.newDirectoryStream(process.resolve("task"))) {
+            for (Path thread : threads) {
+                wakeUps += field(thread.resolve("status"), "voluntary_ctxt_switches:");
+            }
+        }
+        return new ProcessFigures(ticks / TICKS_A_SECOND, wakeUps, field(process.resolve("status"), "VmHWM:") * 1024);
+    }
+
+    private static long field(Path file, String name) throws IOException {
+        try {
+            for (String line : Files.readAllLines(file)) {
+                if (line.startsWith(name)) {
+                    return Long.parseLong(line.replaceAll("\\D", ""));
+                }
+            }
+        } catch (NoSuchFileException e) {
+            // A thread that has just ended.
+            return 0;
+        }
+        throw new IOException("no " + name + " in " + file);
+    }
+}

@@ -1,0 +1,209 @@
+package io.ppmr.testbed;
+
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.service.JavaCommand;
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A ppmr service as an operator runs it: a JVM of its own, configured by a file, its output in a log; here or in a
+ * {@link Node}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
+ */
+public final class ServiceProcess implements AutoCloseable {
+    private static final Duration END_LIMIT = Duration.ofSeconds(15);
+
+    private final String name;
+    private final Path folder;
+    private final Path log;
+    private final Process process;
+    private final ProcessHandle service;
+
+    private ServiceProcess(String name, Path folder, Process process, ProcessHandle service) {
+        this.name = name;
+        this.folder = folder;
+        this.log = folder.resolve(name + ".log");
+        this.process = process;
+        this.service = service;
+    }
+
+    /**
+     * Starts a service on this machine and waits until it says that it is ready.
+     *
+     * @param role {@code source} or {@code target}
+     * @param settings see {@link #begin}
+     */
+    public static ServiceProcess start(String role, Path folder, String... settings) throws Exception {
+        return startIn(null, role, role, folder, settings);
+    }
+
+    /** The same in a node. */
+    public static ServiceProcess startIn(Node node, String role, String name, Path folder, String... settings)
+            throws Exception {
+        ServiceProcess service = begin(node, java(), name, folder, List.of(role), settings);
+        try {
+            service.awaitReady(Duration.ofSeconds(60));
+            return service;
+        } catch (Exception e) {
+            service.close();
+            throw e;
+        }
+    }
+
+    /**
+     * Starts a service without waiting for it.
+     *
+     * @param node where; null for this machine itself
+     * @param name for its files in the folder: NAME.toml, NAME.log, and what the first lines of its configuration name
+     * @param arguments the role, then further arguments
+     * @param settings lines of its configuration, behind those about mount, work directory and journal
+     */
+    public static ServiceProcess begin(
+            Node node, JavaCommand java, String name, Path folder, List<String> arguments, String... settings)
+            throws IOException, InterruptedException {
+        List<String> lines = new ArrayList<>(List.of(
+                "mount = '" + folder.resolve(name + "-mount") + "'",
+                "work_directory = '" + folder.resolve(name + "-work") + "'",
+                "journal = '" + folder.resolve(name + "-journal") + "'"));
+        lines.addAll(List.of(settings));
+        Path config = Files.write(folder.resolve(name + ".toml"), lines);
+        List<String> words = new ArrayList<>(List.of(arguments.get(0), "--config", config.toString()));
+        words.addAll(arguments.subList(1, arguments.size()));
+        List<String> command = java.with(words);
+        ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
+        Process process = builder.redirectErrorStream(true)
+                .redirectOutput(folder.resolve(name + ".log").toFile())
+                .start();
+        process.getOutputStream().close();
+        // What was started in a node is nsenter(1), which ends with the service.
+        ProcessHandle service = node == null
+                ? process.toHandle()
+                : ProcessHandle.of(Node.inside(process).pid()).orElse(process.toHandle());
+        return new ServiceProcess(name, folder, process, service);
+    }
+
+    /** How ppmr is started here: as the launcher says, or as this JVM was. */
+    public static JavaCommand java() {
+        return JavaCommand.from(
+                System.getenv(), NativePrograms.fromSystemProperty().directory());
+    }
+
+    /** The program ppmr with these arguments. */
+    public static List<String> command(String... arguments) {
+        return java().with(List.of(arguments));
+    }
+
+    /** Waits until it says so; throws with the end of its log if it does not. */
+    public void awaitReady(Duration limit) throws Exception {
+        try {
+            Conditions.until(limit, "the " + name + " is ready", () -> {
+                boolean ready = log().lines().anyMatch(line -> line.startsWith("ready"));
+                if (!ready && !process.isAlive()) {
+                    throw new IOException("the " + name + " has ended with status " + process.exitValue());
+                }
+                return ready;
+            });
+        } catch (IOException e) {
+            throw new IOException(e.getMessage() + "; its log ends:\n" + logEnd(20), e);
+        }
+    }
+
+    /** Where its files are. */
+    public Path folder() {
+        return folder;
+    }
+
+    /** What was started: the service itself, or in a node nsenter(1), which ends with it. */
+    public Process process() {
+        return process;
+    }
+
+    public boolean isAlive() {
+        return process.isAlive();
+    }
+
+    /** Its exit status, once it has ended. */
+    public int exitValue() {
+        return process.exitValue();
+    }
+
+    /** What it has said since its last start. */
+    public String log() throws IOException {
+        return Files.readString(log);
+    }
+
+    /** The last lines of that. */
+    public String logEnd(int lines) throws IOException {
+        List<String> all = Files.readAllLines(log);
+        return String.join("\n", all.subList(Math.max(0, all.size() - lines), all.size()));
+    }
+
+    /** What it has used so far. */
+    public ProcessFigures figures() throws IOException {
+        return ProcessFigures.of(service.pid());
+    }
+
+    /** Sends it a signal, such as USR2; its process is a child's child here, so its PID cannot be another's by then. */
+    public void signal(String signal) throws IOException, InterruptedException {
+        Command.of(List.of("kill", "-" + signal, Long.toString(service.pid())))
+                .run(END_LIMIT)
+                .requireOutput();
+    }
+
+    /** Stops all its threads until {@link #thaw}; its connections stay up. */
+    public void freeze() throws IOException, InterruptedException {
+        signal("STOP");
+    }
+
+    public void thaw() throws IOException, InterruptedException {
+        signal("CONT");
+    }
+
+    /** Ends it as the kernel ends a process: it does nothing any more, and its mount is dead. */
+    public void kill() throws IOException {
+        service.destroyForcibly();
+        if (!hasEnded(process)) {
+            throw new IOException("the " + name + ", PID " + service.pid() + ", was killed and has not ended");
+        }
+    }
+
+    /** Tells it to end, and kills it where it does not; takes away the mount of one that was killed here. */
+    @Override
+    public void close() throws IOException {
+        Path mount = folder.resolve(name + "-mount");
+        if (process.isAlive()) {
+            service.destroy();
+            if (!hasEnded(process)) {
+                kill();
+            }
+        }
+        if (Files.readString(Path.of("/proc/self/mountinfo")).contains(" " + mount + " ")
+                && !hasEnded(new ProcessBuilder("umount", "-l", mount.toString()).start())) {
+            throw new IOException(mount + " could not be unmounted");
+        }
+    }
+
+    /** Whether it ends in time; an interrupt is kept for later, since this is mostly clean-up. */
+    private static boolean hasEnded(Process process) {
+        long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
+        boolean interrupted = false;
+        try {
+            while (true) {
+                try {
+                    return process.waitFor(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+package io.ppmr.testbed;
+
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.service.JavaCommand;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/**
+ * Two isolated nodes on this machine, joined by a cable that can be shaped, and in them a source and a target as an
+ * operator would start them. All of it belongs to a {@link Testbed}, whose folder both nodes see.
+ */
+public final class TwoNodes {
+    public static final String ADDRESS_A = "169.254.77.1";
+    public static final String ADDRESS_B = "169.254.77.2";
+
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final int PORT = 7411;
+
+    private final Testbed testbed;
+    private final Path bin;
+    private final JavaCommand java;
+    private final Node a;
+    private final Node b;
+    private ServiceProcess source;
+    private ServiceProcess target;
+
+    /** Makes them; {@code link} is a rate as tc(8) takes it, or empty for none. */
+    public TwoNodes(Testbed testbed, String link) throws Exception {
+        this.testbed = testbed;
+        bin = testbed.programs();
+        java = JavaCommand.from(System.getenv(), bin);
+        KeyFile.create(testbed.folder().resolve("key"));
+        a = testbed.add(Node.create("node-a"));
+        b = testbed.add(Node.create("node-b"));
+        Node.connect(a, ADDRESS_A, b, ADDRESS_B);
+        for (Node node : link.isEmpty() ? List.<Node>of() : List.of(a, b)) {
+            node.run(
+                    LIMIT, "tc", "qdisc", "add", "dev", "node0", "root", "tbf", "rate", link, "burst", "256kb",
+                    "latency", "50ms");
+        }
+    }
+
+    /** From now on nothing in them has more of its kernel than Linux 3.10 has (old-kernel.c); x86-64 alone. */
+    public void useOldKernel() {
+        List<String> launcher = List.of(bin.resolve("old-kernel").toString());
+        a.startBy(launcher);
+        b.startBy(launcher);
+    }
+
+    /** Where the job's processes are first, and the source. */
+    public Node a() {
+        return a;
+    }
+
+    /** Where they are moved to, and the target. */
+    public Node b() {
+        return b;
+    }
+
+    /** The helpers and the jobs' programs. */
+    public Path bin() {
+        return bin;
+    }
+
+    /** How ppmr is started in them. */
+    public JavaCommand java() {
+        return java;
+    }
+
+    /**
+     * Starts a source and a target, in place of those before, and waits until both are ready.
+     *
+     * @param name a new one, for the folder of what they keep
+     * @param toSource lines of the source's configuration, in its table {@code target} to begin with
+     * @param toTarget lines of the target's configuration
+     * @param toBoth tables of both
+     */
+    public void startServices(String name, String toSource, String toTarget, String toBoth) throws Exception {
+        Path folder = testbed.folder(name);
+        String common = """
+                key_file = "%s/key"
+                control_socket = "%s/%s.sock"
+                transport = "tcp"
+                """;
+        Path shared = testbed.folder();
+        target = testbed.add(ServiceProcess.begin(
+                b,
+                java,
+                "target",
+                folder,
+                List.of("target"),
+                common.formatted(shared, folder, "target") + "listen = \"" + ADDRESS_B + ":" + PORT + '"',
+                toTarget,
+                toBoth));
+        source = testbed.add(ServiceProcess.begin(
+                a,
+                java,
+                "source",
+                folder,
+                List.of("source"),
+                common.formatted(shared, folder, "source") + "[target]\naddress = \"" + ADDRESS_B + ":" + PORT + '"',
+                toSource,
+                toBoth));
+        target.awaitReady(LIMIT);
+        source.awaitReady(LIMIT);
+    }
+
+    /** Ends both. */
+    public void stopServices() throws Exception {
+        testbed.close(source);
+        testbed.close(target);
+    }
+
+    public ServiceProcess source() {
+        return source;
+    }
+
+    public ServiceProcess target() {
+        return target;
+    }
+
+    /** The source's control socket. */
+    public Path socket() {
+        return source.folder().resolve("source.sock");
+    }
+
+    /** The ends of both logs, for a failure. */
+    public String logEnds() throws IOException {
+        return "--- end of the source's log\n" + source.logEnd(20) + "\n--- end of the target's log\n"
+                + target.logEnd(20);
+    }
+
+    /** BLCR's stand-ins as a table of both configurations. */
+    public String blcr(Path restartProgram) {
+        return """
+                [checkpointers.blcr]
+                type = "blcr"
+                checkpoint_program = "%s/cr_checkpoint"
+                restart_program = "%s"
+                kernel_module = false
+                """.formatted(bin, restartProgram);
+    }
+}

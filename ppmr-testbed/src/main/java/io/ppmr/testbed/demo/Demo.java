@@ -1,0 +1,327 @@
+package io.ppmr.testbed.demo;
+
+import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.cli.Main;
+import io.ppmr.cli.ProgressView;
+import io.ppmr.daemon.config.CheckpointerConfig;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.log.ServiceLog;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.ComputingJob;
+import io.ppmr.testbed.SizeConverter;
+import io.ppmr.testbed.Testbed;
+import io.ppmr.testbed.TwoNodes;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/**
+ * The program {@code ppmr demo}: moves two jobs between two nodes made on this machine, one after the other, each with
+ * services that have moved none yet, and proves that they went on.
+ */
+@Command(
+        name = "ppmr demo",
+        description = {
+            "Makes two isolated nodes on this machine and moves jobs of several processes from one to the other:",
+            "first processes that checkpoint themselves, streamed, then ordinary processes with CRIU. Needs root.",
+            "Everything that it makes is gone afterwards."
+        },
+        mixinStandardHelpOptions = true)
+public final class Demo implements Callable<Integer> {
+    private static final JobUser ORDINARY_USER = new JobUser(20001, 20001);
+    private static final JobUser ROOT = new JobUser(0, 0);
+    private static final int CAP_SYS_RESOURCE = 24;
+    private static final int MAX_PROCESSES = 64;
+    private static final long MIN_SIZE_BYTES = 1 << 20;
+    private static final int PASSES = 30;
+    private static final int PACE_MS = 400;
+    /** One more pass for each of these that the services took to be ready: two and a half times as long. */
+    private static final long PASS_FOR_NS = 160_000_000;
+
+    private static final int PASSES_BEFORE = 3;
+    private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
+    private static final Duration FINISH_LIMIT = Duration.ofMinutes(5);
+    private static final Path MEMORY = Path.of("/dev/shm");
+
+    /** The checkpointers that can be shown. */
+    enum Shown {
+        BLCR,
+        CRIU
+    }
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--checkpointer", paramLabel = "blcr|criu", description = "show this one only (default: both)")
+    private Shown checkpointer;
+
+    @Option(
+            names = "--processes",
+            paramLabel = "N",
+            defaultValue = "4",
+            description = "processes of each job (default: ${DEFAULT-VALUE})")
+    private int processes;
+
+    @Option(
+            names = "--size",
+            paramLabel = "SIZE",
+            defaultValue = "128m",
+            converter = SizeConverter.class,
+            description = "memory of each process (default: ${DEFAULT-VALUE})")
+    private long sizeBytes;
+
+    @Option(
+            names = "--old-kernel",
+            description = "let both nodes have of this kernel what Linux 3.10 has; blcr alone, x86-64 alone")
+    private boolean oldKernel;
+
+    @Option(names = "--json", paramLabel = "FILE", description = "write the figures there, too")
+    private Path json;
+
+    private PrintWriter out;
+    private Testbed testbed;
+    private TwoNodes nodes;
+
+    public static void main(String[] arguments) {
+        ServiceLog.begin(System.getenv(), "ppmr-demo");
+        PrintWriter out = new PrintWriter(System.out, true, StandardCharsets.UTF_8);
+        PrintWriter err = new PrintWriter(System.err, true, StandardCharsets.UTF_8);
+        System.exit(Main.execute(new Demo(), arguments, out, err));
+    }
+
+    @Override
+    public Integer call() throws Exception {
+        requireSense();
+        out = spec.commandLine().getOut();
+        List<Shown> wanted = checkpointer == null ? List.of(Shown.values()) : List.of(checkpointer);
+        DemoReport report;
+        try (Testbed made = Testbed.create("demo")) {
+            testbed = made;
+            report = run(wanted);
+        } catch (IOException | IllegalStateException | CommandFailure e) {
+            // What is taken away under the demo's feet fails in many ways, which nobody who pressed Ctrl-C asks for.
+            if (testbed != null && testbed.closedEarly()) {
+                throw new CommandFailure(ExitCode.FAILED, "told to end: the nodes and all in them are taken away", e);
+            }
+            throw e;
+        }
+        if (json != null) {
+            report.write(json);
+        }
+        return (report.good() ? ExitCode.OK : ExitCode.FAILED).number();
+    }
+
+    private void requireSense() throws CommandFailure, IOException {
+        if (!Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0)) {
+            throw new CommandFailure(
+                    ExitCode.FAILED,
+                    "the demo makes namespaces and mounts, so it must be run as root: sudo ./ppmr demo");
+        }
+        if (!Files.exists(Path.of("/dev/fuse"))) {
+            throw new CommandFailure(
+                    ExitCode.FAILED,
+                    "/dev/fuse is not here, so nothing can be mounted: modprobe fuse, or in a container --device"
+                            + " /dev/fuse");
+        }
+        if (oldKernel
+                && (checkpointer != Shown.BLCR || !System.getProperty("os.arch").equals("amd64"))) {
+            throw new CommandFailure(
+                    ExitCode.USAGE, "--old-kernel is for --checkpointer blcr, on x86-64: CRIU needs a newer kernel");
+        }
+        if (processes < 1 || processes > MAX_PROCESSES || sizeBytes < MIN_SIZE_BYTES) {
+            throw new CommandFailure(
+                    ExitCode.USAGE, "the demo moves 1 to " + MAX_PROCESSES + " processes of at least 1m each");
+        }
+    }
+
+    private DemoReport run(List<Shown> wanted) throws Exception {
+        List<Shown> possible = new ArrayList<>(wanted);
+        String missing = wanted.contains(Shown.CRIU) ? whyNoCriu() : "";
+        String leftOut = "Left out: ordinary processes with CRIU, because " + missing;
+        if (!missing.isEmpty()) {
+            if (checkpointer != null) {
+                throw new CommandFailure(ExitCode.FAILED, "CRIU cannot be shown here: " + missing);
+            }
+            possible.remove(Shown.CRIU);
+            out.println(leftOut);
+        }
+        nodes = new TwoNodes(testbed, "");
+        if (oldKernel) {
+            nodes.useOldKernel();
+            out.println("Both have of this kernel what Linux 3.10 has: newer system calls fail, newer fields of /proc"
+                    + " are hidden.");
+        }
+        out.printf(
+                "Two nodes: %s (%s) and %s (%s), each with PIDs, mounts, network and host name of its own.%n",
+                nodes.a().name(), TwoNodes.ADDRESS_A, nodes.b().name(), TwoNodes.ADDRESS_B);
+        List<DemoReport.Migration> migrations = new ArrayList<>();
+        for (Shown shown : possible) {
+            migrations.add(show(shown));
+        }
+        if (!missing.isEmpty()) {
+            out.println(leftOut);
+        }
+        return DemoReport.of(migrations);
+    }
+
+    /** Why CRIU cannot be had; empty if it can. */
+    private static String whyNoCriu() {
+        Availability found = CheckpointerSettings.Criu.of(CheckpointerConfig.criu(System.getenv()))
+                .create(NativePrograms.fromSystemProperty())
+                .probe();
+        return found.available() ? "" : found.detail() + " (" + found.remedy() + ")";
+    }
+
+    private DemoReport.Migration show(Shown shown) throws Exception {
+        String name = shown.name().toLowerCase(Locale.ROOT);
+        boolean selfMade = shown == Shown.BLCR;
+        JobUser user = selfMade || hasCapability(CAP_SYS_RESOURCE) ? ORDINARY_USER : ROOT;
+        out.println();
+        out.printf(
+                "%s: %d processes of %s%n",
+                selfMade
+                        ? "Processes that checkpoint themselves (BLCR's commands and stream), streamed"
+                        : "Ordinary processes with threads, a child and shared memory, with CRIU, retained",
+                processes,
+                MigrationText.mib(sizeBytes));
+        if (user.equals(ROOT)) {
+            out.println("They are root's: CRIU needs CAP_SYS_RESOURCE for other users' processes, and it is not here.");
+        }
+        ComputingJob job = new ComputingJob(
+                nodes.bin().resolve(selfMade ? "selfckpt-job" : "plain-job"),
+                user,
+                testbed.folder("job-" + name, user),
+                processes,
+                sizeBytes);
+        String tool = selfMade ? nodes.blcr(nodes.bin().resolve("cr_restart")) : criu();
+        long startNs = System.nanoTime();
+        // CRIU restarts as root, so the target must be told whose jobs it may restore.
+        String trust = selfMade ? "" : "trusted_users = [" + user.uid() + "]\n";
+        nodes.startServices(name, job.toml("demo", name) + tool, target(user) + tool + trust, "");
+        out.println("Both services are ready; the job starts in " + nodes.a().name() + ".");
+        try {
+            // The job must still run when it is moved: the busier this machine, the longer all takes.
+            return migrate(shown, job, PASSES + (int) ((System.nanoTime() - startNs) / PASS_FOR_NS));
+        } catch (IOException e) {
+            throw new CommandFailure(ExitCode.FAILED, e.getMessage() + "\n" + nodes.logEnds(), e);
+        } finally {
+            job.stopExpectations();
+            nodes.stopServices();
+        }
+    }
+
+    private String target(JobUser user) throws IOException {
+        // All of a retained image may have to wait: its memory, and what else CRIU writes.
+        long stagingMib = processes * sizeBytes / (1 << 20) * 5 / 4 + 256;
+        boolean fits = Files.isDirectory(MEMORY) && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
+        return """
+                allow_root_jobs = %b
+                [staging]
+                directory = "%s"
+                limit = "%dm"
+                """.formatted(user.equals(ROOT), fits ? MEMORY : testbed.folder(), stagingMib);
+    }
+
+    private static String criu() {
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%s]
+                """.formatted(CheckpointerConfig.criu(System.getenv()).stream()
+                .map(word -> "\"" + word + "\"")
+                .collect(Collectors.joining(", ")));
+    }
+
+    private DemoReport.Migration migrate(Shown shown, ComputingJob job, int passes) throws Exception {
+        job.start(nodes.a(), new NativePrograms(nodes.bin()).launch(), passes, PACE_MS, PASSES_BEFORE);
+        out.println("It computes: passes made: " + job.passes());
+        Timeline timeline = new Timeline();
+        ProgressView view = new ProgressView(out, ProgressView.onTerminal());
+        MigrationReport report;
+        try (ControlClient watcher = new ControlClient(nodes.socket())) {
+            watcher.watch();
+            job.markBefore();
+            Process command = trigger(shown);
+            report = watcher.awaitReport(SILENCE_LIMIT, progress -> {
+                timeline.add(progress);
+                view.show(progress);
+            });
+            if (command != null && !command.waitFor(30, TimeUnit.SECONDS)) {
+                throw new IOException("ppmr migrate has not ended after the migration");
+            }
+        }
+        boolean committed = report.outcome() == MigrationReport.Outcome.COMMITTED;
+        job.markMoved(
+                nodes.b(),
+                report.ranks().stream()
+                        .collect(Collectors.toMap(MigrationReport.MovedRank::rank, MigrationReport.MovedRank::pids)));
+        job.startExpectations();
+        view.report(report);
+        if (shown == Shown.BLCR && committed) {
+            timeline.print(out, report);
+        }
+        out.printf(
+                Locale.ROOT,
+                "Peak resident memory: source %s, target %s (pool %s).%n",
+                MigrationText.mib(report.sourcePeakRssBytes()),
+                MigrationText.mib(report.targetPeakRssBytes()),
+                MigrationText.mib(report.poolBytes()));
+        out.println("Passes made when it was over: " + job.passes() + "; now they are let finish.");
+        List<ComputingJob.Outcome> results = job.finish(FINISH_LIMIT);
+        for (ComputingJob.Outcome result : results) {
+            out.printf(
+                    "  rank %d: %s; %s%n",
+                    result.rank(),
+                    result.continued()
+                            ? "went on from where it was, the original is gone"
+                            : "DID NOT GO ON from where it was",
+                    result.resultOk() ? "result equals that of an undisturbed run" : "RESULT IS WRONG OR MISSING");
+        }
+        return DemoReport.Migration.of(report, results);
+    }
+
+    /** By the job manager's signal for one, by the command for the other; returns the command's process. */
+    private Process trigger(Shown shown) throws IOException, InterruptedException {
+        if (shown == Shown.BLCR) {
+            out.println("SIGUSR2 to the source's service:");
+            nodes.source().signal("USR2");
+            return null;
+        }
+        out.println("ppmr migrate, over the source's control socket:");
+        return nodes.a()
+                .command(nodes.java()
+                        .with(List.of("migrate", "--socket", nodes.socket().toString())))
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+    }
+
+    private static boolean hasCapability(int number) throws IOException {
+        String field = "CapEff:";
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            if (line.startsWith(field)) {
+                return (Long.parseUnsignedLong(line.substring(field.length()).strip(), 16) >> number & 1) == 1;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,139 @@
+package io.ppmr.testbed;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.daemon.config.KeyFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Nodes, and a source's service in one: start, refusal, orderly end. */
+@Timeout(90)
+class NodeIT {
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+
+    private final ProcessTable table = new ProcessTable();
+    private Testbed testbed;
+    private Path folder;
+    private Node node;
+
+    @BeforeEach
+    void setUp() throws Exception {
+        Assumptions.assumeTrue(
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
+        testbed = Testbed.create("it");
+        folder = testbed.folder();
+        node = testbed.add(Node.create("it-node"));
+    }
+
+    @AfterEach
+    void tearDown() throws IOException {
+        if (testbed != null) {
+            testbed.close();
+        }
+    }
+
+    @Test
+    void shouldHaveItsOwnNameAndProcessesWhenMade() throws Exception {
+        assertEquals("it-node", node.run(LIMIT, "cat", "/proc/sys/kernel/hostname"));
+        assertEquals("bash", node.run(LIMIT, "cat", "/proc/1/comm"));
+        assertNotEquals(table.ownPidNamespace(), node.init().pidNamespace());
+        assertThrows(IOException.class, () -> node.run(LIMIT, "false"));
+    }
+
+    @Test
+    void shouldReachTheOtherWhenConnected() throws Exception {
+        Node other = testbed.add(Node.create("it-other"));
+        Node.connect(node, "169.254.77.1", other, "169.254.77.2");
+        assertTrue(node.run(LIMIT, "ip", "-4", "address", "show", "node0").contains("169.254.77.1/30"));
+        node.run(LIMIT, "ip", "route", "get", "169.254.77.2");
+    }
+
+    @Test
+    void shouldEndWithAStoppedProcessInItWhenClosed() throws Exception {
+        ProcessIdentity stopped = node.startDetached(folder.resolve("pid"), List.of("sh", "-c", "kill -STOP $$"));
+        Process shell = node.command(List.of("sh", "-c", "kill -STOP $$")).start();
+        ProcessIdentity stoppedToo = Node.inside(shell);
+        assertTrue(table.isAlive(stopped));
+        testbed.close(node);
+        assertFalse(table.isAlive(stopped));
+        assertFalse(table.isAlive(stoppedToo));
+        assertEquals(List.of(), table.inNamespace(node.init().pidNamespace()));
+        assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+    }
+
+    private ServiceProcess beginSource() throws Exception {
+        KeyFile.create(folder.resolve("key"));
+        return testbed.add(ServiceProcess.begin(node, ServiceProcess.java(), "source", folder, List.of("source"), """
+                control_socket = "sock"
+                key_file = "key"
+                [target]
+                address = "127.0.0.1:9"
+                [checkpointers.blcr]
+                type = "blcr"
+                [jobs.solver]
+                user = 4711
+                group = 4711
+                checkpointer = "blcr"
+                ranks = [{rank = 0, pid = 2}]
+                """));
+    }
+
+    @Test
+    void shouldServeUntilToldToEndWhenItIsASource() throws Exception {
+        Assumptions.assumeTrue(Files.exists(Path.of("/dev/fuse")), "needs /dev/fuse");
+        ServiceProcess source = beginSource();
+        source.awaitReady(LIMIT);
+        assertTrue(mounts().contains(folder.resolve("source-mount").toString()), mounts());
+        String socket = folder.resolve("sock").toString();
+        String status = node.run(LIMIT, command("status", "--socket", socket));
+        assertTrue(status.lines().anyMatch("idle"::equals), status);
+        IOException rolledBack =
+                assertThrows(IOException.class, () -> node.run(LIMIT, command("migrate", "--socket", socket)));
+        assertTrue(rolledBack.getMessage().contains("failed with status 3"), rolledBack.getMessage());
+
+        source.signal("TERM");
+        testbed.close(source);
+        assertEquals(0, source.exitValue());
+        assertFalse(mounts().contains(folder.resolve("source-mount").toString()), mounts());
+        assertFalse(Files.exists(folder.resolve("sock")));
+    }
+
+    @Test
+    void shouldRefuseToArmTheTriggerWhenTheJvmMayUseItsSignal() throws Exception {
+        // Written, and used once more without the variable.
+        beginSource();
+        String config = folder.resolve("source.toml").toString();
+        IOException refused = assertThrows(IOException.class, () -> {
+            String[] command = command("source", "--config", config);
+            String[] without = new String[command.length + 3];
+            System.arraycopy(new String[] {"env", "-u", "_JAVA_SR_SIGNUM"}, 0, without, 0, 3);
+            System.arraycopy(command, 0, without, 3, command.length);
+            node.run(LIMIT, without);
+        });
+        assertTrue(refused.getMessage().contains("failed with status 2"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("_JAVA_SR_SIGNUM is not set"), refused.getMessage());
+    }
+
+    private static String[] command(String... arguments) {
+        return ServiceProcess.command(arguments).toArray(String[]::new);
+    }
+
+    private String mounts() throws Exception {
+        return node.run(LIMIT, "cat", "/proc/self/mountinfo");
+    }
+}

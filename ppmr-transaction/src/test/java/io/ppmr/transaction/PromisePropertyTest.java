@@ -1,0 +1,115 @@
+package io.ppmr.transaction;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.transaction.TransactionMessage.Ask;
+import io.ppmr.transaction.TransactionMessage.Standing;
+import io.ppmr.transaction.TransactionMessage.Where;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+
+/** What a target promises another one: for as long as it was asked to, or nothing. */
+class PromisePropertyTest {
+    private static final long LONGEST_NS = TransactionTimes.LONGEST_PROMISE_NS;
+    private static final long HEARD_NS = TimeUnit.DAYS.toNanos(100);
+    private static final List<String> PARTICIPANTS = List.of("a:1", "b:1", "c:1");
+
+    @Provide
+    static Arbitrary<Long> durations() {
+        return Arbitraries.oneOf(
+                Arbitraries.longs(),
+                Arbitraries.longs().between(0, 2 * LONGEST_NS),
+                Arbitraries.of(0L, 1L, -1L, LONGEST_NS, LONGEST_NS + 1, Long.MAX_VALUE, Long.MIN_VALUE));
+    }
+
+    private static ParticipantState voted() {
+        return ParticipantState.nothing("m").begun(1, PARTICIPANTS, "b:1").in(ParticipantState.Phase.PREPARED);
+    }
+
+    private static Transition<ParticipantState> hear(String from, TransactionMessage message) {
+        return ParticipantRules.apply(voted(), new ParticipantEvent.HeardPeer(from, message, HEARD_NS));
+    }
+
+    @Property(tries = 2000)
+    void shouldPromiseAsLongAsAskedOrDeclineAndNeverShorter(@ForAll("durations") long promiseNs, @ForAll long round) {
+        Transition<ParticipantState> heard = hear("a:1", new Ask("m", 1, round, promiseNs));
+        boolean promised = round != 0 && promiseNs > 0 && promiseNs <= LONGEST_NS;
+        assertEquals(promised, heard.state().promised());
+        Effect answer = new Effect.Send("a:1", new Standing("m", 1, promised ? Where.PROMISED : Where.PREPARED, round));
+        assertEquals(
+                promised
+                        ? List.of(
+                                new Effect.Persist(new TransactionRecord.Promised("m", 1, HEARD_NS + promiseNs)),
+                                answer)
+                        : List.of(answer),
+                heard.effects());
+        assertTrue(HEARD_NS + (promised ? promiseNs : 0) >= HEARD_NS, "a promise that is over before it begins");
+    }
+
+    @Property(tries = 500)
+    void shouldPromiseNothingWhenAnotherThanTheFirstAsks(@ForAll("durations") long promiseNs) {
+        assertEquals(
+                List.of(new Effect.Send("c:1", new Standing("m", 1, Where.PREPARED, 5))),
+                hear("c:1", new Ask("m", 1, 5, promiseNs)).effects());
+    }
+
+    @Example
+    void shouldHearNothingWhenWhoSpeaksTakesNoPart() {
+        for (TransactionMessage message : List.of(
+                new Ask("m", 1, 5, 1),
+                new Standing("m", 1, Where.COMMITTED, 0),
+                new Standing("m", 1, Where.ROLLED_BACK, 0),
+                new TransactionMessage.TakeOver("m", 1))) {
+            Transition<ParticipantState> heard = hear("stranger:1", message);
+            assertEquals(List.of(), heard.effects(), message.toString());
+            assertEquals(voted(), heard.state());
+        }
+    }
+
+    @Example
+    void shouldKeepThePromiseToItsEndWhenTheServiceIsRestartedWithAShorterWindowOfItsOwn() throws Exception {
+        InMemoryJournal journal = new InMemoryJournal();
+        TransactionTimes noFence = TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0);
+        long endNs = HEARD_NS + TimeUnit.MINUTES.toNanos(30);
+        journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
+        journal.appendSynced(new TransactionRecord.Promised("m", 1, endNs));
+        HeldParticipantTest.Notes notes = new HeldParticipantTest.Notes();
+        Participant again = new Participant("m", noFence, journal, notes);
+        again.recover(journal.records("m"), HEARD_NS + 1);
+        long stepNs = TimeUnit.SECONDS.toNanos(1);
+        for (long now = HEARD_NS + 1; now < endNs - stepNs; now += stepNs) {
+            again.tick(now);
+            assertTrue(again.state().promised(), "the promise is over before its end");
+        }
+        again.linkUp(endNs - 1);
+        again.heard(new TransactionMessage.RollBack("m", 1, "late"), endNs - 1);
+        assertSame(ParticipantState.Phase.PREPARED, again.state().phase());
+        again.tick(endNs);
+        again.linkUp(endNs + 1);
+        again.heard(new TransactionMessage.RollBack("m", 1, "now"), endNs + 1);
+        assertSame(ParticipantState.Phase.ROLLED_BACK, again.state().phase());
+    }
+
+    @Example
+    void shouldHoldNoPromiseOfAnEarlierBoot() throws Exception {
+        InMemoryJournal journal = new InMemoryJournal();
+        journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
+        journal.appendSynced(new TransactionRecord.Promised("m", 1, HEARD_NS + 1000));
+        Participant again = new Participant(
+                "m", TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0), journal, new HeldParticipantTest.Notes());
+        long now = TimeUnit.MINUTES.toNanos(2);
+        again.recover(journal.records("m"), now);
+        again.tick(now + 1);
+        again.linkUp(now + 2);
+        again.heard(new TransactionMessage.RollBack("m", 1, "now"), now + 2);
+        assertSame(ParticipantState.Phase.ROLLED_BACK, again.state().phase());
+    }
+}

@@ -1,0 +1,214 @@
+package io.ppmr.transport.listen;
+
+import io.ppmr.transport.auth.ConnectionKind;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.auth.TargetHandshake;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes connections of sources. Until a connection has proved that it holds the key it is a stranger's: it has one of
+ * the strangers' places, where the oldest goes when a newcomer needs one ({@link AcceptLoop}), and no thread. With the
+ * proof it leaves that place. A control connection then has one of the sessions' places and a thread of its own, to the
+ * end of its session; so strangers never keep a session from its place.
+ */
+public final class PeerListener implements AutoCloseable, TargetHandshake.Sessions {
+    private static final Logger LOG = LoggerFactory.getLogger(PeerListener.class);
+    /** Few enough to leave room for everything else where a service that was started by hand has 1024 descriptors. */
+    static final AcceptLoop.Places STRANGERS = new AcceptLoop.Places(512, 128, Duration.ofSeconds(5));
+
+    static final int MAX_SESSIONS = 128;
+    private static final int MAX_WAITING_DATA = 64;
+    private static final int BACKLOG = 512;
+
+    /** Serves an authenticated control connection to its end. */
+    @FunctionalInterface
+    public interface SessionServer {
+        void serve(SocketChannel control, SessionId session) throws IOException, InterruptedException;
+    }
+
+    private final ServerSocketChannel server;
+    private final PeerAuthenticator authenticator;
+    private final SessionServer sessions;
+    private final Consumer<Runnable> threads;
+    private final AcceptLoop loop;
+    private final Map<SessionId, BlockingQueue<SocketChannel>> dataConnections = new ConcurrentHashMap<>();
+
+    public PeerListener(InetSocketAddress address, PeerAuthenticator authenticator, SessionServer sessions)
+            throws IOException {
+        this(address, authenticator, sessions, STRANGERS, PeerListener::startThread);
+    }
+
+    PeerListener(
+            InetSocketAddress address,
+            PeerAuthenticator authenticator,
+            SessionServer sessions,
+            AcceptLoop.Places strangers,
+            Consumer<Runnable> threads)
+            throws IOException {
+        this.authenticator = authenticator;
+        this.sessions = sessions;
+        this.threads = threads;
+        server = ServerSocketChannel.open();
+        try {
+            server.setOption(StandardSocketOptions.SO_REUSEADDR, true);
+            server.bind(address, BACKLOG);
+        } catch (IOException e) {
+            server.close();
+            throw new IOException(
+                    "cannot listen on " + address + ": " + e.getMessage()
+                            + " (is another ppmr target running, or the address not this node's?)",
+                    e);
+        }
+        loop = new AcceptLoop("ppmr-listen", server, strangers, Stranger::new);
+    }
+
+    public InetSocketAddress address() {
+        return (InetSocketAddress) server.socket().getLocalSocketAddress();
+    }
+
+    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
+    public boolean responds(long limitNs) {
+        return loop.responds(limitNs);
+    }
+
+    /** Waits for the data connections of a session. */
+    public List<SocketChannel> awaitData(SessionId session, int count, Duration atMost)
+            throws IOException, InterruptedException {
+        BlockingQueue<SocketChannel> arriving = dataConnections.get(session);
+        SocketChannel[] channels = new SocketChannel[count];
+        long deadlineNs = System.nanoTime() + atMost.toNanos();
+        for (int i = 0; i < count; i++) {
+            channels[i] = arriving.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+            if (channels[i] == null) {
+                for (int got = 0; got < i; got++) {
+                    closeQuietly(channels[got]);
+                }
+                throw new IOException("only " + i + " of " + count + " data connections came within " + atMost);
+            }
+        }
+        return List.of(channels);
+    }
+
+    /** Takes no more connections; those of sessions go on. */
+    @Override
+    public void close() throws IOException {
+        loop.close();
+    }
+
+    /** A connection that has proved nothing yet; on the loop's thread. */
+    private final class Stranger implements AcceptLoop.Guest {
+        private final TargetHandshake handshake;
+        private TargetHandshake.Accepted accepted;
+
+        Stranger(SocketChannel channel) throws IOException {
+            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
+            handshake = new TargetHandshake(channel, authenticator, PeerListener.this);
+        }
+
+        @Override
+        public int proceed() throws IOException {
+            Optional<TargetHandshake.Accepted> passed = handshake.proceed();
+            if (passed.isEmpty()) {
+                return SelectionKey.OP_READ;
+            }
+            accepted = passed.get();
+            return ADMITTED;
+        }
+
+        @Override
+        public void admitted(SocketChannel channel) throws IOException {
+            SessionId session = accepted.session();
+            if (accepted.kind() == ConnectionKind.DATA) {
+                channel.configureBlocking(true);
+                give(channel, session);
+                return;
+            }
+            boolean started = false;
+            try {
+                channel.configureBlocking(true);
+                threads.accept(() -> serveControl(channel, session));
+                started = true;
+            } finally {
+                if (!started) {
+                    end(session);
+                }
+            }
+        }
+    }
+
+    /** Gives a data connection to its session; closes it if the session ends at this moment. */
+    private void give(SocketChannel channel, SessionId session) throws IOException {
+        BlockingQueue<SocketChannel> arriving = dataConnections.get(session);
+        if (arriving == null || !arriving.offer(channel)) {
+            throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
+                    + ", which " + (arriving == null ? "has ended" : "takes no more of them") + ": refused");
+        }
+        if (!dataConnections.containsKey(session) && arriving.remove(channel)) {
+            channel.close();
+        }
+    }
+
+    @Override
+    public boolean exists(SessionId session) {
+        return dataConnections.containsKey(session);
+    }
+
+    @Override
+    public boolean hasPlace() {
+        return dataConnections.size() < MAX_SESSIONS;
+    }
+
+    @Override
+    public void open(SessionId session) {
+        dataConnections.put(session, new LinkedBlockingQueue<>(MAX_WAITING_DATA));
+    }
+
+    private void end(SessionId session) {
+        dataConnections.remove(session).forEach(PeerListener::closeQuietly);
+    }
+
+    private void serveControl(SocketChannel channel, SessionId session) {
+        try {
+            sessions.serve(channel, session);
+        } catch (IOException e) {
+            LOG.warn("a session was ended: {}", e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            end(session);
+            closeQuietly(channel);
+        }
+    }
+
+    private static void closeQuietly(SocketChannel channel) {
+        try {
+            channel.close();
+        } catch (IOException e) {
+            LOG.debug("closing a connection: {}", e.toString());
+        }
+    }
+
+    private static void startThread(Runnable task) {
+        Thread thread = new Thread(task, "ppmr-peer");
+        thread.setDaemon(true);
+        thread.start();
+    }
+}

@@ -1,0 +1,212 @@
+package io.ppmr.transport.listen;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** The target's port, attacked by real connections. */
+class PeerListenerTest {
+    private static final PreSharedKey KEY =
+            new PreSharedKey("0123456789abcdef0123456789abcdef".getBytes(StandardCharsets.US_ASCII));
+    private static final Duration LONG = Duration.ofMinutes(5);
+    private static final Duration DEADLINE = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    private final Set<SessionId> served = ConcurrentHashMap.newKeySet();
+    private final List<SocketChannel> open = new ArrayList<>();
+    private PeerListener listener;
+
+    @AfterEach
+    void close() throws IOException {
+        for (SocketChannel channel : open) {
+            channel.close();
+        }
+        listener.close();
+    }
+
+    private void listen(AcceptLoop.Places strangers) throws IOException {
+        listen(strangers, task -> {
+            Thread thread = new Thread(task, "session");
+            thread.setDaemon(true);
+            thread.start();
+        });
+    }
+
+    private void listen(AcceptLoop.Places strangers, Consumer<Runnable> threads) throws IOException {
+        listener = new PeerListener(
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve, strangers, threads);
+    }
+
+    /** A session that lasts until its source hangs up. */
+    private void serve(SocketChannel control, SessionId session) throws IOException {
+        served.add(session);
+        control.write(ByteBuffer.wrap(new byte[] {'s'}));
+        while (control.read(ByteBuffer.allocate(64)) >= 0) {
+            assertTrue(control.isBlocking());
+        }
+        served.remove(session);
+    }
+
+    private SocketChannel stranger() throws IOException {
+        SocketChannel channel = SocketChannel.open(listener.address());
+        open.add(channel);
+        return channel;
+    }
+
+    private Connector.Control source() throws IOException {
+        Connector.Control control = new Connector(listener.address(), KEY, DEADLINE).control();
+        open.add(control.channel());
+        assertEquals('s', control.channel().socket().getInputStream().read());
+        return control;
+    }
+
+    private static void await(String what, BooleanSupplier condition) {
+        long deadlineNs = System.nanoTime() + LIMIT.toNanos();
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() - deadlineNs < 0, what);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+        }
+    }
+
+    private static boolean hasEnded(SocketChannel channel, int limitMs) throws IOException {
+        channel.socket().setSoTimeout(limitMs);
+        try {
+            return channel.socket().getInputStream().read() < 0;
+        } catch (SocketTimeoutException e) {
+            return false;
+        }
+    }
+
+    @Test
+    void shouldOpenSessionsWhileIdleStrangersOfTheSameAddressHoldEveryPlace() throws Exception {
+        listen(new AcceptLoop.Places(16, 8, LONG));
+        for (int i = 0; i < 100; i++) {
+            stranger();
+        }
+        Connector.Control control = source();
+        for (int i = 0; i < 100; i++) {
+            stranger();
+        }
+        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 3);
+        open.addAll(data);
+        assertEquals(3, listener.awaitData(control.session(), 3, LIMIT).size());
+        for (int i = 0; i < 300; i++) {
+            stranger();
+        }
+        source();
+        assertEquals(2, served.size(), "no session was dropped for a stranger");
+        assertFalse(hasEnded(control.channel(), 50));
+        assertFalse(hasEnded(data.get(0), 50));
+    }
+
+    @Test
+    void shouldNotCountSessionsAmongTheStrangersOfAnAddress() throws Exception {
+        listen(new AcceptLoop.Places(4, 2, LONG));
+        for (int i = 0; i < PeerListener.MAX_SESSIONS; i++) {
+            source();
+        }
+        SocketChannel first = stranger();
+        SocketChannel second = stranger();
+        assertFalse(hasEnded(first, 50), "its address has 128 sessions, and two places for strangers");
+        SocketChannel third = stranger();
+        assertTrue(hasEnded(first, 30_000));
+        assertFalse(hasEnded(second, 50));
+        assertFalse(hasEnded(third, 50));
+        assertEquals(PeerListener.MAX_SESSIONS, served.size());
+        IOException full = assertThrows(IOException.class, this::source);
+        assertTrue(full.getMessage().contains("it serves as many sessions as it can"), full.getMessage());
+        open.get(0).close();
+        await("a place is free again", () -> served.size() < PeerListener.MAX_SESSIONS);
+        await("another session", () -> {
+            try {
+                source();
+                return true;
+            } catch (IOException e) {
+                return false;
+            }
+        });
+    }
+
+    @Test
+    void shouldEndWhoSaysNothingOrLittleAtATimeAndGoOnWithTheSession() throws Exception {
+        listen(new AcceptLoop.Places(16, 16, Duration.ofSeconds(1)));
+        Connector.Control control = source();
+        SocketChannel silent = stranger();
+        SocketChannel slow = stranger();
+        long startNs = System.nanoTime();
+        boolean ended = false;
+        while (!ended) {
+            assertTrue(System.nanoTime() - startNs < LIMIT.toNanos(), "one byte after the other, and never ended");
+            try {
+                slow.write(ByteBuffer.wrap(new byte[] {'P'}, 0, 1));
+                ended = hasEnded(slow, 100);
+            } catch (IOException e) {
+                ended = true; // reset
+            }
+        }
+        assertTrue(hasEnded(silent, 30_000));
+        assertFalse(hasEnded(control.channel(), 1500), "who is known has all the time");
+        assertEquals(1, served.size());
+    }
+
+    @Test
+    void shouldRefuseOneSessionAndServeTheNextWhenThreadsHaveRunOut() throws Exception {
+        AtomicInteger count = new AtomicInteger();
+        listen(new AcceptLoop.Places(16, 16, LONG), task -> {
+            if (count.getAndIncrement() < PeerListener.MAX_SESSIONS + 1) {
+                throw new OutOfMemoryError("unable to create native thread");
+            }
+            new Thread(task, "session").start();
+        });
+        // More often than there are places: none of them is lost.
+        for (int i = 0; i < PeerListener.MAX_SESSIONS + 1; i++) {
+            Connector.Control control = new Connector(listener.address(), KEY, DEADLINE).control();
+            assertTrue(hasEnded(control.channel(), 30_000));
+            control.channel().close();
+        }
+        source();
+        assertTrue(listener.responds(LIMIT.toNanos()));
+        assertEquals(1, served.size());
+    }
+
+    @Test
+    void shouldCloseDataConnectionsThatNobodyTookWithTheirSession() throws Exception {
+        listen(PeerListener.STRANGERS);
+        Connector.Control control = source();
+        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 64);
+        open.addAll(data);
+        SocketChannel tooMany = new Connector(listener.address(), KEY, DEADLINE)
+                .data(control.session(), 1)
+                .get(0);
+        open.add(tooMany);
+        assertTrue(hasEnded(tooMany, 30_000), "64 wait already");
+        control.channel().close();
+        for (SocketChannel one : data) {
+            assertTrue(hasEnded(one, 30_000));
+        }
+    }
+}
