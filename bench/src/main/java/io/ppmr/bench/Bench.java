@@ -40,12 +40,18 @@ public final class Bench implements Runnable {
 
     /** Runs a command and gives its exit code; for main and for tests. */
     static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
-        CommandLine bench = new CommandLine(new Bench());
-        BenchCommand.addStages(bench);
-        return bench.setOut(out)
+        return commandLine()
+                .setOut(out)
                 .setErr(err)
                 .setExecutionExceptionHandler((failure, command, parsed) -> failed(failure, err))
                 .execute(arguments);
+    }
+
+    /** Returns the command line with all benchmarks, also for a program that has this module only at run time. */
+    public static CommandLine commandLine() {
+        CommandLine bench = new CommandLine(new Bench());
+        BenchCommand.addStages(bench);
+        return bench;
     }
 
     @Override

@@ -37,9 +37,9 @@ class RdmaBenchInGuest {
                 "the benchmarks are not built: build the module bench before this one (mvn -pl bench -am package)");
         Path json = folder.resolve("result.json");
         StringWriter out = new StringWriter();
-        Object bench = Class.forName("io.ppmr.bench.Bench").getConstructor().newInstance();
-        int status = new CommandLine(bench)
-                .setOut(new PrintWriter(out))
+        CommandLine bench = (CommandLine)
+                Class.forName("io.ppmr.bench.Bench").getMethod("commandLine").invoke(null);
+        int status = bench.setOut(new PrintWriter(out))
                 .setErr(new PrintWriter(out))
                 .execute(
                         "transfer",
