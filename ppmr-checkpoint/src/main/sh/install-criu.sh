@@ -15,7 +15,7 @@ die() { echo "install-criu.sh: $*" >&2; exit 1; }
 
 [ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
 suite=${2:-trixie}
-for tool in apt-get apt-cache dpkg dpkg-deb awk sed; do
+for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
     command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
 done
 mkdir -p "$1"
@@ -32,10 +32,17 @@ print_prefix() {
     printf '%s\n' "$root/$loader" --library-path "$root/lib/$triplet:$root/usr/lib/$triplet" "$root/usr/sbin/criu"
 }
 
-if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
-    print_prefix
-    exit 0
-fi
+print_complete() {
+    if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
+        print_prefix
+        exit 0
+    fi
+}
+print_complete
+# One call at a time works in DIR; a call that has waited finds there what the one before it has made.
+exec 9>"$dir/lock"
+flock -w 600 9 || die "another call has worked in $dir for 10 minutes. Remedy: end it and call again"
+print_complete
 
 codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 [ -n "$codename" ] || die "/etc/os-release names no VERSION_CODENAME, so no source can be derived"
