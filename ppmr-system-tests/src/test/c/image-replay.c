@@ -34,7 +34,8 @@
  *   once NAME CALL...         the call, unless the name exists, which is made (outside the mount)
  *   again NAME CALL...        the call, if the name exists, which is made else
  *   await NAME                until the name exists (outside the mount)
- *   pause MS | die            SIGKILL to itself
+ *   pause MS | work MS        waits, or uses a processor, so long
+ *   die                       SIGKILL to itself
  *   stop                      SIGSTOP to PID, until it is stopped
  *   spawn [quietly]           a stopped process of its own session, whose PID goes to FILE, or nowhere
  *   compute LEDGER            for ever: adds a line "STEP SUM PID" to a file, each sum a function of the one before; between
@@ -630,6 +631,15 @@ static int call(char **w, int n)
         return 0;
     }
     if (IS("pause")) { pause_ms((long)NUM(1, 0)); return 0; }
+    if (IS("work")) {
+        struct timespec now, end;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        end.tv_sec += (time_t)(NUM(1, 0) / 1000);
+        do
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+        return 0;
+    }
     if (IS("die")) { raise(SIGKILL); return 0; }
     if (IS("stop")) return stop_process();
     if (IS("spawn")) return spawn_stopped(n > 1);

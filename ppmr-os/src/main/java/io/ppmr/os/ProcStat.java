@@ -79,4 +79,14 @@ public record ProcStat(int pid, String name, char state, int parent, int session
     public boolean isStopped() {
         return state == 'T';
     }
+
+    /** Runs, or waits for a processor alone. */
+    public boolean isRunnable() {
+        return state == 'R';
+    }
+
+    /** Stopped by a tracer, as CRIU stops what it dumps. */
+    public boolean isTraced() {
+        return state == 't';
+    }
 }

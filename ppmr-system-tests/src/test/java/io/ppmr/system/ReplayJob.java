@@ -194,12 +194,22 @@ final class ReplayJob implements AutoCloseable {
 
     /** The same, and a copy may be kept. */
     MigrationReport migrate(ServicePair pair, Keeping.Wish keep) throws InterruptedException {
+        return migrate(pair, checkpointer(), keep);
+    }
+
+    /** The same by another checkpointer than its own. */
+    MigrationReport migrateBy(ServicePair pair, Checkpointer checkpointer) throws InterruptedException {
+        return migrate(pair, checkpointer, Keeping.Wish.NONE);
+    }
+
+    private MigrationReport migrate(ServicePair pair, Checkpointer checkpointer, Keeping.Wish keep)
+            throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();
         for (int rank = 0; rank < originals.size(); rank++) {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
         ranks.addAll(strangers);
-        Job job = new Job("replay", USER, checkpointer(), ranks);
+        Job job = new Job("replay", USER, checkpointer, ranks);
         MigrationReport report = pair.source()
                 .migrate(
                         UUID.randomUUID().toString(),

@@ -3,6 +3,7 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CheckpointTask;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.StoppedProcesses;
@@ -11,6 +12,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationProgress.Step;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.ProcStat;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
@@ -101,6 +103,7 @@ final class Attempt {
     private long nextSayNs;
     private volatile String waitsFor;
     private boolean interrupted;
+    private int nextLooked;
 
     /** Makes a session for each leg of the plan; none has begun yet. */
     Attempt(Subject subject, int number, MigrationPlan plan) {
@@ -172,6 +175,9 @@ final class Attempt {
      * @param imageComplete told of a participant whose last rank is written: {@link #seal} lets its image become whole
      */
     void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
+        if (record.stillNs() == 0 && standsStill()) {
+            record.standsStill();
+        }
         for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
             HeldRank held = checkpoint.getValue().await(Duration.ZERO);
             if (held == null) {
@@ -202,6 +208,23 @@ final class Attempt {
             written = true;
             record.step(Step.RESTART);
         }
+    }
+
+    /**
+     * Tells whether a checkpointer has begun to keep the job from computing. One that writes from within has when its
+     * first byte comes; of the others' processes one is looked at in each call, so that many ranks cost no more.
+     */
+    private boolean standsStill() {
+        if (job.checkpointer().writesFromWithin()) {
+            return record.sentBytes() > 0;
+        }
+        Job.RankProcess looked = job.ranks().get(nextLooked++ % job.ranks().size());
+        ProcessIdentity root = originals.roots().get(looked.rank());
+        return originals.stoppedByJob(looked.rank()).isEmpty()
+                && ProcStat.read(Path.of("/proc", Integer.toString(root.pid()), "stat"))
+                        .filter(stat -> stat.startTimeTicks() == root.startTimeTicks())
+                        .filter(stat -> stat.isStopped() || stat.isTraced())
+                        .isPresent();
     }
 
     /** Before the rank's image is whole, so that the target knows it when it votes. */

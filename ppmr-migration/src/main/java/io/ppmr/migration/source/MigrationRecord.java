@@ -46,6 +46,7 @@ final class MigrationRecord {
     private long lastWrittenNs;
     private Step step = Step.CONNECT;
     private long stepSinceNs = System.nanoTime();
+    private long stillSinceNs;
     private long heldNs;
     private double pauseSeconds;
     private Keeping keeping;
@@ -93,26 +94,51 @@ final class MigrationRecord {
         lastWrittenNs = 0;
     }
 
-    /** The job stands still from now on. */
+    /** Notes that the job stands still from now on, if only for a checkpointer that lets it go on by itself. */
+    void standsStill() {
+        if (stillSinceNs == 0) {
+            stillSinceNs = System.nanoTime();
+        }
+    }
+
+    /** Returns for how long the job has stood still; 0 while it computes. */
+    long stillNs() {
+        return stillSinceNs == 0 ? 0 : System.nanoTime() - stillSinceNs;
+    }
+
+    /** Notes that the job is held from now on: only this service, or the target's, sets it going again. */
     void paused() {
+        standsStill();
         if (heldNs == 0) {
             heldNs = System.nanoTime();
         }
     }
 
-    /** How long the job stands still already. */
+    /** Returns for how long the job has been held; 0 while it is not. */
     long pausedNs() {
         return heldNs == 0 ? 0 : System.nanoTime() - heldNs;
     }
 
     /** The job computes again, here or there. */
     void resumed() {
-        if (heldNs != 0) {
-            long pausedNs = System.nanoTime() - heldNs;
-            metrics.paused(pausedNs);
-            pauseSeconds = pausedNs / NANOS;
+        if (stillSinceNs != 0) {
+            long stillNs = stillNs();
+            metrics.paused(stillNs);
+            pauseSeconds = stillNs / NANOS;
+            stillSinceNs = 0;
             heldNs = 0;
         }
+    }
+
+    /** Returns how many bytes the checkpointers have written in this attempt. */
+    long sentBytes() {
+        return sum(leg -> leg.sentBytes.getAsLong());
+    }
+
+    /** Describes for people how far the images are. */
+    String progress() {
+        return sentBytes() + " bytes written, " + sum(leg -> leg.atTarget.arrivedBytes()) + " arrived, "
+                + sum(leg -> leg.atTarget.readBytes()) + " read by the restarts, " + ranks.size() + " ranks restored";
     }
 
     void sends(int place, LongSupplier bytes) {
@@ -160,7 +186,7 @@ final class MigrationRecord {
                 checkpointer,
                 outcome,
                 reason,
-                measured ? sum(leg -> leg.transfer.arrivedBytes()) : sum(leg -> leg.sentBytes.getAsLong()),
+                measured ? sum(leg -> leg.transfer.arrivedBytes()) : sentBytes(),
                 sum(leg -> leg.atTarget.stagedBytes()),
                 seconds(System.nanoTime()),
                 measured ? firstReadSeconds() : 0,
@@ -196,7 +222,7 @@ final class MigrationRecord {
     private void tell() {
         MigrationProgress progress = new MigrationProgress(
                 step,
-                sum(leg -> leg.sentBytes.getAsLong()),
+                sentBytes(),
                 sum(leg -> leg.atTarget.arrivedBytes()),
                 sum(leg -> leg.atTarget.readBytes()),
                 sum(leg -> leg.atTarget.stagedBytes()),

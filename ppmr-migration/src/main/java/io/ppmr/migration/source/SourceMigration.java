@@ -65,6 +65,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
     private static final Duration QUIET_POLL = Duration.ofMillis(100);
+    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
 
     /** A fence command has ended: whether the participant's node is proved off. */
     private record Fenced(String participant, boolean off) {}
@@ -101,6 +102,8 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     private boolean pauseTold;
     private boolean calledOff;
     private long openSinceNs;
+    private long nextSayNs;
+    private boolean defective;
     /** What the journal says of the processes that the job itself has stopped. */
     private List<PlannedRank> stopped = List.of();
 
@@ -355,6 +358,8 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
+        } catch (RuntimeException e) {
+            defect("what was heard or has ended cannot be dealt with", e);
         }
         Attempt.Failure failure = failures.poll();
         if (failure != null) {
@@ -375,6 +380,37 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         operators.work();
         coordinator.tick(System.nanoTime());
         follow();
+        sayThatItStands();
+    }
+
+    /** A job that stands still is never silent for longer than {@link #SAY_NS}. */
+    private void sayThatItStands() {
+        long stillNs = record.stillNs();
+        long nowNs = System.nanoTime();
+        if (stillNs < SAY_NS || nowNs - nextSayNs < 0) {
+            return;
+        }
+        nextSayNs = nowNs + SAY_NS;
+        LOG.info(
+                "migration {}: the job has stood still for {} s, step {}: {}{}",
+                id,
+                TimeUnit.NANOSECONDS.toSeconds(stillNs),
+                record.step(),
+                record.progress(),
+                Optional.ofNullable(waitsFor()).map(what -> "; " + what).orElse(""));
+    }
+
+    /**
+     * A defect of this service ends the migration as any other failure does: rolled back while that is possible. A
+     * second one in the same migration ends its thread, and the journal says how far it came.
+     */
+    private void defect(String what, RuntimeException e) {
+        if (defective) {
+            throw e;
+        }
+        defective = true;
+        LOG.error("migration {}: a defect of this service; please report it: {}", id, what, e);
+        failures.add(new Attempt.Failure("a defect of this service: " + what + ": " + e, ""));
     }
 
     /** Takes notice of checkpoints that have ended, and of writes that have failed. */
@@ -576,6 +612,9 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
             try {
                 session.send(said);
                 return;
+            } catch (IllegalArgumentException e) {
+                defect("a message cannot be sent", e);
+                return;
             } catch (IOException e) {
                 LOG.debug("{} is not reached by its session: {}", participant, e.toString());
                 sessions.remove(participant);
@@ -653,6 +692,8 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         } catch (InterruptedException e) {
             failures.add(new Attempt.Failure("the source's service ends", ""));
             Thread.currentThread().interrupt();
+        } catch (RuntimeException e) {
+            defect("the attempt cannot be begun", e);
         }
     }
 
@@ -674,6 +715,8 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         } catch (InterruptedException e) {
             failures.add(new Attempt.Failure("the source's service ends", ""));
             Thread.currentThread().interrupt();
+        } catch (RuntimeException e) {
+            defect("the images cannot be ended", e);
         }
     }
 

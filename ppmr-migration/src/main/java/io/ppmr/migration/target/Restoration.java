@@ -15,8 +15,10 @@ import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.ProcStat;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.image.ArrivingImages;
@@ -30,6 +32,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
@@ -43,6 +46,10 @@ import org.slf4j.LoggerFactory;
 final class Restoration {
     private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+
+    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
+    /** A command that only looks now and then whether it may go on uses less than one part in so many of a core. */
+    private static final int IDLE_SHARE = 20;
 
     /** The records of a migration's originals are held in memory until they are compared. */
     private static final int MAX_RECORD_CHARS = 32 << 20;
@@ -59,6 +66,11 @@ final class Restoration {
     private final Map<Integer, List<String>> records = new HashMap<>();
     private final Map<Integer, RankRights> originals = new HashMap<>();
     private int recordChars;
+    private long lastLookNs = System.nanoTime();
+    private long lastMoveNs = lastLookNs;
+    private long lastMoved;
+    private long lastProcessorNs;
+    private boolean wantedProcessor;
 
     /** @param directory the attempt's own, in the mount and in the work directory */
     Restoration(
@@ -122,7 +134,55 @@ final class Restoration {
                         rank.processes().stream().map(ProcessIdentity::pid).toList()));
             }
         }
+        requireProgress(System.nanoTime());
         return restarts.isEmpty() && transfer.complete();
+    }
+
+    /**
+     * Fails restarts that stand still although all bytes are here; until those are, the transfer watches them. A restart
+     * moves while it reads, computes, or restores a rank.
+     */
+    private void requireProgress(long nowNs) throws CheckpointException {
+        if (nowNs - lastLookNs < LOOK_NS || restarts.isEmpty()) {
+            return;
+        }
+        List<ProcessHandle> commands = commands();
+        long processorNs = commands.stream()
+                .mapToLong(process ->
+                        process.info().totalCpuDuration().map(Duration::toNanos).orElse(0L))
+                .sum();
+        boolean wantsProcessor = commands.stream()
+                .flatMap(process -> ProcStat.read(Path.of("/proc", Long.toString(process.pid()), "stat")).stream())
+                .anyMatch(ProcStat::isRunnable);
+        // One that computes may be starved on a busy node; one that polls is seen runnable now and then, not twice running.
+        boolean computes = processorNs - lastProcessorNs > (nowNs - lastLookNs) / IDLE_SHARE
+                || (wantsProcessor && wantedProcessor && processorNs > lastProcessorNs);
+        wantedProcessor = wantsProcessor;
+        DataMessage.Progress bytes = transfer.lastProgress();
+        long moved = bytes.arrivedBytes() + bytes.readBytes() + restored.size();
+        if (computes || moved != lastMoved || !transfer.complete()) {
+            lastMoveNs = nowNs;
+        }
+        lastLookNs = nowNs;
+        lastMoved = moved;
+        lastProcessorNs = processorNs;
+        Duration limit = service.settings().transfer().stallLimit();
+        if (nowNs - lastMoveNs > limit.toNanos()) {
+            throw new CheckpointException("the restarts of ranks " + restarts.keySet() + " have read nothing, computed"
+                    + " nothing and restored no rank for " + limit.toSeconds() + " s (stall_limit), though all bytes"
+                    + " of their images are here. Remedy: see what such a restart waits for, such as a file lock that"
+                    + " the original holds, and keep the job from having it");
+        }
+    }
+
+    /** The restart commands that have not ended, and all that descends from them. */
+    private List<ProcessHandle> commands() {
+        return restarts.values().stream()
+                .flatMap(restart -> restart.started().stream())
+                .flatMap(process -> ProcessHandle.of(process.pid()).stream())
+                .flatMap(process -> Stream.concat(Stream.of(process), process.descendants()))
+                .distinct()
+                .toList();
     }
 
     /** The source says what a rank's originals may do and have open, or a part of it. */

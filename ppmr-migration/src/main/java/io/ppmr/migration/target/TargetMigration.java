@@ -225,7 +225,12 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     private void step() throws InterruptedException {
         Runnable heard = inbox.poll(restoring ? POLL_MS : QUIET_POLL_MS, TimeUnit.MILLISECONDS);
         if (heard != null) {
-            heard.run();
+            try {
+                heard.run();
+            } catch (RuntimeException e) {
+                LOG.error("migration {}: a defect of this service; please report it", id, e);
+                fail("a defect of the target's service: " + e);
+            }
         }
         if (restoring) {
             restore();
@@ -386,6 +391,10 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
 
     @Override
     public void reply(TransactionMessage message) {
+        if (message instanceof TransactionMessage.Committed || message instanceof TransactionMessage.RolledBack) {
+            // Having heard this the source closes the connection: nothing is lost by that.
+            conversationOver.run();
+        }
         if (message instanceof TransactionMessage.Prepared) {
             voted = true;
             if (restoration != null) {
@@ -433,6 +442,9 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
             restoration.start();
         } catch (IOException | CheckpointException e) {
             failed(String.valueOf(e.getMessage()));
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service; please report it", id, e);
+            failed("a defect of the target's service: " + e);
         }
     }
 
