@@ -81,6 +81,7 @@ criu_user=20001
 if [ $((0x$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/1/status) >> 24 & 1)) -eq 0 ]; then criu_user=0; fi
 cat >/etc/ppmr/target.toml <<TOML
 allow_root_jobs = $([ "$criu_user" -eq 0 ] && echo true || echo false)
+unknown_users = true
 listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"

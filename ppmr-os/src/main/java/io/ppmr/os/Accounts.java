@@ -71,6 +71,20 @@ public final class Accounts {
         });
     }
 
+    /**
+     * Returns all groups that the database grants a user, empty where it knows no such user; throws if that cannot be
+     * told within ten seconds.
+     */
+    public static Optional<Set<Integer>> groupsOf(int uid) throws IOException {
+        return ask("the groups of user " + uid, () -> {
+            Pointer entry = LibC.CALLS.getpwuid(uid);
+            // Copied at once: the next call may overwrite the entry.
+            return Optional.ofNullable(entry)
+                    .map(found -> groupsOf(
+                            found.getPointer(0).getString(0), found.getInt(GROUP_OF_USER_OFFSET), USUAL_GROUPS));
+        });
+    }
+
     private static Set<Integer> groupsOf(String name, int gid, int most) {
         int[] groups = new int[most];
         int[] count = {most};

@@ -131,6 +131,7 @@ final class FaultRig implements AutoCloseable {
                                 .collect(Collectors.joining(", ")))
                         + LedgerJob.toml(jobs, RANKS, "")
                 : """
+                unknown_users = true
                 listen = "%s:%d"
                 stall_limit = "60s"
                 """.formatted(shape.cable() ? CABLE_TARGET : "127.0.0.1", ports.get(name));

@@ -83,6 +83,7 @@ final class KillablePair implements AutoCloseable {
         Path jobs = directory.resolve("job");
         String own = role.equals(TARGET)
                 ? """
+                unknown_users = true
                 listen = "127.0.0.1:%d"
                 stall_limit = "60s"
                 %s

@@ -73,6 +73,7 @@ final class Nodes implements AutoCloseable {
                         directory.resolve(name + "-journal"),
                         Optional.empty(),
                         false,
+                        true,
                         TransportWish.TCP,
                         Set.of(),
                         Map.of(),

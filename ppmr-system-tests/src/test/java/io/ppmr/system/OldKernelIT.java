@@ -101,7 +101,7 @@ class OldKernelIT {
 
     /** Starts both services, the first time or again on what they keep. */
     private static void startAgain() throws Exception {
-        nodes.startServices("services", jobs() + tool(), tool(), "");
+        nodes.startServices("services", jobs() + tool(), "unknown_users = true\n" + tool(), "");
     }
 
     private static String tool() {

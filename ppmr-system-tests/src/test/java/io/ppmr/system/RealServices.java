@@ -49,6 +49,7 @@ final class RealServices implements AutoCloseable {
 
     Process startTarget(ReplayJob job) throws Exception {
         return start("target", """
+                unknown_users = true
                 listen = "127.0.0.1:%d"
                 stall_limit = "20s"
                 [staging]

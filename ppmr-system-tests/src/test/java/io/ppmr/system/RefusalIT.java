@@ -1,6 +1,11 @@
 package io.ppmr.system;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.nio.charset.StandardCharsets;
@@ -10,11 +15,16 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Migrations that cannot begin: each says why and what would help, and the originals were not touched. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RefusalIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 1m", "close");
+    /** A user that every Debian has. */
+    private static final String NOBODY = "65534";
+
     private static final List<String> RESTART = List.of("open image r", "read 1m", "eof");
 
     @TempDir
@@ -50,6 +60,48 @@ class RefusalIT {
             job.rollsBack(pair, "PID " + other.pid() + " belongs to user 0", "not to the job's user 20001", "Remedy");
         } finally {
             other.destroyForcibly();
+        }
+    }
+
+    @Test
+    void shouldRefuseWhenTheTargetsUserDatabaseDoesNotKnowTheUser() throws Exception {
+        try (ReplayJob job = job();
+                ServicePair pair = pair(
+                        ServicePair.Options.with(job.checkpointer()).knownUsers())) {
+            job.fails(pair, Outcome.REFUSED, "user database knows no user 20001", "set unknown_users = true");
+        }
+    }
+
+    /** A peer with the key names a group that would open others' files to the restored job. */
+    @ParameterizedTest(name = "group {0}, unknown users {1}")
+    @CsvSource({"0, true", "0, false", "4, false"})
+    void shouldRefuseWhenTheUserDatabaseDoesNotGrantTheGroup(int group, boolean unknownUsers) throws Exception {
+        Process original = new ProcessBuilder(
+                        "setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sleep", "60")
+                .start();
+        try (ReplayJob job = job();
+                ServicePair pair = pair(
+                        unknownUsers
+                                ? ServicePair.Options.with(job.checkpointer())
+                                : ServicePair.Options.with(job.checkpointer()).knownUsers())) {
+            JobUser claimed = new JobUser(Integer.parseInt(NOBODY), group);
+            MigrationReport report = job.migrateAs(pair, claimed, original.pid());
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
+            assertTrue(
+                    report.reason().contains("gives user " + NOBODY + " the group " + group + ", which this node's"),
+                    report.reason());
+        } finally {
+            original.destroyForcibly();
+        }
+    }
+
+    @Test
+    void shouldRefuseRootsGroupWhenTheUserIsUnknown() throws Exception {
+        try (ReplayJob job = job();
+                ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
+            MigrationReport report = job.migrateAs(pair, new JobUser(ReplayJob.USER.uid(), 0), job.pid(0));
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
+            assertTrue(report.reason().contains("believes any group but root's"), report.reason());
         }
     }
 

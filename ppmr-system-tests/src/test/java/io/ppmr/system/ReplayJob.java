@@ -202,6 +202,17 @@ final class ReplayJob implements AutoCloseable {
         return migrate(pair, checkpointer, Keeping.Wish.NONE);
     }
 
+    /** Moves one process that is said to be this user's. */
+    MigrationReport migrateAs(ServicePair pair, JobUser user, long pid) throws InterruptedException {
+        Job job = new Job("replay", user, checkpointer(), List.of(new Job.RankProcess(0, (int) pid)));
+        return migrate(pair, job, Keeping.Wish.NONE);
+    }
+
+    /** An original's. */
+    long pid(int rank) {
+        return originals.get(rank).pid();
+    }
+
     private MigrationReport migrate(ServicePair pair, Checkpointer checkpointer, Keeping.Wish keep)
             throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();
@@ -209,7 +220,10 @@ final class ReplayJob implements AutoCloseable {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
         ranks.addAll(strangers);
-        Job job = new Job("replay", USER, checkpointer, ranks);
+        return migrate(pair, new Job("replay", USER, checkpointer, ranks), keep);
+    }
+
+    private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep) throws InterruptedException {
         MigrationReport report = pair.source()
                 .migrate(
                         UUID.randomUUID().toString(),

@@ -56,6 +56,7 @@ class RestartIT {
             Files.writeString(
                     config,
                     """
+                    unknown_users = true
                     listen = "127.0.0.1:7411"
                     mount = "%1$s/restart-mount"
                     work_directory = "%1$s/restart-work"

@@ -49,7 +49,8 @@ final class ServicePair implements AutoCloseable {
             Duration stallLimit,
             PullerFactory pullers,
             List<Checkpointer> restores,
-            Duration discardDeadline) {
+            Duration discardDeadline,
+            boolean unknownUsers) {
 
         static Options with(Checkpointer checkpointer) {
             PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
@@ -61,42 +62,49 @@ final class ServicePair implements AutoCloseable {
                     Duration.ofSeconds(20),
                     TcpChunkPuller::new,
                     List.of(checkpointer),
-                    Duration.ofMinutes(5));
+                    Duration.ofMinutes(5),
+                    true);
         }
 
         Options pool(int chunks, int chunkBytes) {
             PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
-            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
         }
 
         Options sourcePool(PoolGeometry other) {
-            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
         }
 
         Options sourceKey(PreSharedKey key) {
-            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
         }
 
         Options staging(long bytes) {
-            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
         }
 
         Options stall(Duration limit) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores, discardDeadline);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores, discardDeadline, unknownUsers);
         }
 
         Options pullers(PullerFactory factory) {
             return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline);
+                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline, unknownUsers);
         }
 
         Options discard(Duration deadline) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, deadline);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, deadline, unknownUsers);
+        }
+
+        /** Only users of this machine's database. */
+        Options knownUsers() {
+            return new Options(
+                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, false);
         }
 
         Options restores(List<Checkpointer> checkpointers) {
             return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline);
+                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline, unknownUsers);
         }
     }
 
@@ -150,6 +158,7 @@ final class ServicePair implements AutoCloseable {
                         directory.resolve("target-journal"),
                         Optional.empty(),
                         false,
+                        options.unknownUsers,
                         TransportWish.TCP,
                         Set.of(),
                         Map.of(),

@@ -115,6 +115,7 @@ class WarmUpIT {
     void shouldTakeMountsOffByCommandWhenAServiceWasKilledInIt() throws Exception {
         Path work = Files.createDirectory(directory.resolve("work"));
         Files.writeString(directory.resolve("target.toml"), """
+                unknown_users = true
                 listen = "127.0.0.1:7411"
                 mount = "%1$s/mount"
                 work_directory = "%1$s/work"

@@ -32,11 +32,17 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
             "/run/ppmr/target.sock",
             "the Unix socket that ppmr status talks to; at most 100 characters");
     private static final ConfigKey<Duration> STALL_LIMIT = TOP.withDefault(
-            "stall_limit", ValueType.TIME, "60s", "how long nothing at all may move before a migration fails");
+            "stall_limit", ValueType.TIME, "60s", "how long nothing at all may move before a migration fails, and a restart that has read all may stand still");
     private static final ConfigKey<Duration> RESTART_DEADLINE =
             TOP.withDefault("restart_deadline", ValueType.TIME, "1h", "how long a restart may take in all");
     private static final ConfigKey<Boolean> ALLOW_ROOT_JOBS =
             TOP.withDefault("allow_root_jobs", ValueType.FLAG, false, "whether processes of root may be restored here");
+    private static final ConfigKey<Boolean> UNKNOWN_USERS = TOP.withDefault(
+            "unknown_users",
+            ValueType.FLAG,
+            false,
+            "whether jobs may be restored whose user this node's user database does not know; the group that the source"
+                    + " names is then believed, unless it is root's");
     private static final ConfigKey<Integer> MIGRATIONS = TOP.withDefault(
             "migrations",
             ValueType.number(1, MAX_MIGRATIONS),
@@ -129,6 +135,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 service.journal(),
                 service.fence(),
                 top.get(ALLOW_ROOT_JOBS),
+                top.get(UNKNOWN_USERS),
                 service.transport(),
                 ignoredChecks(top),
                 reconnects(file),

@@ -288,6 +288,7 @@ public final class WarmUp implements AutoCloseable {
                 folder.resolve("target-journal"),
                 Optional.empty(),
                 true,
+                true,
                 TransportWish.TCP,
                 Set.of(),
                 Map.of(),

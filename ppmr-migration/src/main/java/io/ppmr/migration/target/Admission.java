@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RestartNeeds;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
+import io.ppmr.os.Accounts;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage.Introduce;
 import io.ppmr.protocol.control.ControlMessage.Introduced;
@@ -167,6 +168,7 @@ final class Admission {
             reasons.add("its processes belong to root, and this node restores none of root's (allow_root_jobs)");
         }
         JobUser user = new JobUser(begin.uid(), begin.gid());
+        reasonAgainst(user).ifPresent(reasons::add);
         checkpointer(begin.checkpointer())
                 .filter(tool -> !settings.trusts(user, tool))
                 .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
@@ -183,6 +185,33 @@ final class Admission {
         }
         reasons.addAll(reasonsAgainst(begin, heard));
         return reasons.isEmpty() ? null : String.join("; ", reasons);
+    }
+
+    /** A peer names numbers; which groups a user is in is for this node's own user database to say. */
+    private Optional<String> reasonAgainst(JobUser user) {
+        if (user.uid() == JobUser.ofService().uid()) {
+            return user.equals(JobUser.ofService())
+                    ? Optional.empty()
+                    : Optional.of("it gives the service's own user " + user.uid() + " the group " + user.gid());
+        }
+        try {
+            Optional<Set<Integer>> groups = Accounts.groupsOf(user.uid());
+            if (groups.isEmpty()) {
+                return settings.unknownUsers() && user.gid() != 0
+                        ? Optional.empty()
+                        : Optional.of("this node's user database knows no user " + user.uid() + ", and the source says"
+                                + " that its group is " + user.gid() + ". Remedy: give this node the user database of"
+                                + " the source, or set unknown_users = true in its configuration, which believes any"
+                                + " group but root's");
+            }
+            return groups.get().contains(user.gid())
+                    ? Optional.empty()
+                    : Optional.of("the source gives user " + user.uid() + " the group " + user.gid()
+                            + ", which this node's user database does not. Remedy: give both nodes the same user"
+                            + " database, or correct the job's group");
+        } catch (IOException e) {
+            return Optional.of(e.getMessage() + ", so the job's group is not known to be its user's");
+        }
     }
 
     /** Every reason against a migration, out of the introduction before it. */

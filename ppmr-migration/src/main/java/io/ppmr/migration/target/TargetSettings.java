@@ -31,6 +31,8 @@ import java.util.Set;
  * @param journal the directory of the journal
  * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
+ * @param unknownUsers whether a job may be restored whose user this node's user database does not know; its group is
+ *     then believed as the source names it
  * @param transport how the bytes may travel
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
@@ -52,6 +54,7 @@ public record TargetSettings(
         Path journal,
         Optional<Fence> fence,
         boolean allowRootJobs,
+        boolean unknownUsers,
         TransportWish transport,
         Set<String> ignoredChecks,
         Map<String, ReconnectHook> reconnects,

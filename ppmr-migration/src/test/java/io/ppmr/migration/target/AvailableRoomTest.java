@@ -41,6 +41,7 @@ class AvailableRoomTest {
                 null,
                 Optional.empty(),
                 false,
+                true,
                 null,
                 Set.of(),
                 Map.of(),

@@ -93,6 +93,7 @@ class RdmaMigrationInGuest {
                         directory.resolve("target-journal"),
                         Optional.empty(),
                         false,
+                        true,
                         TransportWish.AUTO,
                         Set.of(),
                         Map.of(),

@@ -235,6 +235,7 @@ public final class Demo implements Callable<Integer> {
         boolean fits = Files.isDirectory(MEMORY) && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
         return """
                 allow_root_jobs = %b
+                unknown_users = true
                 [staging]
                 directory = "%s"
                 limit = "%dm"
