@@ -11,6 +11,9 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -28,6 +31,8 @@ import org.slf4j.LoggerFactory;
  * A hook's directory is made like that of a rank.
  */
 public final class WorkDirectories {
+    private static final Pattern ATTEMPT = Pattern.compile("(hooks-)?([A-Za-z0-9_-]{1,64})(?:\\.(\\d{1,9}))?(?:\\.\\d+)?");
+
     private static final Logger LOG = LoggerFactory.getLogger(WorkDirectories.class);
     private static final String OWN = "own";
     private static final String SCRATCH = "scratch";
@@ -140,6 +145,28 @@ public final class WorkDirectories {
      */
     public static void remove(Path root) throws IOException {
         TreeRemoval.remove(root);
+    }
+
+    /** Tells whether an attempt of a migration is over; 0 stands for its hooks. */
+    @FunctionalInterface
+    public interface Ended {
+        boolean test(String migrationId, int attempt) throws IOException;
+    }
+
+    /**
+     * Removes the directories of attempts that are over, {@code MIGRATION.ATTEMPT} and what may follow a further dot,
+     * and of the hooks of migrations that are, {@code hooks-MIGRATION}: a service that was killed has left them.
+     */
+    public static void removeEnded(Path workDirectory, Ended isOver) throws IOException {
+        try (Stream<Path> found = Files.list(workDirectory)) {
+            for (Path directory : found.toList()) {
+                Matcher name = ATTEMPT.matcher(directory.getFileName().toString());
+                if (name.matches()
+                        && isOver.test(name.group(2), name.group(3) == null ? 0 : Integer.parseInt(name.group(3)))) {
+                    removeOrWarn(directory);
+                }
+            }
+        }
     }
 
     /** Removes a directory as {@link #remove} does; what cannot be removed stays behind, with a line in the log. */

@@ -139,7 +139,7 @@ final class FaultRig implements AutoCloseable {
                 [fence]
                 command = ["sh", "-c", '%s']
                 delay = "1s"
-                deadline = "4s"
+                deadline = "30s"
                 """.formatted(fenceScript(name)) : "";
         services.put(
                 name,

@@ -11,7 +11,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.ArrayList;
 import java.util.Map;
+import java.util.stream.Stream;
 import java.util.TreeMap;
 import java.util.function.Predicate;
 
@@ -99,6 +101,17 @@ final class KillablePair implements AutoCloseable {
 
     ServiceProcess service(String role) {
         return services.get(role);
+    }
+
+    /** What both services have of a migration in their work directories. */
+    List<Path> workDirectories(String id) throws IOException {
+        List<Path> found = new ArrayList<>();
+        for (String role : List.of(SOURCE, TARGET)) {
+            try (Stream<Path> all = Files.list(directory.resolve(role + "-work"))) {
+                all.filter(path -> path.getFileName().toString().contains(id)).forEach(found::add);
+            }
+        }
+        return found;
     }
 
     LedgerJob job() throws Exception {

@@ -18,12 +18,12 @@ import org.slf4j.LoggerFactory;
 /**
  * Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there.
  */
-@Timeout(value = 1000, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 1900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SystemdIT {
     private static final Logger LOG = LoggerFactory.getLogger(SystemdIT.class);
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final int NO_GUEST = 77;
-    private static final int GUEST_LIMIT_S = 900;
+    private static final int GUEST_LIMIT_S = 1800;
 
     @TempDir
     private Path directory;

@@ -58,11 +58,14 @@ class TransactionDeathIT {
         }
     }
 
-    /** The migration is over on both sides, and no command of it is left. */
+    /** The migration is over on both sides, and no command and no file of it is left. */
     private static void isOver(LedgerJob job, String id) throws Exception {
         pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
         Conditions.until(
                 "no command of the migration is left", () -> job.programs().size() == KillablePair.RANKS);
+        Conditions.until(
+                "no work directory of the migration is left",
+                () -> pair.workDirectories(id).isEmpty());
         wentWell = true;
     }
 

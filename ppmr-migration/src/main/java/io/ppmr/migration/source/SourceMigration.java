@@ -305,6 +305,9 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         try {
             endCouriers();
             closeAttempt();
+            if (defect == null) {
+                originals.endAbandonedCheckpoints();
+            }
             WorkDirectories.removeOrWarn(hooks.workDirectory());
         } catch (RuntimeException e) {
             LOG.error("migration {}: not everything of it could be taken down", id, e);

@@ -7,6 +7,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.keep.KeptImageNote;
@@ -235,7 +236,12 @@ public final class SourceService implements AutoCloseable {
 
     /** Takes up again what an earlier run of the service has left open; at most one, as there is one at a time. */
     private void recover() throws IOException {
-        for (String id : context.journal().open()) {
+        List<String> open = context.journal().open();
+        WorkDirectories.removeEnded(
+                settings.workDirectory(),
+                (id, attempt) ->
+                        !open.contains(id) && !context.journal().records(id).isEmpty());
+        for (String id : open) {
             List<TransactionRecord> records = context.journal().records(id);
             LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
             MigrationRecord record = new MigrationRecord(id, "", context, progress -> LOG.debug("{}", progress));

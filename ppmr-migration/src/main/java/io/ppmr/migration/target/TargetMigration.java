@@ -191,6 +191,11 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
         goOn();
     }
 
+    /** Returns the number of its last attempt, 0 if there was none. Its own thread. */
+    int attempt() {
+        return attempt;
+    }
+
     /** Whether its thread has ended. Any thread. */
     boolean isGone() {
         return gone;

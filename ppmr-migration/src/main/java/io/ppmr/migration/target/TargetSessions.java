@@ -3,6 +3,7 @@ package io.ppmr.migration.target;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
@@ -120,6 +121,9 @@ final class TargetSessions {
         List<String> open = journal.open();
         try {
             Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
+            WorkDirectories.removeEnded(
+                    settings.workDirectory(),
+                    (id, attempt) -> !open.contains(id) && !journal.records(id).isEmpty());
             for (String id : open) {
                 TargetMigration migration = migration(id);
                 running.put(id, migration);
@@ -148,6 +152,12 @@ final class TargetSessions {
     private void runRecovered(TargetMigration migration) {
         try (LogContext.Scope about = LogContext.migration(migration.id())) {
             migration.run();
+            // A later attempt may be under way by now.
+            int last = migration.attempt();
+            WorkDirectories.removeEnded(
+                    settings.workDirectory(), (id, attempt) -> id.equals(migration.id()) && attempt <= last);
+        } catch (IOException e) {
+            LOG.warn("what migration {} has in the work directory stays there: {}", migration.id(), e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
