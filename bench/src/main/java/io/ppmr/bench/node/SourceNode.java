@@ -210,7 +210,8 @@ final class SourceNode implements NodeMain.BenchNode {
         static final Duration DEADLINE = Duration.ofSeconds(30);
 
         /**
-         * Connects to where {@link TargetConnections#begin} says it listens: {@code ADDRESS PORT}, and with RDMA its port.
+         * Connects to where {@link TargetConnections#begin} says it listens: {@code ADDRESS PORT}, and with RDMA its
+         * port.
          */
         static SourceConnections join(
                 List<String> where, int dataConnections, BufferPool pool, Consumer<String> onFailure)

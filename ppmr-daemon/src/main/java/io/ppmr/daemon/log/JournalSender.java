@@ -110,11 +110,13 @@ final class JournalSender implements AutoCloseable {
     }
 
     /**
-     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one with
-     * line ends as its name, its length in eight bytes, and the value. For one thread.
+     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one
+     * with line ends as its name, its length in eight bytes, and the value. For one thread.
      */
     static final class Entry {
-        /** A datagram holds this and the other fields; what a message has beyond it is left out, and the entry says so. */
+        /**
+         * A datagram holds this and the other fields; what a message has beyond it is left out, and the entry says so.
+         */
         static final int MAX_VALUE_BYTES = 96 * 1024;
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);
