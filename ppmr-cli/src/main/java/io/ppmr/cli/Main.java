@@ -2,7 +2,7 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.cli.doctor.DoctorCommand;
