@@ -5,7 +5,6 @@ import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -51,14 +50,12 @@ final class FileStrategies {
             Clock clock = new Clock();
             checkpoint(here);
             clock.ends("write");
-            List<Process> copies = new ArrayList<>();
+            List<Command.Running> copies = new ArrayList<>();
             for (int rank = 0; rank < processes; rank++) {
-                copies.add(nodes.a()
-                        .command(Programs.words(
-                                "scp -q -P %s " + CLIENT + " %s %s", PORT, key, image(here, rank), at(there) + "/"))
-                        .start());
+                copies.add(start(Programs.words(
+                        "scp -q -P %s " + CLIENT + " %s %s", PORT, key, image(here, rank), at(there) + "/")));
             }
-            await(copies, "scp");
+            await(copies);
             Programs.call(List.of("sync"));
             clock.ends("transfer");
             dropCaches();
@@ -121,17 +118,15 @@ final class FileStrategies {
     }
 
     private void checkpoint(Path to) throws Exception {
-        List<Process> commands = new ArrayList<>();
+        List<Command.Running> commands = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
-            commands.add(nodes.a()
-                    .command(Programs.words(
-                            "%s --tree --file %s --noclobber --stop --time 600 %s",
-                            nodes.bin().resolve("cr_checkpoint"),
-                            image(to, rank),
-                            Files.readString(services.job().pidFile(rank)).strip()))
-                    .start());
+            commands.add(start(Programs.words(
+                    "%s --tree --file %s --noclobber --stop --time 600 %s",
+                    nodes.bin().resolve("cr_checkpoint"),
+                    image(to, rank),
+                    Files.readString(services.job().pidFile(rank)).strip())));
         }
-        await(commands, "cr_checkpoint");
+        await(commands);
     }
 
     private void restart(Path from) throws Exception {
@@ -152,13 +147,13 @@ final class FileStrategies {
                 LIMIT, "every rank is restored", () -> restored.stream().allMatch(Files::exists));
     }
 
-    private static void await(List<Process> commands, String what) throws IOException, InterruptedException {
-        for (Process command : commands) {
-            Programs.endAfter(command, LIMIT.toSeconds());
-            byte[] said = command.getErrorStream().readAllBytes();
-            if (command.waitFor() != 0) {
-                throw new IOException(what + " failed: " + new String(said, StandardCharsets.UTF_8));
-            }
+    private Command.Running start(List<String> words) throws IOException {
+        return Command.of(nodes.a().command(words).command()).start();
+    }
+
+    private static void await(List<Command.Running> commands) throws IOException, InterruptedException {
+        for (Command.Running command : commands) {
+            command.await(LIMIT).requireOutput();
         }
     }
 

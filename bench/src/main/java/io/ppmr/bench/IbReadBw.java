@@ -1,7 +1,8 @@
 package io.ppmr.bench;
 
+import io.ppmr.os.Command;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -20,17 +21,17 @@ final class IbReadBw {
 
     private static final int MOST_TRIES = 10;
 
-    private static final long LIMIT_S = 600;
+    private static final Duration LIMIT = Duration.ofMinutes(10);
     private static final long LISTEN_LIMIT_NS = TimeUnit.SECONDS.toNanos(30);
     private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
-    private static final long END_S = 5;
+    private static final Duration SERVER_LIMIT = Duration.ofMillis(100);
     /** Columns of its report: bytes, iterations, peak and average in MiB/s, messages a second. */
     private static final int AVERAGE_COLUMN = 3;
 
-    private final RdmaCarrier.End source;
-    private final RdmaCarrier.End target;
+    private final Carrier.End source;
+    private final Carrier.End target;
 
-    IbReadBw(RdmaCarrier.End source, RdmaCarrier.End target) {
+    IbReadBw(Carrier.End source, Carrier.End target) {
         this.source = source;
         this.target = target;
     }
@@ -49,38 +50,33 @@ final class IbReadBw {
 
     private double once(long messageBytes, long messages) throws IOException, InterruptedException {
         int port = Programs.freePort(source.address());
-        Process server = start(words(source.device(), messageBytes, messages, port));
+        Command.Running server =
+                Command.of(words(source.device(), messageBytes, messages, port)).start();
         try {
             List<String> client = words(target.device(), messageBytes, messages, port);
             client.add(source.host());
             return average(read(client, server), messageBytes);
         } finally {
-            server.destroyForcibly();
-            Programs.end(server, END_S);
+            server.kill();
         }
     }
 
-    /** What the client prints. Its server may not listen yet, and does not say when it does. */
-    private static String read(List<String> client, Process server) throws IOException, InterruptedException {
+    /** Runs the client until its server listens. */
+    private static String read(List<String> client, Command.Running server) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + LISTEN_LIMIT_NS;
         while (true) {
-            Process reading = start(client);
-            try {
-                if (!reading.waitFor(LIMIT_S, TimeUnit.SECONDS)) {
-                    throw new IOException(String.join(" ", client) + " has not ended within " + LIMIT_S
-                            + " s: give fewer --bytes, or look whether the link is up");
-                }
-                String said = said(reading);
-                if (reading.exitValue() == 0) {
-                    return said;
-                }
-                if (!server.isAlive() || System.nanoTime() - deadlineNs > 0) {
-                    server.destroyForcibly();
-                    throw new IOException(String.join(" ", client) + " fails: " + said + "\nits server: " + said(server)
-                            + "\n(does it run by itself between these two devices?)");
-                }
-            } finally {
-                reading.destroyForcibly();
+            Command.Result read = Command.of(client).run(LIMIT);
+            if (read.succeeded()) {
+                return read.output();
+            }
+            if (read.timedOut()) {
+                throw new IOException(String.join(" ", client) + " has not ended within " + LIMIT.toSeconds()
+                        + " s: give fewer --bytes, or look whether the link is up");
+            }
+            if (!server.isAlive() || System.nanoTime() - deadlineNs > 0) {
+                throw new IOException(String.join(" ", client) + " fails: " + read.output() + "\nits server: "
+                        + server.await(SERVER_LIMIT).output()
+                        + "\n(does it run by itself between these two devices?)");
             }
             LockSupport.parkNanos(PAUSE_NS);
         }
@@ -107,14 +103,5 @@ final class IbReadBw {
                 UNDER_WAY,
                 UNDER_WAY,
                 port);
-    }
-
-    private static Process start(List<String> words) throws IOException {
-        return new ProcessBuilder(words).redirectErrorStream(true).start();
-    }
-
-    /** Of a program that has ended: less than a pipe holds. */
-    private static String said(Process process) throws IOException {
-        return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
     }
 }

@@ -112,7 +112,7 @@ final class StageOptions {
         if (bytesAWriter % chunkBytes != 0) {
             throw new IOException("--bytes must be a multiple of --chunk");
         }
-        carrier = transport.equals(RDMA) ? RdmaCarrier.find(this) : Carrier.tcp(this);
+        carrier = transport.equals(RDMA) ? Carrier.rdma(this) : Carrier.tcp(this);
     }
 
     boolean warmsUp() {

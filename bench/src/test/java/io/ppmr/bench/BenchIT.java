@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.bench.RdmaCarrier.RdmaDevice;
+import io.ppmr.bench.Carrier.RdmaDevice;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;

@@ -1,22 +1,25 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.SignalSender.Signal;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. It is
- * known by what {@link RankCommand#started} named. Immutable, for any thread.
+ * known by what {@link RankCommand#started} named, and by what {@link #note} has written down. Immutable, for any
+ * thread.
  */
 public final class AbandonedCommand {
-    private static final Logger LOG = LoggerFactory.getLogger(AbandonedCommand.class);
 
-    private static final CommandTiming TIMING = CommandTiming.defaults();
+    private static final RankCommand.Timing TIMING = RankCommand.Timing.defaults();
+
+    private static final String FILE = "started";
+    private static final int WORDS = 4;
 
     private final List<ProcessIdentity> started;
     private final ProcessTable table = new ProcessTable();
@@ -28,15 +31,7 @@ public final class AbandonedCommand {
 
     /** Ends a command with all that it has started, a restart with what it has restored. */
     public void endAll() throws CheckpointException {
-        boolean gone = Polling.until(TIMING.rollback(), () -> {
-            List<ProcessIdentity> left = members();
-            signals.sendAll(Signal.KILL, left);
-            return left.isEmpty();
-        });
-        if (!gone) {
-            throw new CheckpointException("what a command of the service before has started does not end: " + members()
-                    + ". Remedy: a process in state D waits for its filesystem; abort that mount");
-        }
+        requireEnd(signals.killAll(TIMING.rollback(), this::members));
     }
 
     /**
@@ -45,19 +40,19 @@ public final class AbandonedCommand {
      * @throws CheckpointException if it does not even end on SIGKILL
      */
     public void endPatiently() throws CheckpointException {
-        if (Polling.until(TIMING.cancelGrace(), () -> members().isEmpty())) {
-            return;
+        requireEnd(signals.endPatiently(
+                "a checkpoint command of the service before, of " + started,
+                this::members,
+                TIMING.cancelGrace(),
+                TIMING.terminateGrace(),
+                TIMING.rollback()));
+    }
+
+    private void requireEnd(boolean gone) throws CheckpointException {
+        if (!gone) {
+            throw new CheckpointException("what a command of the service before has started does not end: " + members()
+                    + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }
-        LOG.warn("a checkpoint command of the service before does not end by itself: sending SIGTERM to {}", members());
-        signals.sendAll(Signal.TERM, members());
-        if (Polling.until(TIMING.terminateGrace(), () -> members().isEmpty())) {
-            return;
-        }
-        LOG.error(
-                "{} does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process may be left"
-                        + " damaged",
-                members());
-        endAll();
     }
 
     /**
@@ -72,21 +67,9 @@ public final class AbandonedCommand {
 
     /** Lets the processes of a rank run, but for what the job itself had stopped, and sees that they stay so. */
     public static void resume(HeldRank rank) throws CheckpointException {
-        ProcessTable table = new ProcessTable();
-        SignalSender signals = new SignalSender(table);
-        boolean running = Polling.until(TIMING.rollback(), () -> {
-            boolean all = true;
-            for (ProcessIdentity process : rank.processes()) {
-                if (!rank.stoppedByJob().contains(process) && table.isAlive(process) && !table.isRunning(process)) {
-                    all = false;
-                    signals.send(Signal.CONT, process);
-                }
-            }
-            return all;
-        });
-        if (!running) {
-            throw new CheckpointException("rank " + rank.rank() + ": its processes do not run again after SIGCONT");
-        }
+        List<ProcessIdentity> wanted = new ArrayList<>(rank.processes());
+        wanted.removeAll(rank.stoppedByJob());
+        new SignalSender(new ProcessTable()).resume(rank.rank(), wanted, TIMING.rollback());
     }
 
     /** What is alive of it: the tools with all that shares their sessions, and everything in the namespaces. */
@@ -106,5 +89,46 @@ public final class AbandonedCommand {
             }
         }
         return new ArrayList<>(members);
+    }
+
+    /** Tells whether a work directory has a note of commands. */
+    public static boolean isNoted(Path workDirectory) {
+        return Files.exists(workDirectory.resolve(FILE));
+    }
+
+    /**
+     * Adds to the note in an attempt's work directory of the processes that this service has started for it, so that a
+     * service that finds this one dead can end them. A line that a crash has torn is not counted.
+     */
+    public static void note(Path workDirectory, List<ProcessIdentity> started) throws IOException {
+        List<String> lines = started.stream()
+                .map(process -> process.bootId() + " " + process.pidNamespace() + " " + process.pid() + " "
+                        + process.startTimeTicks())
+                .toList();
+        Files.write(workDirectory.resolve(FILE), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+    }
+
+    /** Returns what is noted; nothing where there is no note. */
+    public static List<ProcessIdentity> read(Path workDirectory) throws IOException {
+        List<ProcessIdentity> started = new ArrayList<>();
+        if (!isNoted(workDirectory)) {
+            return started;
+        }
+        String text = Files.readString(workDirectory.resolve(FILE));
+        for (String line : text.substring(0, text.lastIndexOf('\n') + 1).lines().toList()) {
+            String[] words = line.split(" ", -1);
+            if (words.length != WORDS) {
+                throw new IOException(workDirectory.resolve(FILE) + " has a line that names no process: '" + line
+                        + "'. Remedy: see by hand that nothing of this attempt runs, and take the folder away");
+            }
+            started.add(new ProcessIdentity(
+                    words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+        }
+        return started;
+    }
+
+    /** Takes the note away. */
+    public static void forget(Path workDirectory) throws IOException {
+        Files.deleteIfExists(workDirectory.resolve(FILE));
     }
 }

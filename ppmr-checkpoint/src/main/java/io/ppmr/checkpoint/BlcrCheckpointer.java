@@ -1,5 +1,11 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
@@ -24,7 +30,7 @@ import java.util.stream.Collectors;
  * output file, with a number that no restored process knows. The restored processes are in the session that {@code
  * cr_restart} was started in ({@code --no-restore-sid}).
  */
-final class BlcrCheckpointer implements Checkpointer {
+record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit kit) implements Checkpointer {
     private static final Path MODULE = Path.of("/proc/checkpoint/ctrl");
     private static final String TEMPORARY_SUFFIX = ".tmp";
 
@@ -47,49 +53,33 @@ final class BlcrCheckpointer implements Checkpointer {
             "the image could not be opened: see that it is there, and that the job's user may pass every folder on"
                     + " its path");
 
-    private final CheckpointerSettings.Blcr settings;
-    private final ToolKit kit;
-
-    BlcrCheckpointer(CheckpointerSettings.Blcr settings, ToolKit kit) {
-        this.settings = settings;
-        this.kit = kit;
-    }
-
-    @Override
-    public String name() {
-        return "blcr";
-    }
-
     @Override
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(
-                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return Availability.lacking(
+                    missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         Optional<String> none = RankNamespace.whyNone(KernelFeatures.here());
         if (settings.namespaces() == NamespacePolicy.ALWAYS && none.isPresent()) {
-            return new Availability(false, none.get(), "set namespaces to \"never\"");
+            return Availability.lacking(none.get(), "set namespaces to \"never\"");
         }
         for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
             if (ToolKit.find(program).isEmpty()
                     || kit.versions().of(List.of(program)).isEmpty()) {
-                return new Availability(
-                        false,
-                        program + " is not installed",
-                        "install BLCR's programs and name them in the configuration");
+                return Availability.lacking(
+                        program + " is not installed", "install BLCR's programs and name them in the configuration");
             }
         }
         if (settings.needsKernelModule() && !Files.exists(MODULE)) {
-            return new Availability(
-                    false,
+            return Availability.lacking(
                     "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel "
                             + System.getProperty("os.version"),
                     "modprobe blcr; it builds for kernels up to 3.17 only: on newer ones use criu or a command");
         }
         String version =
                 kit.versions().of(List.of(settings.checkpointProgram())).orElse("no version");
-        return new Availability(true, version, "");
+        return Availability.present(version);
     }
 
     @Override
@@ -147,8 +137,10 @@ final class BlcrCheckpointer implements Checkpointer {
 
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
-        List<ProcessIdentity> originals = kit.requireTree(task);
-        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.of(task.user())));
+        String name = "blcr-checkpoint-" + task.rank();
+        Path noLog = task.workDirectory().resolve(name + ".log");
+        CheckpointSteps steps = new CheckpointSteps(task, kit, noLog, CHECKPOINT_REMEDIES);
+        List<String> command = kit.launchFor(task, Optional.of(task.user()));
         command.add(settings.checkpointProgram());
         command.addAll(List.of(
                 "--tree",
@@ -159,13 +151,7 @@ final class BlcrCheckpointer implements Checkpointer {
                 "--time",
                 Long.toString(Math.max(1, task.deadline().toSeconds())),
                 Integer.toString(kit.pidFor(task))));
-        String name = "blcr-checkpoint-" + task.rank();
-        Path noLog = task.workDirectory().resolve(name + ".log");
-        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
-        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, noLog, CHECKPOINT_REMEDIES);
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.of(task.user()), kit);
-        return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
+        return steps.start(name, command, Optional.of(task.user()));
     }
 
     @Override
@@ -175,11 +161,7 @@ final class BlcrCheckpointer implements Checkpointer {
                 ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
                 : Optional.empty();
         List<String> command =
-                new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : Optional.of(task.user())));
-        if (namespace.isPresent()) {
-            command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
-            command.addAll(kit.launch(Optional.of(task.user())));
-        }
+                kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), Optional.of(task.user()));
         // In a namespace the image directory is the working directory: the mount may not be visible in there.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
@@ -193,28 +175,24 @@ final class BlcrCheckpointer implements Checkpointer {
                 "--no-restore-sid",
                 "--run-on-success=echo restored " + nonce,
                 "--run-on-failure=echo failed " + nonce));
-        RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, nonce, namespace));
-        String name = "blcr-restart-" + task.rank();
-        return Restarts.start(name, command, Optional.of(task.user()), task, kit, namespace, steps);
+        return new Steps(task, kit, nonce, namespace)
+                .start("blcr-restart-" + task.rank(), command, Optional.of(task.user()));
     }
 
     private static String fileName(int rank) {
         return "context." + rank;
     }
 
-    private final class Finder implements RestartSteps.Finder {
-        private final RestartTask task;
+    private static final class Steps extends RestartSteps {
         private final String nonce;
-        private final Optional<RankNamespace> namespace;
 
-        Finder(RestartTask task, String nonce, Optional<RankNamespace> namespace) {
-            this.task = task;
+        Steps(RestartTask task, ToolKit kit, String nonce, Optional<RankNamespace> namespace) {
+            super(task, kit, namespace);
             this.nonce = nonce;
-            this.namespace = namespace;
         }
 
         @Override
-        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+        boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             // Asked first: what it has written before its end is in the output then.
             Optional<Integer> exitCode = tool.exitCode();
             String output = tool.output();
@@ -223,16 +201,15 @@ final class BlcrCheckpointer implements Checkpointer {
                     || exitCode.map(code -> code != 0 || !restored).orElse(false);
             if (failed) {
                 // By its exit status is said what to do.
-                Polling.untilTrue(
-                        kit.timing().holdProof(), () -> tool.exitCode().isPresent());
-                throw RestartSteps.failure(task, tool, task.workDirectory().resolve("no-log"), RESTART_REMEDIES);
+                Polling.until(kit.timing().holdProof(), () -> tool.exitCode().isPresent());
+                throw failure(tool, task.workDirectory().resolve("no-log"), RESTART_REMEDIES);
             }
             return restored;
         }
 
         @Override
-        public List<ProcessIdentity> restored(ToolProcess tool) {
-            List<ProcessIdentity> tree = tree(tool);
+        List<ProcessIdentity> restored(ToolProcess tool) {
+            List<ProcessIdentity> tree = tool.tree();
             int own = companions(tool).size();
             return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree);
         }
@@ -257,13 +234,9 @@ final class BlcrCheckpointer implements Checkpointer {
 
         /** The restarter, after nsenter where that was needed: the first of the tool's tree. */
         @Override
-        public List<ProcessIdentity> companions(ToolProcess tool) {
-            List<ProcessIdentity> tree = tree(tool);
+        List<ProcessIdentity> companions(ToolProcess tool) {
+            List<ProcessIdentity> tree = tool.tree();
             return tree.subList(0, Math.min(tree.size(), namespace.isPresent() ? 2 : 1));
-        }
-
-        private List<ProcessIdentity> tree(ToolProcess tool) {
-            return tool.identity().map(kit.table()::tree).orElse(List.of());
         }
     }
 }

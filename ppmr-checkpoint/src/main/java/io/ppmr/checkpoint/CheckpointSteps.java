@@ -1,15 +1,16 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /** What every checkpoint has in common: success is exit status 0, and on failure the originals go on. */
-final class CheckpointSteps implements RunningCommand.Steps {
+final class CheckpointSteps implements RankCommand.Steps {
     private final CheckpointTask task;
     private final ToolKit kit;
     private final Path log;
@@ -19,25 +20,19 @@ final class CheckpointSteps implements RunningCommand.Steps {
     private final Set<ProcessIdentity> stoppedByJob;
 
     /**
-     * @param originals the rank's processes before the tool was started
+     * Notes the rank's processes and which of them stand still, so it is made before the tool starts: what that stops
+     * at once would count as stopped before, and stay so when it fails.
+     *
      * @param log the tool's own log, quoted when it fails
+     * @param remedies what is to be done when the tool ends with a status, for those of which that is known
      */
-    CheckpointSteps(CheckpointTask task, ToolKit kit, List<ProcessIdentity> originals, Path log) {
-        this(task, kit, originals, log, Map.of());
-    }
-
-    /** @param remedies what is to be done when the tool ends with a status, for those of which that is known */
-    CheckpointSteps(
-            CheckpointTask task,
-            ToolKit kit,
-            List<ProcessIdentity> originals,
-            Path log,
-            Map<Integer, String> remedies) {
+    CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies)
+            throws CheckpointException {
         this.task = task;
         this.kit = kit;
         this.log = log;
-        this.remedies = Map.copyOf(remedies);
-        this.originals = List.copyOf(originals);
+        this.remedies = remedies;
+        this.originals = kit.requireTree(task);
         this.stoppedBefore = new LinkedHashSet<>(originals.stream()
                 .filter(process -> !kit.table().isRunning(process))
                 .toList());
@@ -45,6 +40,13 @@ final class CheckpointSteps implements RunningCommand.Steps {
         this.stoppedByJob = new LinkedHashSet<>(originals);
         stoppedByJob.removeIf(process ->
                 !task.stoppedByJob().contains(process) || !kit.table().isHeld(process));
+    }
+
+    /** Starts the tool and watches it; {@code user} is empty for the service's own. */
+    RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
+        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user, kit);
+        return RankCommand.watch(
+                "checkpoint of rank " + task.rank(), tool, Optional.empty(), this, task.deadline(), kit);
     }
 
     @Override
@@ -79,7 +81,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);
-        return new HeldProcesses(task.rank(), held, companions).leavingStopped(stoppedByJob);
+        return new HeldRank(task.rank(), held, companions).leavingStopped(stoppedByJob);
     }
 
     @Override
@@ -92,20 +94,7 @@ final class CheckpointSteps implements RunningCommand.Steps {
         Set<ProcessIdentity> all = new LinkedHashSet<>(originals);
         all.addAll(kit.table().tree(task.root()));
         all.removeAll(stoppedBefore);
-        // Asked repeatedly: a SIGSTOP that was sent before the tool ended may take effect after the first SIGCONT.
-        boolean running = Polling.until(kit.timing().rollback(), () -> {
-            boolean allRunning = true;
-            for (ProcessIdentity process : all) {
-                if (kit.table().isAlive(process) && !kit.table().isRunning(process)) {
-                    allRunning = false;
-                    kit.signals().send(Signal.CONT, process);
-                }
-            }
-            return allRunning;
-        });
-        if (!running) {
-            throw new CheckpointException("rank " + task.rank() + ": its processes do not run again after SIGCONT");
-        }
+        kit.signals().resume(task.rank(), all, kit.timing().rollback());
         if (!kit.table().isAlive(task.root())) {
             throw new CheckpointException(
                     "rank " + task.rank() + ": PID " + task.root().pid() + " is gone");

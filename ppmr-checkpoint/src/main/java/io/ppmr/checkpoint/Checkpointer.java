@@ -1,6 +1,9 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.protocol.data.ImageTraits;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Set;
 
 /**
  * A tool that writes a rank's processes into image files and makes processes of them again: BLCR, CRIU, or any two
@@ -10,7 +13,10 @@ import io.ppmr.protocol.data.ImageTraits;
  */
 public interface Checkpointer extends ImageTraits {
 
-    /** The name in configurations: {@code blcr}, {@code criu}, {@code command}. */
+    /**
+     * The name that the configuration gives it, by which source and target agree on it; there may be several of one
+     * kind.
+     */
     String name();
 
     /** Whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each start. */
@@ -55,4 +61,98 @@ public interface Checkpointer extends ImageTraits {
      * restored process is stopped.
      */
     RankCommand restart(RestartTask task) throws CheckpointException;
+
+    /**
+     * Says whether something can be used on this node.
+     *
+     * @param available whether it can
+     * @param detail what was found (with its version), or what is missing
+     * @param remedy how to get it; empty where it is available
+     */
+    record Availability(boolean available, String detail, String remedy) {
+        static Availability present(String detail) {
+            return new Availability(true, detail, "");
+        }
+
+        static Availability lacking(String detail, String remedy) {
+            return new Availability(false, detail, remedy);
+        }
+    }
+
+    /**
+     * What a tool's restart takes from the node, besides its image. Immutable.
+     *
+     * @param sameFiles whether programs and libraries are mapped again by name, and must be the same files
+     * @param freePids whether the processes get their old PIDs beside the node's other processes
+     */
+    record RestartNeeds(boolean sameFiles, boolean freePids) {
+        /** The needs of a tool of which nothing is known. */
+        public static final RestartNeeds UNKNOWN = new RestartNeeds(false, false);
+    }
+
+    /**
+     * Says as whom a checkpointer's two commands run, and so who owns the directory of an image: only the user as whom
+     * the restart runs can change what it reads.
+     */
+    enum RunAs {
+        /** Both commands run as the job's user, who owns the image. */
+        JOB_USER,
+
+        /**
+         * The checkpoint command runs as root and has the job's user write the image ({@code runuser}, DMTCP); so the
+         * image is that user's, and the restart runs as that user, too.
+         */
+        ROOT_THEN_JOB_USER,
+
+        /** Both commands run as root, which owns the image. */
+        ROOT;
+
+        /** Returns true if the checkpoint command runs as the service's own user, which is root. */
+        public boolean checkpointsAsRoot() {
+            return this != JOB_USER;
+        }
+
+        /** Returns true if the restart runs as the service's own user, which is root. */
+        public boolean restartsAsRoot() {
+            return this == ROOT;
+        }
+    }
+
+    /**
+     * What to checkpoint, and whereto.
+     *
+     * @param rank the rank's number
+     * @param root the root of the rank's process tree, checked again before every signal; its user must be {@code user}
+     * @param user the job's user
+     * @param imageDirectory the rank's directory inside the mounted filesystem
+     * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
+     *     {@link WorkDirectories}
+     * @param deadline how long the command may take in all
+     * @param stoppedByJob processes that were found stopped before anything was done to the job; those of this rank
+     *     that are so still when the command is started stay so when the rank is released
+     */
+    record CheckpointTask(
+            int rank,
+            ProcessIdentity root,
+            JobUser user,
+            Path imageDirectory,
+            Path workDirectory,
+            Duration deadline,
+            Set<ProcessIdentity> stoppedByJob) {
+        public CheckpointTask {
+            stoppedByJob = Set.copyOf(stoppedByJob);
+        }
+    }
+
+    /**
+     * What to restore, and wherefrom.
+     *
+     * @param rank the rank's number
+     * @param user the job's user, as whom the restart runs where the tool permits
+     * @param imageDirectory the rank's directory inside the mounted filesystem
+     * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
+     *     {@link WorkDirectories}
+     * @param deadline how long the command may take in all
+     */
+    record RestartTask(int rank, JobUser user, Path imageDirectory, Path workDirectory, Duration deadline) {}
 }

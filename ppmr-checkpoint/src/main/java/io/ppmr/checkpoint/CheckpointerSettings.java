@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.protocol.data.ReadingMode;
 import java.util.List;
 import java.util.Map;
@@ -10,13 +11,13 @@ public sealed interface CheckpointerSettings {
     /** Says as whom its commands run. */
     RunAs runAs();
 
-    /** The adapter, with the usual waits. */
-    default Checkpointer create(NativePrograms programs) {
-        return create(programs, CommandTiming.defaults());
+    /** Makes the adapter with the usual waits, under the name that the configuration gives it. */
+    default Checkpointer create(String name, NativePrograms programs) {
+        return create(name, programs, RankCommand.Timing.defaults());
     }
 
-    /** The adapter. */
-    Checkpointer create(NativePrograms programs, CommandTiming timing);
+    /** Makes the adapter. */
+    Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing);
 
     /**
      * BLCR, by its two commands.
@@ -40,8 +41,8 @@ public sealed interface CheckpointerSettings {
         }
 
         @Override
-        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
-            return new BlcrCheckpointer(this, ToolKit.of(programs, timing));
+        public Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing) {
+            return new BlcrCheckpointer(name, this, ToolKit.of(programs, timing));
         }
     }
 
@@ -80,8 +81,8 @@ public sealed interface CheckpointerSettings {
         }
 
         @Override
-        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
-            return new CriuCheckpointer(this, ToolKit.of(programs, timing));
+        public Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing) {
+            return new CriuCheckpointer(name, this, ToolKit.of(programs, timing));
         }
     }
 
@@ -162,13 +163,21 @@ public sealed interface CheckpointerSettings {
         }
 
         @Override
-        public Checkpointer create(NativePrograms programs, CommandTiming timing) {
-            return new CommandCheckpointer(this, ToolKit.of(programs, timing));
+        public Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing) {
+            return new CommandCheckpointer(name, this, ToolKit.of(programs, timing));
         }
 
         /** The adapter whose commands are children of this service, whatever the environment says: they end with it. */
-        public Checkpointer createDirect(NativePrograms programs) {
-            return new CommandCheckpointer(this, ToolKit.direct(programs));
+        public Checkpointer createDirect(String name, NativePrograms programs) {
+            return new CommandCheckpointer(name, this, ToolKit.direct(programs));
         }
+    }
+
+    /** Says whether a rank is restored in a PID and mount namespace of its own, where every PID is free. */
+    enum NamespacePolicy {
+        /** Where the tool restores the old PIDs, which may be taken on this node: with CRIU. */
+        AUTO,
+        ALWAYS,
+        NEVER
     }
 }

@@ -1,5 +1,10 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
@@ -10,43 +15,27 @@ import java.util.Map;
 import java.util.Optional;
 
 /** Any two commands; {@link CheckpointerSettings.Command} says what is expected of them. */
-final class CommandCheckpointer implements Checkpointer {
-    private final CheckpointerSettings.Command settings;
-    private final ToolKit kit;
-
-    CommandCheckpointer(CheckpointerSettings.Command settings, ToolKit kit) {
-        this.settings = settings;
-        this.kit = kit;
-    }
-
-    @Override
-    public String name() {
-        return "command";
-    }
-
+record CommandCheckpointer(String name, CheckpointerSettings.Command settings, ToolKit kit) implements Checkpointer {
     @Override
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(
-                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return Availability.lacking(
+                    missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         Optional<String> none = RankNamespace.whyNone(KernelFeatures.here());
         if (settings.namespaces() == NamespacePolicy.ALWAYS && none.isPresent()) {
-            return new Availability(false, none.get(), "set namespaces to \"never\"");
+            return Availability.lacking(none.get(), "set namespaces to \"never\"");
         }
         for (List<String> command : List.of(settings.checkpoint(), settings.restart())) {
             if (ToolKit.find(command.get(0)).isEmpty()) {
-                return new Availability(
-                        false,
+                return Availability.lacking(
                         command.get(0) + " is not installed",
                         "install it, or correct the command in the configuration");
             }
         }
-        return new Availability(
-                true,
-                settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there",
-                "");
+        return Availability.present(
+                settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there");
     }
 
     @Override
@@ -93,19 +82,15 @@ final class CommandCheckpointer implements Checkpointer {
 
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
-        List<ProcessIdentity> originals = kit.requireTree(task);
+        String name = "checkpoint-" + task.rank();
         Optional<JobUser> user = unlessRoot(settings.runAs().checkpointsAsRoot(), task.user());
         Path toolDirectory = kit.toolDirectory(task.workDirectory(), user);
+        CheckpointSteps steps = new CheckpointSteps(task, kit, toolDirectory.resolve(name + ".log"), Map.of());
         Map<String, String> values = values(task.rank(), task.imageDirectory(), toolDirectory);
         values.put("pid", Integer.toString(kit.pidFor(task)));
-        List<String> command = new ArrayList<>(kit.launchFor(task, user));
+        List<String> command = kit.launchFor(task, user);
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
-        String name = "checkpoint-" + task.rank();
-        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
-        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, toolDirectory.resolve(name + ".log"));
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user, kit);
-        return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
+        return steps.start(name, command, user);
     }
 
     @Override
@@ -119,19 +104,14 @@ final class CommandCheckpointer implements Checkpointer {
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, pidFile.getParent());
         values.put("pidfile", pidFile.toString());
-        List<String> command = new ArrayList<>(kit.launch(namespace.isPresent() ? Optional.empty() : user));
-        if (namespace.isPresent()) {
-            command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
-            command.addAll(kit.launch(user));
-        }
+        List<String> command = kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), user);
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
         Path log = pidFile.resolveSibling("restart.log");
-        RestartSteps.Finder finder = writesPid
-                ? new ByPidFile(task, namespace, pidFile, log)
-                : new ByDescent(task, namespace.isPresent(), log);
-        RestartSteps steps = new RestartSteps(task, kit, namespace, finder);
-        return Restarts.start(name, command, user, task, kit, namespace, steps);
+        RestartSteps steps = writesPid
+                ? new ByPidFile(task, kit, namespace, pidFile, log)
+                : new ByDescent(task, kit, namespace, log);
+        return steps.start(name, command, user);
     }
 
     private static Optional<JobUser> unlessRoot(boolean asRoot, JobUser user) {
@@ -152,59 +132,43 @@ final class CommandCheckpointer implements Checkpointer {
     }
 
     /** The command says who the root is. */
-    private final class ByPidFile implements RestartSteps.Finder {
-        private final RestartTask task;
-        private final Optional<RankNamespace> namespace;
+    private static final class ByPidFile extends RestartSteps {
         private final Path pidFile;
         private final Path log;
 
-        ByPidFile(RestartTask task, Optional<RankNamespace> namespace, Path pidFile, Path log) {
-            this.task = task;
-            this.namespace = namespace;
+        ByPidFile(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path pidFile, Path log) {
+            super(task, kit, namespace);
             this.pidFile = pidFile;
             this.log = log;
         }
 
         @Override
-        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+        boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
-            boolean named =
-                    PidFiles.read(pidFile, task.user(), exitCode.isEmpty()).isPresent();
+            boolean named = readPid(pidFile, task.user(), exitCode.isEmpty()).isPresent();
             if (exitCode.isPresent() && (exitCode.get() != 0 || !named)) {
-                throw RestartSteps.failure(task, tool, log);
+                throw failure(tool, log, Map.of());
             }
             return named;
         }
 
         @Override
-        public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            Optional<ProcessIdentity> root = root(tool);
-            if (root.isEmpty()) {
-                return List.of();
-            }
-            List<ProcessIdentity> rank = new ArrayList<>(kit.table().tree(root.get()));
-            if (namespace.isPresent()) {
-                List<ProcessIdentity> own = companions(tool);
-                namespace.get().members(kit.table()).stream()
-                        .filter(process -> !rank.contains(process) && !own.contains(process))
-                        .forEach(rank::add);
-            }
-            return rank;
+        List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
+            return rank(root(tool), companions(tool));
         }
 
         @Override
-        public List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException {
-            List<ProcessIdentity> rank = root(tool).map(kit.table()::tree).orElse(List.of());
-            return tool.identity().map(kit.table()::tree).orElse(List.of()).stream()
-                    .filter(process -> !rank.contains(process))
-                    .toList();
+        List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException {
+            List<ProcessIdentity> companions = new ArrayList<>(tool.tree());
+            root(tool).ifPresent(root -> companions.removeAll(kit.table().tree(root)));
+            return companions;
         }
 
         private Optional<ProcessIdentity> root(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, task.user(), false)
+            int pid = readPid(pidFile, task.user(), false)
                     .orElseThrow(() -> new CheckpointException(
                             "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
-            Optional<ProcessIdentity> root = PidFiles.root(kit.table(), namespace, pid);
+            Optional<ProcessIdentity> root = root(pid);
             if (root.isPresent() && root.get().startTimeTicks() < tool.startedNotBeforeTicks()) {
                 throw new CheckpointException("rank " + task.rank() + ": the restart command names PID " + pid
                         + " as restored, but that process is older than the command. Remedy: correct the command");
@@ -214,46 +178,39 @@ final class CommandCheckpointer implements Checkpointer {
     }
 
     /** The command stays, and what descends from it is the rank; or the command has become the rank. */
-    private final class ByDescent implements RestartSteps.Finder {
-        private final RestartTask task;
-        private final boolean inNamespace;
+    private static final class ByDescent extends RestartSteps {
         private final Path log;
 
-        ByDescent(RestartTask task, boolean inNamespace, Path log) {
-            this.task = task;
-            this.inNamespace = inNamespace;
+        ByDescent(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path log) {
+            super(task, kit, namespace);
             this.log = log;
         }
 
         @Override
-        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+        boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             if (tool.exitCode().isPresent()) {
-                throw RestartSteps.failure(task, tool, log);
+                throw failure(tool, log, Map.of());
             }
             List<ProcessIdentity> rank = restored(tool);
             return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();
         }
 
         @Override
-        public List<ProcessIdentity> restored(ToolProcess tool) {
-            List<ProcessIdentity> tree = tree(tool);
-            return tree.subList(Math.min(tree.size(), own(tree)), tree.size());
+        List<ProcessIdentity> restored(ToolProcess tool) {
+            List<ProcessIdentity> tree = tool.tree();
+            return tree.subList(own(tree), tree.size());
         }
 
         @Override
-        public List<ProcessIdentity> companions(ToolProcess tool) {
-            List<ProcessIdentity> tree = tree(tool);
-            return tree.subList(0, Math.min(tree.size(), own(tree)));
+        List<ProcessIdentity> companions(ToolProcess tool) {
+            List<ProcessIdentity> tree = tool.tree();
+            return tree.subList(0, own(tree));
         }
 
         /** How many at the head of the tree are not the rank: nsenter, and a command that has children. */
         private int own(List<ProcessIdentity> tree) {
-            int entering = inNamespace ? 1 : 0;
-            return tree.size() > entering + 1 ? entering + 1 : entering;
-        }
-
-        private List<ProcessIdentity> tree(ToolProcess tool) {
-            return tool.identity().map(kit.table()::tree).orElse(List.of());
+            int entering = namespace.isPresent() ? 1 : 0;
+            return Math.min(tree.size(), tree.size() > entering + 1 ? entering + 1 : entering);
         }
     }
 }

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -57,11 +58,43 @@ interface CommandStarter {
     static CommandStarter of(Map<String, String> environment) {
         String word = environment.getOrDefault(VARIABLE, "direct");
         return switch (word) {
-            case "direct" -> new DirectCommands();
+            case "direct" -> new Direct();
             case "transient" -> new TransientServices(environment, "systemd-run");
             default ->
                 throw new IllegalStateException(
                         VARIABLE + " is '" + word + "'. Remedy: set it to direct or transient, or take it away");
         };
+    }
+
+    /** Commands as children of this process. */
+    final class Direct implements CommandStarter {
+        @Override
+        public Started start(String name, List<String> command, Path workDirectory, Path output)
+                throws CheckpointException {
+            try {
+                Process process = new ProcessBuilder(command)
+                        .directory(workDirectory.toFile())
+                        .redirectInput(ToolProcess.NULL)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+                return new Started(process, (int) process.pid());
+            } catch (IOException e) {
+                throw new CheckpointException(
+                        name + " cannot be started: " + e.getMessage()
+                                + ". Remedy: check the program's path and the work directory " + workDirectory,
+                        e);
+            }
+        }
+
+        @Override
+        public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+            return CommandStarter.call(command, limit);
+        }
+
+        @Override
+        public boolean givesCapability(int number) {
+            return ProcStat.hasCapability("self", number);
+        }
     }
 }

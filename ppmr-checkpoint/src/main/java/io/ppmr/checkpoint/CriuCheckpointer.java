@@ -1,5 +1,11 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
@@ -8,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -21,7 +28,7 @@ import java.util.regex.Pattern;
  * without its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are
  * changed, so the node's mount need not be visible in there.
  */
-final class CriuCheckpointer implements Checkpointer {
+record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit) implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
@@ -31,70 +38,52 @@ final class CriuCheckpointer implements Checkpointer {
 
     private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
 
-    private final CheckpointerSettings.Criu settings;
-    private final ToolKit kit;
-
-    CriuCheckpointer(CheckpointerSettings.Criu settings, ToolKit kit) {
-        this.settings = settings;
-        this.kit = kit;
-    }
-
-    @Override
-    public String name() {
-        return "criu";
-    }
-
     @Override
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
         if (missing.isPresent()) {
-            return new Availability(
-                    false, missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
+            return Availability.lacking(
+                    missing.get(), "build the project, or set " + NativePrograms.DIRECTORY_PROPERTY);
         }
         KernelFeatures own = KernelFeatures.here();
         if (!own.has(Feature.NSPID)) {
-            return new Availability(
-                    false,
+            return Availability.lacking(
                     "CRIU cannot move ranks here, whose PIDs it restores in PID namespaces: "
                             + own.lacks(Feature.NSPID),
                     "use blcr or a command on this node");
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
-            return new Availability(
-                    false,
+            return Availability.lacking(
                     program + " is not installed",
                     "run install-criu.sh and put the words it prints into the configuration");
         }
         if (ToolKit.find("nsenter").isEmpty()) {
-            return new Availability(false, "nsenter is not installed", "install the package util-linux");
+            return Availability.lacking("nsenter is not installed", "install the package util-linux");
         }
         Optional<String> version = kit.versions().of(settings.program());
         if (version.isEmpty()) {
-            return new Availability(
-                    false, String.join(" ", settings.program()) + " does not start", "start it by hand to see why");
+            return Availability.lacking(
+                    String.join(" ", settings.program()) + " does not start", "start it by hand to see why");
         }
         String kernel = System.getProperty("os.version");
         if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
-            return new Availability(
-                    false,
+            return Availability.lacking(
                     "CRIU " + version.get() + " does not restore on kernel " + kernel,
                     "use CRIU 4 or later: run install-criu.sh and put the words it prints into the configuration");
         }
         if (!kit.starter().givesCapability(CAP_SYS_ADMIN)) {
-            return new Availability(false, "this service is not root", "run it as root: namespaces and CRIU need that");
+            return Availability.lacking("this service is not root", "run it as root: namespaces and CRIU need that");
         }
         Optional<String> defect = selfCheck();
         if (defect.isPresent()) {
-            return new Availability(
-                    false,
-                    "criu check fails: " + defect.get(),
-                    "set what it names right (in a network namespace: lo up)");
+            return Availability.lacking(
+                    "criu check fails: " + defect.get(), "set what it names right (in a network namespace: lo up)");
         }
         String limit = kit.starter().givesCapability(CAP_SYS_RESOURCE)
                 ? ""
                 : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
-        return new Availability(true, "CRIU " + version.get() + " on kernel " + kernel + limit, "");
+        return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit);
     }
 
     /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
@@ -164,15 +153,15 @@ final class CriuCheckpointer implements Checkpointer {
 
     @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
-        List<ProcessIdentity> originals = kit.requireTree(task);
+        String name = "criu-dump-" + task.rank();
+        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
+        CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of());
         if (task.user().uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
             throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
         }
-        String name = "criu-dump-" + task.rank();
-        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
-        List<String> command = new ArrayList<>(kit.launchFor(task, Optional.empty()));
+        List<String> command = kit.launchFor(task, Optional.empty());
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
@@ -190,11 +179,7 @@ final class CriuCheckpointer implements Checkpointer {
             command.add("--shell-job");
         }
         command.addAll(settings.extraDumpArguments());
-        // Before the tool starts: what it stops at once would count as stopped before, and stay so when it fails.
-        CheckpointSteps steps = new CheckpointSteps(task, kit, originals, log);
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.empty(), kit);
-        return RunningCommand.watch(
-                "checkpoint of rank " + task.rank(), tool, Optional.empty(), steps, task.deadline(), kit);
+        return steps.start(name, command, Optional.empty());
     }
 
     @Override
@@ -205,12 +190,7 @@ final class CriuCheckpointer implements Checkpointer {
         Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.NEVER
                 ? Optional.empty()
                 : Optional.of(RankNamespace.create(kit, task.imageDirectory()));
-        List<String> command = new ArrayList<>(kit.launch(Optional.empty()));
-        if (namespace.isPresent()) {
-            command.addAll(RankNamespace.enter(namespace.get().init(), task.imageDirectory()));
-            // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
-            command.addAll(kit.launch(Optional.empty()));
-        }
+        List<String> command = kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), Optional.empty());
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
@@ -227,28 +207,24 @@ final class CriuCheckpointer implements Checkpointer {
                 "--shell-job",
                 "--manage-cgroups=ignore"));
         command.addAll(settings.extraRestoreArguments());
-        RestartSteps steps = new RestartSteps(task, kit, namespace, new Finder(task, namespace, log, pidFile));
-        return Restarts.start(name, command, Optional.empty(), task, kit, namespace, steps);
+        return new Steps(task, kit, namespace, log, pidFile).start(name, command, Optional.empty());
     }
 
-    private final class Finder implements RestartSteps.Finder {
-        private final RestartTask task;
-        private final Optional<RankNamespace> namespace;
+    private static final class Steps extends RestartSteps {
         private final Path log;
         private final Path pidFile;
 
-        Finder(RestartTask task, Optional<RankNamespace> namespace, Path log, Path pidFile) {
-            this.task = task;
-            this.namespace = namespace;
+        Steps(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path log, Path pidFile) {
+            super(task, kit, namespace);
             this.log = log;
             this.pidFile = pidFile;
         }
 
         @Override
-        public boolean succeeded(ToolProcess tool) throws CheckpointException {
+        boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
             if (exitCode.isPresent() && exitCode.get() != 0) {
-                throw RestartSteps.failure(task, tool, log);
+                throw failure(tool, log, Map.of());
             }
             if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
                 throw new CheckpointException("rank " + task.rank()
@@ -259,15 +235,15 @@ final class CriuCheckpointer implements Checkpointer {
         }
 
         @Override
-        public List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = PidFiles.read(pidFile, task.user(), false)
+        List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
+            int pid = readPid(pidFile, task.user(), false)
                     .orElseThrow(() ->
                             new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
-            return PidFiles.rank(kit.table(), namespace, pid);
+            return rank(root(pid), List.of());
         }
 
         @Override
-        public List<ProcessIdentity> companions(ToolProcess tool) {
+        List<ProcessIdentity> companions(ToolProcess tool) {
             return List.of();
         }
     }

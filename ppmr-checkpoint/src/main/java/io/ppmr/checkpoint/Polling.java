@@ -2,17 +2,16 @@ package io.ppmr.checkpoint;
 
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 
 /** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. */
 final class Polling {
     private static final long FIRST_PAUSE_NS = 200_000;
     private static final long LONGEST_PAUSE_NS = 20_000_000;
 
-    /** A look at the condition. */
+    /** A look at the condition; it can fail as {@code E} says. */
     @FunctionalInterface
-    interface Condition {
-        boolean holds() throws CheckpointException;
+    interface Condition<E extends Exception> {
+        boolean holds() throws E;
     }
 
     private final long deadlineNs;
@@ -28,20 +27,9 @@ final class Polling {
      *
      * @return whether it held
      */
-    static boolean until(Duration limit, Condition condition) throws CheckpointException {
+    static <E extends Exception> boolean until(Duration limit, Condition<E> condition) throws E {
         Polling patience = new Polling(limit);
         while (!condition.holds()) {
-            if (!patience.waits()) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    /** The same for a condition whose look cannot fail. */
-    static boolean untilTrue(Duration limit, BooleanSupplier condition) {
-        Polling patience = new Polling(limit);
-        while (!condition.getAsBoolean()) {
             if (!patience.waits()) {
                 return false;
             }

@@ -129,7 +129,7 @@ public final class ProcessTable {
      * that is gone is nobody's: a rank's children come and go.
      */
     public void requireOwner(ProcessIdentity process, JobUser user) throws CheckpointException {
-        Optional<String> uids = status(process, "Uid:");
+        Optional<String> uids = status(process, "Uid");
         if (uids.isEmpty()) {
             return;
         }
@@ -147,7 +147,7 @@ public final class ProcessTable {
      * it is known of processes in this service's own namespace alone.
      */
     public int pidInside(ProcessIdentity process) throws CheckpointException {
-        Optional<String> pids = status(process, "NSpid:");
+        Optional<String> pids = status(process, "NSpid");
         if (pids.isPresent()) {
             return innermost(pids.get());
         }
@@ -165,7 +165,7 @@ public final class ProcessTable {
 
     /** Whether the process lives and is the init of its PID namespace. */
     boolean isNamespaceInit(ProcessIdentity process) {
-        return status(process, "NSpid:").map(pids -> innermost(pids) == 1).orElse(false);
+        return status(process, "NSpid").map(pids -> innermost(pids) == 1).orElse(false);
     }
 
     /** The process and all its living descendants, itself first, parents before children. */
@@ -399,19 +399,14 @@ public final class ProcessTable {
     }
 
     /** A line of {@code /proc/PID/status} without its key; empty if the process is gone. */
-    private Optional<String> status(ProcessIdentity process, String key) {
+    private Optional<String> status(ProcessIdentity process, String field) {
         try {
-            for (String line :
-                    Files.readAllLines(PROC.resolve(process.pid() + "/status"), StandardCharsets.ISO_8859_1)) {
-                if (line.startsWith(key) && isAlive(process)) {
-                    return Optional.of(line.substring(key.length()).trim());
-                }
-            }
+            return ProcStat.field(PROC.resolve(process.pid() + "/status"), field)
+                    .filter(value -> isAlive(process));
         } catch (IOException gone) {
             // ENOENT before the open or ESRCH after it: it has ended in between.
             return Optional.empty();
         }
-        return Optional.empty();
     }
 
     private static int innermost(String pids) {

@@ -1,12 +1,107 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.LogContext;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * One checkpoint or restart that is under way. Owned by the thread that started it; {@link #cancel} may come from any.
+ * One checkpoint or restart that is under way, watched by a daemon thread of its own from start to end: deadline and
+ * cancellation take effect even while nobody waits in {@link #await}. The thread ends with the command. Owned by the
+ * thread that started it; {@link #cancel} may come from any.
  */
-public interface RankCommand {
+public final class RankCommand {
+
+    /** What differs between checkpoint and restart, and between tools. Called by the command's thread only. */
+    interface Steps {
+        /**
+         * Whether the tool has reported success. One that reports failure, or ends without success, throws.
+         */
+        boolean succeeded(ToolProcess tool) throws CheckpointException;
+
+        /** Waits until every process is proved to be stopped, and returns them; throws if they are not in time. */
+        HeldRank proveHeld(ToolProcess tool) throws CheckpointException;
+
+        /**
+         * Whether nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may be
+         * inside the process that it writes.
+         */
+        boolean toolMayBeKilled();
+
+        /** Undoes what has happened: the originals run again, or what was restored is ended. The tool has ended. */
+        void undo() throws CheckpointException;
+    }
+
+    /**
+     * How long the adapters wait for things that normally take moments.
+     *
+     * @param cancelGrace how long a cancelled tool has to end by itself; its I/O fails meanwhile
+     * @param terminateGrace how long it has after SIGTERM, before SIGKILL
+     * @param holdProof within what time all processes must be stopped after the tool has reported success
+     * @param rollback within what time the originals must run again after a failed checkpoint, and what a failed
+     *     restart restored must be gone
+     */
+    public record Timing(Duration cancelGrace, Duration terminateGrace, Duration holdProof, Duration rollback) {
+        public static Timing defaults() {
+            return new Timing(
+                    Duration.ofSeconds(10), Duration.ofSeconds(5), Duration.ofSeconds(10), Duration.ofSeconds(10));
+        }
+    }
+
+    private static final Logger LOG = LoggerFactory.getLogger(RankCommand.class);
+    private static final long POLL_NS = 10_000_000;
+
+    private final String name;
+    private final ToolProcess tool;
+    private final Steps steps;
+    private final Duration limit;
+    private final long deadlineNs;
+    private final ToolKit kit;
+    private final List<ProcessIdentity> started;
+    private final CompletableFuture<HeldRank> outcome = new CompletableFuture<>();
+    private final Semaphore wake = new Semaphore(0);
+    private volatile boolean cancelled;
+
+    private RankCommand(
+            String name, ToolProcess tool, List<ProcessIdentity> started, Steps steps, Duration limit, ToolKit kit) {
+        this.name = name;
+        this.started = started;
+        this.tool = tool;
+        this.steps = steps;
+        this.limit = limit;
+        this.deadlineNs = System.nanoTime() + limit.toNanos();
+        this.kit = kit;
+    }
+
+    /**
+     * Begins to watch a started tool.
+     *
+     * @param namespace the init of a namespace that was made for it
+     */
+    static RankCommand watch(
+            String name,
+            ToolProcess tool,
+            Optional<ProcessIdentity> namespace,
+            Steps steps,
+            Duration limit,
+            ToolKit kit) {
+        List<ProcessIdentity> started = new ArrayList<>();
+        tool.identity().ifPresent(started::add);
+        namespace.ifPresent(started::add);
+        RankCommand command = new RankCommand(name, tool, List.copyOf(started), steps, limit, kit);
+        var unused = tool.process().onExit().thenRun(command.wake::release);
+        LogContext.thread(command::run, "ppmr-" + name.replace(' ', '-')).start();
+        return command;
+    }
 
     /**
      * Waits until the tool has reported success and every process is proved to be stopped.
@@ -16,7 +111,24 @@ public interface RankCommand {
      * @throws CheckpointException if the command failed, ran past its deadline or was cancelled; after a failed or
      *     cancelled checkpoint the originals run again, after a failed restart nothing that it restored is left
      */
-    HeldRank await(Duration atMost) throws CheckpointException, InterruptedException;
+    public HeldRank await(Duration atMost) throws CheckpointException, InterruptedException {
+        try {
+            return outcome.get(atMost.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException stillRunning) {
+            return null;
+        } catch (ExecutionException e) {
+            throw new CheckpointException(e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    /**
+     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the
+     * rank.
+     * A service that is started after this one has died ends them by {@link AbandonedCommand}.
+     */
+    public List<ProcessIdentity> started() {
+        return started;
+    }
 
     /**
      * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
@@ -24,12 +136,105 @@ public interface RankCommand {
      * from within its process is not to be cancelled while there is time to let it end ({@link
      * Checkpointer#writesFromWithin}).
      */
-    void cancel();
+    public void cancel() {
+        cancelled = true;
+        wake.release();
+    }
+
+    private void run() {
+        try {
+            while (!steps.succeeded(tool)) {
+                requireWanted();
+                pause();
+            }
+            HeldRank held = steps.proveHeld(tool);
+            requireWanted();
+            outcome.complete(held);
+        } catch (CheckpointException | RuntimeException e) {
+            outcome.completeExceptionally(cleanUp(e));
+        }
+    }
+
+    private void requireWanted() throws CheckpointException {
+        if (cancelled) {
+            throw new CheckpointException(name + " was cancelled");
+        }
+        if (System.nanoTime() - deadlineNs >= 0) {
+            throw new CheckpointException(name + " has not ended within its limit of " + limit
+                    + ". Remedy: look for a filesystem that stalls, or raise the limit");
+        }
+    }
+
+    private void pause() {
+        try {
+            if (wake.tryAcquire(POLL_NS, TimeUnit.NANOSECONDS)) {
+                wake.drainPermits();
+            }
+        } catch (InterruptedException e) {
+            // Nobody else has this thread: whoever interrupts it wants the command to end.
+            Thread.currentThread().interrupt();
+            cancelled = true;
+        }
+    }
+
+    private CheckpointException cleanUp(Exception cause) {
+        CheckpointException failure = cause instanceof CheckpointException expected
+                ? expected
+                : new CheckpointException(name + " failed by a defect of this program: " + cause, cause);
+        StringBuilder text = new StringBuilder(failure.getMessage());
+        boolean toolFailed = !cancelled && System.nanoTime() - deadlineNs < 0;
+        try {
+            if (steps.toolMayBeKilled()) {
+                tool.kill(kit.timing().rollback(), kit.signals());
+            } else {
+                tool.end(
+                        toolFailed ? Duration.ZERO : kit.timing().cancelGrace(),
+                        kit.timing().terminateGrace(),
+                        kit.signals());
+            }
+        } catch (CheckpointException | RuntimeException e) {
+            LOG.error("{}: the tool could not be ended", name, e);
+            text.append("; besides, ").append(e.getMessage());
+            failure.addSuppressed(e);
+        }
+        try {
+            steps.undo();
+        } catch (CheckpointException | RuntimeException e) {
+            LOG.error("{}: could not be undone", name, e);
+            text.append("; besides, ").append(e.getMessage());
+            failure.addSuppressed(e);
+        }
+        return text.length() == failure.getMessage().length()
+                ? failure
+                : new CheckpointException(text.toString(), failure);
+    }
 
     /**
-     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the
-     * rank.
-     * A service that is started after this one has died ends them by {@link AbandonedCommand}.
+     * Ends commands, all at once, and waits for the end of each.
+     *
+     * @param commands by rank
+     * @param deadline for each
+     * @return the ranks that a command has left held meanwhile
      */
-    List<ProcessIdentity> started();
+    public static List<HeldRank> endAll(Map<Integer, RankCommand> commands, Duration deadline) {
+        List<HeldRank> held = new ArrayList<>();
+        boolean interrupted = Thread.interrupted();
+        commands.values().forEach(RankCommand::cancel);
+        for (Map.Entry<Integer, RankCommand> command : commands.entrySet()) {
+            try (LogContext.Scope about = LogContext.rank(command.getKey())) {
+                HeldRank late = command.getValue().await(deadline);
+                if (late != null) {
+                    held.add(late);
+                }
+            } catch (CheckpointException | RuntimeException e) {
+                LOG.info("the command of rank {} ended: {}", command.getKey(), e.getMessage());
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return held;
+    }
 }

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcStat;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -15,7 +16,7 @@ import org.slf4j.LoggerFactory;
 /** Resident memory of processes, from {@code /proc/PID/status}, or on older kernels {@code smaps}; proc(5). */
 public final class ResidentMemory {
     private static final Logger LOG = LoggerFactory.getLogger(ResidentMemory.class);
-    private static final String FIELD = "VmHWM:";
+    private static final String PEAK = "VmHWM";
 
     private static final Pattern UNFILED = Pattern.compile("(?m)^Rss(?:Anon|Shmem):\\s*(\\d+) kB$");
     private static final long KIB = 1024;
@@ -76,17 +77,11 @@ public final class ResidentMemory {
     /** The peak of this process, VmHWM. */
     public static long peakBytes() {
         try {
-            for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-                if (line.startsWith(FIELD)) {
-                    return Long.parseLong(line.substring(FIELD.length())
-                                    .replace("kB", "")
-                                    .strip())
-                            * 1024;
-                }
-            }
+            return ProcStat.field(Path.of("/proc/self/status"), PEAK)
+                    .map(text -> Long.parseLong(text.replace("kB", "").strip()) * KIB)
+                    .orElseThrow(() -> new IllegalStateException("no " + PEAK + " in /proc/self/status"));
         } catch (IOException e) {
             throw new UncheckedIOException("reading /proc/self/status", e);
         }
-        throw new IllegalStateException("no " + FIELD + " in /proc/self/status");
     }
 }

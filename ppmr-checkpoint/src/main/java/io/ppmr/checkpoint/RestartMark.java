@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -42,12 +42,7 @@ final class RestartMark {
 
     /** Ends every process that has it; looks again until none is left, since one may fork as it is killed. */
     void endAll(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
-        boolean gone = Polling.until(limit, () -> {
-            List<ProcessIdentity> left = find(table);
-            signals.sendAll(Signal.KILL, left);
-            return left.isEmpty();
-        });
-        if (!gone) {
+        if (!signals.killAll(limit, () -> find(table))) {
             throw new CheckpointException("the processes with " + name + " in their environment do not end. Remedy: a"
                     + " process in state D waits for its filesystem; abort that mount");
         }

@@ -1,6 +1,8 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -13,63 +15,134 @@ import java.util.Set;
  * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on
  * failure everything that was restored is ended.
  */
-final class RestartSteps implements RunningCommand.Steps {
+abstract class RestartSteps implements RankCommand.Steps {
 
-    /** How one tool's restart is judged. */
-    interface Finder {
-        /** Whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
-        boolean succeeded(ToolProcess tool) throws CheckpointException;
-
-        /** The restored processes that are to be seen now, the root first; empty if there are none yet. */
-        List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException;
-
-        /** Processes of the tool that stay as long as the restored ones live. */
-        List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException;
-    }
-
-    private final RestartTask task;
-    private final ToolKit kit;
-    private final Optional<RankNamespace> namespace;
-    private final Finder finder;
+    final RestartTask task;
+    final ToolKit kit;
+    final Optional<RankNamespace> namespace;
     private final Set<ProcessIdentity> seen = new LinkedHashSet<>();
 
-    RestartSteps(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Finder finder) {
+    RestartSteps(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace) {
         this.task = task;
         this.kit = kit;
         this.namespace = namespace;
-        this.finder = finder;
+    }
+
+    /** Tells whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
+    abstract boolean reportsSuccess(ToolProcess tool) throws CheckpointException;
+
+    /** The restored processes that are to be seen now, the root first; empty if there are none yet. */
+    abstract List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException;
+
+    /** Processes of the tool that stay as long as the restored ones live. */
+    abstract List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException;
+
+    /**
+     * Starts the tool and watches it. Whatever goes wrong before it is watched, no namespace is left behind.
+     *
+     * @param user as whom the command runs; empty for the service's own
+     */
+    RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
+        List<String> marked = new ArrayList<>(command);
+        marked.addAll(command.indexOf("--"), List.of("--env", RestartMark.variable(task)));
+        ToolProcess tool;
+        try {
+            tool = ToolProcess.start(name, marked, task.workDirectory(), user, kit);
+        } catch (CheckpointException e) {
+            endNamespace();
+            throw e;
+        }
+        return RankCommand.watch(
+                "restart of rank " + task.rank(), tool, namespace.map(RankNamespace::init), this, task.deadline(), kit);
+    }
+
+    private void endNamespace() throws CheckpointException {
+        if (namespace.isPresent()) {
+            namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());
+        }
     }
 
     /** The failure of a restart, with what the tool says. */
-    static CheckpointException failure(RestartTask task, ToolProcess tool, Path log) {
-        return failure(task, tool, log, Map.of());
-    }
-
-    /** The same, for a tool of which it is known what is to be done when it ends with a status. */
-    static CheckpointException failure(RestartTask task, ToolProcess tool, Path log, Map<Integer, String> remedies) {
+    CheckpointException failure(ToolProcess tool, Path log, Map<Integer, String> remedies) {
         return new CheckpointException(
                 "rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log, remedies));
     }
 
+    /**
+     * The number in the file; empty as long as there is no file, or nothing in it. What else a file of the user's may
+     * hold is not quoted.
+     *
+     * @param user whose file it is, if it is not root's
+     * @param needsLineEnd whether it may still be being written, so that only a line end shows that it is whole
+     */
+    static Optional<Integer> readPid(Path file, JobUser user, boolean needsLineEnd) throws CheckpointException {
+        String text;
+        try {
+            text = UserPath.read(file, user, UserPath.MAX_TEXT_BYTES).orElse("");
+        } catch (IOException e) {
+            throw new CheckpointException("no PID can be read: " + e.getMessage(), e);
+        }
+        if (text.isBlank() || (needsLineEnd && !text.endsWith("\n"))) {
+            return Optional.empty();
+        }
+        if (!text.strip().matches("[1-9][0-9]{0,8}")) {
+            throw new CheckpointException(file + " does not hold a PID alone. Remedy: correct what writes it");
+        }
+        return Optional.of(Integer.valueOf(text.strip()));
+    }
+
+    /**
+     * The root of the rank, if it lives, by the PID that a tool has written as the tool sees it.
+     *
+     * @param pid its PID inside the namespace, if there is one
+     */
+    final Optional<ProcessIdentity> root(int pid) throws CheckpointException {
+        if (namespace.isEmpty()) {
+            return kit.table().find(pid);
+        }
+        for (ProcessIdentity process : namespace.get().members(kit.table())) {
+            if (kit.table().pidInside(process) == pid) {
+                return Optional.of(process);
+            }
+        }
+        return Optional.empty();
+    }
+
+    /**
+     * All processes of the rank, the root first: its tree, and what else lives in the rank's own namespace.
+     *
+     * @param others what in there is not the rank's
+     */
+    final List<ProcessIdentity> rank(Optional<ProcessIdentity> root, List<ProcessIdentity> others) {
+        if (root.isEmpty()) {
+            return List.of();
+        }
+        Set<ProcessIdentity> rank = new LinkedHashSet<>(kit.table().tree(root.get()));
+        namespace.ifPresent(own -> own.members(kit.table()).stream()
+                .filter(process -> !others.contains(process))
+                .forEach(rank::add));
+        return List.copyOf(rank);
+    }
+
     @Override
-    public boolean succeeded(ToolProcess tool) throws CheckpointException {
+    public final boolean succeeded(ToolProcess tool) throws CheckpointException {
         // Remembered while the tool runs: what it has made cannot be told from strangers once it is gone.
         seen.addAll(tool.newMembers());
-        boolean done = finder.succeeded(tool);
+        boolean done = reportsSuccess(tool);
         if (done) {
-            seen.addAll(finder.restored(tool));
+            seen.addAll(restored(tool));
         }
         return done;
     }
 
     @Override
-    public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
+    public final HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
-            held.addAll(finder.restored(tool));
+            held.addAll(restored(tool));
             seen.addAll(held);
-            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && held.equals(finder.restored(tool));
+            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && held.equals(restored(tool));
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was restarted but is not held: "
@@ -81,21 +154,19 @@ final class RestartSteps implements RunningCommand.Steps {
         for (ProcessIdentity process : held) {
             kit.table().requireOwner(process, task.user());
         }
-        Set<ProcessIdentity> companions = new LinkedHashSet<>(finder.companions(tool));
+        Set<ProcessIdentity> companions = new LinkedHashSet<>(companions(tool));
         namespace.ifPresent(own -> companions.add(own.init()));
-        return new HeldProcesses(task.rank(), held, new ArrayList<>(companions));
+        return new HeldRank(task.rank(), held, new ArrayList<>(companions));
     }
 
     @Override
-    public boolean toolMayBeKilled() {
+    public final boolean toolMayBeKilled() {
         return true;
     }
 
     @Override
-    public void undo() throws CheckpointException {
-        if (namespace.isPresent()) {
-            namespace.get().end(kit.table(), kit.signals(), kit.timing().rollback());
-        }
+    public final void undo() throws CheckpointException {
+        endNamespace();
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
         for (ProcessIdentity process : seen) {
             all.addAll(kit.table().tree(process));

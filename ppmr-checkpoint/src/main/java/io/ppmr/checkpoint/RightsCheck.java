@@ -48,7 +48,7 @@ public final class RightsCheck {
      *     restored processes inherit from it, lie there
      */
     public RightsCheck(NativePrograms programs, JobUser user, Path own) {
-        this.kit = ToolKit.of(programs, CommandTiming.defaults());
+        this.kit = ToolKit.of(programs, RankCommand.Timing.defaults());
         this.user = user;
         this.own = own;
     }

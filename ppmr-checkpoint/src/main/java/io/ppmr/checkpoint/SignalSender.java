@@ -6,6 +6,7 @@ import io.ppmr.os.LibC;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -107,7 +108,7 @@ public final class SignalSender {
             if (!kill(Signal.STOP.number, process) || isAnother(process)) {
                 return false;
             }
-            Polling.untilTrue(STOP_LIMIT, () -> table.isHeld(process) || !table.isAlive(process));
+            Polling.until(STOP_LIMIT, () -> table.isHeld(process) || !table.isAlive(process));
         }
         boolean sent = table.isAlive(process) && kill(signal, process);
         if (isAnother(process)) {
@@ -170,5 +171,67 @@ public final class SignalSender {
             throw failure;
         }
         return gone;
+    }
+
+    /** Finds processes, anew at each call. */
+    interface Members {
+        List<ProcessIdentity> find() throws CheckpointException;
+    }
+
+    /** Kills what is found, again and again; false if some of it is still there when the time is over. */
+    boolean killAll(Duration limit, Members members) throws CheckpointException {
+        return Polling.until(limit, () -> {
+            List<ProcessIdentity> left = members.find();
+            sendAll(Signal.KILL, left);
+            return left.isEmpty();
+        });
+    }
+
+    /**
+     * Ends a command and everything that descends from it, in steps: time to end by itself, SIGTERM, SIGKILL. A
+     * checkpointer that is killed in the middle can leave its process with foreign code in it, hence the patience.
+     *
+     * @param name of the command, for the log
+     * @param grace how long it has to end by itself
+     * @param killLimit how long it has to end on SIGKILL
+     * @return false if it is still there then
+     */
+    boolean endPatiently(String name, Members members, Duration grace, Duration terminateGrace, Duration killLimit)
+            throws CheckpointException {
+        if (Polling.until(grace, () -> members.find().isEmpty())) {
+            return true;
+        }
+        LOG.warn("{} has not ended by itself within {}: sending SIGTERM", name, grace);
+        sendAll(Signal.TERM, members.find());
+        if (Polling.until(terminateGrace, () -> members.find().isEmpty())) {
+            return true;
+        }
+        LOG.error(
+                "{} does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process may be left"
+                        + " damaged",
+                name);
+        return killAll(killLimit, members);
+    }
+
+    /**
+     * Lets processes run and sees that they stay so: a SIGSTOP that was sent before may take effect after the first
+     * SIGCONT. What has ended is left out.
+     *
+     * @throws CheckpointException if one does not run in time; it names the rank
+     */
+    void resume(int rank, Collection<ProcessIdentity> processes, Duration limit) throws CheckpointException {
+        boolean running = Polling.until(limit, () -> {
+            boolean all = true;
+            for (ProcessIdentity process : processes) {
+                if (table.isAlive(process) && !table.isRunning(process)) {
+                    all = false;
+                    send(Signal.CONT, process);
+                }
+            }
+            return all;
+        });
+        if (!running) {
+            throw new CheckpointException("rank " + rank + ": its processes do not run again after SIGCONT");
+        }
     }
 }

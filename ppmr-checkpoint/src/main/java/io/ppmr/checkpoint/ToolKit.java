@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.os.LibC;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -23,19 +23,19 @@ record ToolKit(
         NativePrograms programs,
         ProcessTable table,
         SignalSender signals,
-        CommandTiming timing,
+        RankCommand.Timing timing,
         CommandStarter starter,
         ToolVersions versions) {
-    static ToolKit of(NativePrograms programs, CommandTiming timing) {
+    static ToolKit of(NativePrograms programs, RankCommand.Timing timing) {
         return of(programs, timing, CommandStarter.of(System.getenv()));
     }
 
     /** One whose commands are children of this service. */
     static ToolKit direct(NativePrograms programs) {
-        return of(programs, CommandTiming.defaults(), new DirectCommands());
+        return of(programs, RankCommand.Timing.defaults(), new CommandStarter.Direct());
     }
 
-    private static ToolKit of(NativePrograms programs, CommandTiming timing, CommandStarter starter) {
+    private static ToolKit of(NativePrograms programs, RankCommand.Timing timing, CommandStarter starter) {
         ProcessTable table = new ProcessTable();
         return new ToolKit(programs, table, new SignalSender(table), timing, starter, new ToolVersions());
     }
@@ -69,17 +69,23 @@ record ToolKit(
     }
 
     /**
-     * What to put before a checkpoint command: a session of its own, the rank's namespaces where it lives in ones that
-     * an earlier restart made, and the job's user.
+     * The same, inside the namespaces of a process where one is given, and there in a directory that is opened before
+     * they are entered, since the mount may not be visible in them.
      */
-    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) throws CheckpointException {
-        if (!livesElsewhere(task)) {
+    List<String> launch(Optional<ProcessIdentity> inside, Path directory, Optional<JobUser> user) {
+        if (inside.isEmpty()) {
             return launch(user);
         }
-        List<String> prefix = new ArrayList<>(launch(Optional.empty()));
-        prefix.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
+        List<String> prefix = launch(Optional.empty());
+        prefix.addAll(RankNamespace.enter(inside.get(), directory));
+        // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
         prefix.addAll(launch(user));
         return prefix;
+    }
+
+    /** The same before a checkpoint command, inside the rank's namespaces if it has some of its own. */
+    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) {
+        return launch(Optional.of(task.root()).filter(root -> livesElsewhere(task)), task.imageDirectory(), user);
     }
 
     /** The root's PID as a command sees it that was started by {@link #launchFor}. */
@@ -88,7 +94,7 @@ record ToolKit(
     }
 
     /** Whether the rank lives in a PID namespace other than this service's: it was moved here before. */
-    boolean livesElsewhere(CheckpointTask task) throws CheckpointException {
+    boolean livesElsewhere(CheckpointTask task) {
         return task.root().pidNamespace() != table.ownPidNamespace();
     }
 
@@ -137,25 +143,5 @@ record ToolKit(
             }
         }
         return Optional.empty();
-    }
-
-    /** Whether a process, by PID or "self", has a capability in effect, by its number in capabilities(7). */
-    static boolean hasCapability(String process, int number) {
-        try {
-            for (String line : Files.readAllLines(Path.of("/proc", process, "status"), StandardCharsets.ISO_8859_1)) {
-                if (line.startsWith("CapEff:")) {
-                    return (Long.parseUnsignedLong(
-                                                    line.substring("CapEff:".length())
-                                                            .trim(),
-                                                    16)
-                                            >> number
-                                    & 1)
-                            == 1;
-                }
-            }
-            return false;
-        } catch (IOException e) {
-            return false;
-        }
     }
 }

@@ -1,6 +1,5 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.SignalSender.Signal;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
@@ -110,6 +109,11 @@ final class ToolProcess {
         }
     }
 
+    /** The tool's tree, itself first; empty if it has ended. */
+    List<ProcessIdentity> tree() {
+        return identity().map(table::tree).orElse(List.of());
+    }
+
     /** The tool and all that descends from it or shares its session. */
     List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
@@ -156,39 +160,25 @@ final class ToolProcess {
         return text.toString();
     }
 
-    /**
-     * Ends the tool and everything that descends from it, in steps: time to end by itself, SIGTERM, SIGKILL. A
-     * checkpointer that is killed in the middle can leave its process with foreign code in it, hence the patience.
-     */
+    /** Ends the tool and everything that descends from it, patiently. */
     void end(Duration grace, Duration terminateGrace, SignalSender signals) throws CheckpointException {
-        if (Polling.until(grace, () -> members().isEmpty())) {
-            return;
-        }
-        LOG.warn("{} (PID {}) has not ended by itself within {}: sending SIGTERM", name, pid(), grace);
-        signals.sendAll(Signal.TERM, members());
-        if (Polling.until(terminateGrace, () -> members().isEmpty())) {
-            return;
-        }
-        LOG.error(
-                "{} (PID {}) does not end on SIGTERM: sending SIGKILL. If it was writing a checkpoint, the process"
-                        + " may be left damaged",
-                name,
-                pid());
-        kill(terminateGrace, signals);
+        requireEnd(signals.endPatiently(describe(), this::members, grace, terminateGrace, terminateGrace));
     }
 
     /** Kills the tool and everything that descends from it. */
     void kill(Duration limit, SignalSender signals) throws CheckpointException {
-        boolean gone = Polling.until(limit, () -> {
-            List<ProcessIdentity> left = members();
-            signals.sendAll(Signal.KILL, left);
-            return left.isEmpty();
-        });
+        requireEnd(signals.killAll(limit, this::members));
+    }
+
+    private void requireEnd(boolean gone) throws CheckpointException {
         if (!gone) {
-            throw new CheckpointException(name + " (PID " + pid()
-                    + ") does not even end on SIGKILL. Remedy: it waits for"
-                    + " its filesystem; abort that mount");
+            throw new CheckpointException(describe() + " does not even end on SIGKILL. Remedy: it waits for its"
+                    + " filesystem; abort that mount");
         }
+    }
+
+    private String describe() {
+        return name + " (PID " + pid + ")";
     }
 
     /** Returns true if a log in the service's own folder contains some ASCII words; false if there is no log. */

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -146,6 +147,6 @@ final class TransientServices implements CommandStarter {
 
     @Override
     public boolean givesCapability(int number) {
-        return ToolKit.hasCapability("1", number);
+        return ProcStat.hasCapability("1", number);
     }
 }

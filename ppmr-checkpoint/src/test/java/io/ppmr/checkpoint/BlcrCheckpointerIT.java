@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -43,14 +46,14 @@ class BlcrCheckpointerIT {
     }
 
     private Checkpointer blcr(NamespacePolicy policy) {
-        CommandTiming timing = new CommandTiming(
+        RankCommand.Timing timing = new RankCommand.Timing(
                 Duration.ofSeconds(5), Duration.ofSeconds(2), Duration.ofSeconds(5), Duration.ofSeconds(5));
         return new CheckpointerSettings.Blcr(
                         fixture.bin.resolve("cr_checkpoint").toString(),
                         fixture.bin.resolve("cr_restart").toString(),
                         false,
                         policy)
-                .create(fixture.programs, timing);
+                .create("blcr", fixture.programs, timing);
     }
 
     @Test
@@ -81,7 +84,7 @@ class BlcrCheckpointerIT {
     void shouldGoOnToTheRightResultWhenAnOrphanIsMovedTwice() throws Exception {
         JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
         HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
-        HeldProcesses restored = (HeldProcesses) JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
         restored.requireHeld();
         original.requireHeld();
         ProcessIdentity copy = restored.processes().get(0);
@@ -112,14 +115,14 @@ class BlcrCheckpointerIT {
         Path wrapper = fixture.bin.resolve("cr_restart_running");
         Files.writeString(wrapper, "#!/bin/bash\nexec " + fixture.bin + "/cr_restart \"${@/--stop/--run}\"\n");
         Files.setPosixFilePermissions(wrapper, PosixFilePermissions.fromString("rwxr-xr-x"));
-        CommandTiming timing = new CommandTiming(
+        RankCommand.Timing timing = new RankCommand.Timing(
                 Duration.ofSeconds(5), Duration.ofSeconds(2), Duration.ofSeconds(1), Duration.ofSeconds(5));
         Checkpointer running = new CheckpointerSettings.Blcr(
                         fixture.bin.resolve("cr_checkpoint").toString(),
                         wrapper.toString(),
                         false,
                         NamespacePolicy.AUTO)
-                .create(fixture.programs, timing);
+                .create("blcr", fixture.programs, timing);
         RankCommand command = running.restart(fixture.restart(0, images, "r"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
                 .getMessage();
@@ -346,7 +349,7 @@ class BlcrCheckpointerIT {
     void shouldSayWhatIsMissingWhenProbed() {
         assertTrue(blcr.probe().available(), blcr.probe().toString());
         Availability none = new CheckpointerSettings.Blcr("cr_nothing", "cr_restart", false, NamespacePolicy.AUTO)
-                .create(fixture.programs)
+                .create("blcr", fixture.programs)
                 .probe();
         assertFalse(none.available());
         assertTrue(
@@ -358,7 +361,7 @@ class BlcrCheckpointerIT {
                         fixture.bin.resolve("cr_restart").toString(),
                         true,
                         NamespacePolicy.AUTO)
-                .create(fixture.programs)
+                .create("blcr", fixture.programs)
                 .probe();
         assertFalse(module.available());
         assertTrue(module.detail().contains("kernel module"), module.toString());
@@ -368,7 +371,7 @@ class BlcrCheckpointerIT {
     void shouldFailByNameWhenTheProgramIsNotInstalled() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         Checkpointer missing = new CheckpointerSettings.Blcr("cr_nothing", "cr_nothing", false, NamespacePolicy.AUTO)
-                .create(fixture.programs);
+                .create("blcr", fixture.programs);
         RankCommand command = missing.checkpoint(fixture.checkpoint(0, job.root(), images, "c"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
                 .getMessage();

@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.List;
@@ -27,7 +30,7 @@ class CheckpointerSettingsTest {
                         false,
                         true,
                         NamespacePolicy.AUTO)
-                .create(PROGRAMS);
+                .create("command", PROGRAMS);
     }
 
     @Test
@@ -44,7 +47,7 @@ class CheckpointerSettingsTest {
         assertEquals(List.of(), dmtcp().completionNames(12));
         assertEquals(
                 List.of("context.12"),
-                CheckpointerSettings.Blcr.installed().create(PROGRAMS).announcedNames(12));
+                CheckpointerSettings.Blcr.installed().create("blcr", PROGRAMS).announcedNames(12));
     }
 
     @Test
@@ -81,7 +84,7 @@ class CheckpointerSettingsTest {
     @Test
     void shouldNameTheHelperThatIsMissing() {
         Availability availability =
-                CheckpointerSettings.Blcr.installed().create(PROGRAMS).probe();
+                CheckpointerSettings.Blcr.installed().create("blcr", PROGRAMS).probe();
         assertTrue(availability.detail().contains("ppmr-launch"), availability.toString());
     }
 }

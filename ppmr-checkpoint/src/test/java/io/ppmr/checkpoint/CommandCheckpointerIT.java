@@ -5,6 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.Command;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
@@ -22,7 +26,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class CommandCheckpointerIT {
     private static final String[] SMALL = {"--size", "8m", "--passes", "120", "--seed", "5", "--pace", "50"};
-    private static final CommandTiming QUICK = new CommandTiming(
+    private static final RankCommand.Timing QUICK = new RankCommand.Timing(
             Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(5));
 
     private JobFixture fixture;
@@ -46,7 +50,7 @@ class CommandCheckpointerIT {
     }
 
     private Checkpointer command(List<String> checkpoint, List<String> restart) {
-        return CheckpointerSettings.Command.streamed(checkpoint, restart).create(fixture.programs, QUICK);
+        return CheckpointerSettings.Command.streamed(checkpoint, restart).create("command", fixture.programs, QUICK);
     }
 
     private List<String> goodCheckpoint() {
@@ -101,7 +105,7 @@ class CommandCheckpointerIT {
                 false,
                 false,
                 NamespacePolicy.AUTO);
-        requireMoved(settings.create(fixture.programs));
+        requireMoved(settings.create("command", fixture.programs));
     }
 
     @Test
@@ -118,7 +122,7 @@ class CommandCheckpointerIT {
                 false,
                 false,
                 NamespacePolicy.ALWAYS);
-        requireMoved(settings.create(fixture.programs));
+        requireMoved(settings.create("command", fixture.programs));
     }
 
     @Test
@@ -191,7 +195,8 @@ class CommandCheckpointerIT {
                 false,
                 false,
                 NamespacePolicy.AUTO);
-        RankCommand command = settings.create(fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
+        RankCommand command =
+                settings.create("command", fixture.programs, QUICK).restart(fixture.restart(5, images, "r"));
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
                 .getMessage();
         assertTrue(message.contains("older"), message);
@@ -211,7 +216,7 @@ class CommandCheckpointerIT {
                         false,
                         false,
                         NamespacePolicy.AUTO)
-                .create(fixture.programs, QUICK);
+                .create("command", fixture.programs, QUICK);
     }
 
     private String failure(Checkpointer checkpointer, Path work) throws Exception {
@@ -295,6 +300,7 @@ class CommandCheckpointerIT {
         ToolKit slow = new ToolKit(
                 fixture.programs, table, new SignalSender(table), QUICK, new SlowStarter(), new ToolVersions());
         Checkpointer failing = new CommandCheckpointer(
+                "command",
                 CheckpointerSettings.Command.streamed(
                         List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),
                 slow);
@@ -306,7 +312,7 @@ class CommandCheckpointerIT {
 
     /** Comes back when the command has ended, as a starter on a crowded node may. */
     private static final class SlowStarter implements CommandStarter {
-        private final CommandStarter starter = new DirectCommands();
+        private final CommandStarter starter = new CommandStarter.Direct();
 
         @Override
         public Started start(String name, List<String> command, Path workDirectory, Path output)

@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.channels.FileChannel;
@@ -37,7 +40,7 @@ class CriuCheckpointerIT {
     void setUp() throws Exception {
         fixture = JobFixture.forCriu();
         images = fixture.userDirectory("images");
-        criu = CheckpointerSettings.Criu.of(CriuInstall.program()).create(fixture.programs);
+        criu = CheckpointerSettings.Criu.of(CriuInstall.program()).create("criu", fixture.programs);
     }
 
     @AfterEach
@@ -138,7 +141,7 @@ class CriuCheckpointerIT {
         Path again = fixture.userDirectory("images-again");
         run("mount", "-t", "tmpfs", "-o", "mode=700", "ppmr-test", again.toString());
         mounted = again;
-        HeldProcesses rank = (HeldProcesses) second;
+        HeldRank rank = second;
         run(
                 "nsenter",
                 "--target",
@@ -358,7 +361,7 @@ class CriuCheckpointerIT {
     void shouldSayWhatIsMissingWhenProbed() throws Exception {
         assertTrue(criu.probe().available(), criu.probe().toString());
         Availability none = CheckpointerSettings.Criu.of(List.of("criu-nothing"))
-                .create(fixture.programs)
+                .create("criu", fixture.programs)
                 .probe();
         assertFalse(none.available());
         assertTrue(
@@ -366,7 +369,7 @@ class CriuCheckpointerIT {
                         && !none.remedy().isEmpty(),
                 none.toString());
         Availability helpers = CheckpointerSettings.Criu.of(CriuInstall.program())
-                .create(new NativePrograms(fixture.base))
+                .create("criu", new NativePrograms(fixture.base))
                 .probe();
         assertFalse(helpers.available());
         assertTrue(helpers.detail().contains("ppmr-launch"), helpers.toString());

@@ -3,7 +3,10 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -43,7 +46,7 @@ final class JobFixture implements AutoCloseable {
 
     /** CRIU reads other users' resource limits; where root may not do that, its jobs are root's. */
     static JobFixture forCriu() throws IOException {
-        return new JobFixture(ToolKit.hasCapability("self", CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
+        return new JobFixture(ProcStat.hasCapability("self", CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
     }
 
     private JobFixture(JobUser user) throws IOException {

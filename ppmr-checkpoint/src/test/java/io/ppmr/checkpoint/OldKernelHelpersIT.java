@@ -146,7 +146,7 @@ class OldKernelHelpersIT {
                 new ProcessBuilder("nsenter", "--target", "" + pid, "--pid", "--mount", "--", "sleep", "1").start();
         started.add(inside);
         assertTrue(inside.waitFor(20, TimeUnit.SECONDS));
-        assertTrue(Polling.untilTrue(LIMIT, () -> !table.isAlive(init)), "the namespace is empty");
+        assertTrue(Polling.until(LIMIT, () -> !table.isAlive(init)), "the namespace is empty");
     }
 
     @Test

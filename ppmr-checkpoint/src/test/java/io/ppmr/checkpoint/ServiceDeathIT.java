@@ -3,6 +3,8 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -36,13 +38,13 @@ class ServiceDeathIT {
 
     private static Checkpointer checkpointer(String which, NativePrograms programs) throws CheckpointException {
         return which.equals("criu")
-                ? CheckpointerSettings.Criu.of(CriuInstall.program()).create(programs)
+                ? CheckpointerSettings.Criu.of(CriuInstall.program()).create("criu", programs)
                 : new CheckpointerSettings.Blcr(
                                 programs.directory().resolve("cr_checkpoint").toString(),
                                 programs.directory().resolve("cr_restart").toString(),
                                 false,
                                 NamespacePolicy.AUTO)
-                        .create(programs);
+                        .create("blcr", programs);
     }
 
     /** The child JVM: restarts a rank, prints its processes and then its companions, and waits to be killed. */
@@ -58,8 +60,7 @@ class ServiceDeathIT {
             StringBuilder text = new StringBuilder();
             held.processes().forEach(process -> text.append(process.pid()).append('\n'));
             text.append("companions\n");
-            ((HeldProcesses) held).companions().forEach(process -> text.append(process.pid())
-                    .append('\n'));
+            held.companions().forEach(process -> text.append(process.pid()).append('\n'));
             Path part = images.resolveSibling("held.part");
             Files.writeString(part, text);
             Files.move(part, images.resolveSibling("held"));
@@ -98,7 +99,7 @@ class ServiceDeathIT {
             assertEquals(1, companions.size());
             service.destroyForcibly().waitFor();
 
-            HeldProcesses adopted = new HeldProcesses(0, processes, companions);
+            HeldRank adopted = new HeldRank(0, processes, companions);
             adopted.requireHeld();
             assertTrue(fixture.table.isAlive(companions.get(0)));
             adopted.release();

@@ -54,9 +54,9 @@ class SignalSenderTest {
         Process process = start("sleep", "60");
         ProcessIdentity identity = identity(process);
         assertTrue(signals.send(Signal.STOP, identity));
-        assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+        assertTrue(Polling.until(LIMIT, () -> table.isHeld(identity)));
         assertTrue(signals.send(Signal.CONT, identity));
-        assertTrue(Polling.untilTrue(LIMIT, () -> table.isRunning(identity)));
+        assertTrue(Polling.until(LIMIT, () -> table.isRunning(identity)));
         assertTrue(signals.send(Signal.KILL, identity));
         assertTrue(process.waitFor(10, TimeUnit.SECONDS));
         assertEquals(128 + 9, process.exitValue());
@@ -70,7 +70,7 @@ class SignalSenderTest {
         Process process = start("sleep", "60");
         ProcessIdentity identity = identity(process);
         signals.send(Signal.STOP, identity);
-        assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+        assertTrue(Polling.until(LIMIT, () -> table.isHeld(identity)));
         assertEquals(List.of(), signals.sendAll(Signal.KILL, List.of(identity)));
         assertTrue(process.waitFor(10, TimeUnit.SECONDS));
     }
@@ -83,7 +83,7 @@ class SignalSenderTest {
             assertTrue(sender(false).send(Signal.TERM, identity(process)));
             assertEquals("taken", says.readLine());
             ProcessIdentity identity = identity(process);
-            assertTrue(Polling.untilTrue(LIMIT, () -> table.isRunning(identity)));
+            assertTrue(Polling.until(LIMIT, () -> table.isRunning(identity)));
         }
     }
 
@@ -95,7 +95,7 @@ class SignalSenderTest {
             ProcessIdentity identity = identity(process);
             SignalSender signals = sender(false);
             signals.send(Signal.STOP, identity);
-            assertTrue(Polling.untilTrue(LIMIT, () -> table.isHeld(identity)));
+            assertTrue(Polling.until(LIMIT, () -> table.isHeld(identity)));
             assertTrue(signals.send(Signal.TERM, identity));
             assertTrue(table.isHeld(identity), "it was stopped before, and stays so");
             signals.send(Signal.CONT, identity);

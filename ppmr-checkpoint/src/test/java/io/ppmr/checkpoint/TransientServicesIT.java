@@ -120,7 +120,7 @@ class TransientServicesIT {
 
     @Test
     void shouldTakeTheStarterThatTheEnvironmentNames() {
-        assertTrue(CommandStarter.of(Map.of()) instanceof DirectCommands);
+        assertTrue(CommandStarter.of(Map.of()) instanceof CommandStarter.Direct);
         assertTrue(CommandStarter.of(Map.of("PPMR_COMMANDS", "transient")) instanceof TransientServices);
         assertThrows(IllegalStateException.class, () -> CommandStarter.of(Map.of("PPMR_COMMANDS", "both")));
     }

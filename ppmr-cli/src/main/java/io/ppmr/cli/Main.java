@@ -2,17 +2,21 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import io.ppmr.checkpoint.Availability;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
+import io.ppmr.daemon.SourceDaemon;
+import io.ppmr.daemon.TargetDaemon;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.SourceConfig;
+import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.daemon.metrics.MetricsDocs;
@@ -61,8 +65,6 @@ import picocli.CommandLine.Spec;
             "5:in doubt: ranks are held for somebody who does not answer; ppmr status says whom"
         },
         subcommands = {
-            SourceCommand.class,
-            TargetCommand.class,
             MigrateCommand.class,
             RestartCommand.class,
             ResolveCommand.class,
@@ -103,6 +105,48 @@ public final class Main implements Runnable {
     @Override
     public void run() {
         throw new ParameterException(spec.commandLine(), "no command given");
+    }
+
+    @Command(
+            name = "source",
+            description = {
+                "Runs the service of a compute node until SIGTERM or SIGINT. Prints \"ready\" when a migration may"
+                        + " start.",
+                "SIGUSR2 moves the configuration's trigger_job; SIGUSR1 writes its state to the log."
+            },
+            mixinStandardHelpOptions = true)
+    void source(
+            @Option(
+                            names = "--config",
+                            required = true,
+                            paramLabel = "FILE",
+                            description = "the source's configuration")
+                    Path config,
+            @Option(
+                            names = "--no-trigger",
+                            description =
+                                    "leave SIGUSR2 and the health command alone; ppmr migrate alone starts migrations")
+                    boolean noTrigger)
+            throws ConfigException, IOException, InterruptedException, CommandFailure {
+        SourceDaemon.run(SourceConfig.load(config), !noTrigger, () -> out().println("ready"));
+    }
+
+    @Command(
+            name = "target",
+            description = {
+                "Runs the service of a spare node until SIGTERM or SIGINT. Prints \"ready\" when a migration may come.",
+                "SIGUSR1 writes its state to the log."
+            },
+            mixinStandardHelpOptions = true)
+    void target(
+            @Option(
+                            names = "--config",
+                            required = true,
+                            paramLabel = "FILE",
+                            description = "the target's configuration")
+                    Path config)
+            throws ConfigException, IOException, InterruptedException {
+        TargetDaemon.run(TargetConfig.load(config), () -> out().println("ready"));
     }
 
     @Command(
@@ -160,11 +204,9 @@ public final class Main implements Runnable {
                             description = "the migration, by its name in ppmr status or its first characters")
                     String id,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, CommandFailure {
+            throws ConfigException, IOException, RefusedException {
         try (ControlClient client = new ControlClient(socket.path())) {
             out().println("migration " + client.cancel(id) + " is being rolled back");
-        } catch (RefusedException e) {
-            throw new CommandFailure(ExitCode.REFUSED, e.getMessage(), e);
         }
     }
 
@@ -272,13 +314,10 @@ public final class Main implements Runnable {
             err.println("ppmr: " + expected.getMessage());
             return expected.exitCode().number();
         }
-        if (failure instanceof RefusedException) {
+        boolean refused = failure instanceof RefusedException;
+        if (refused || failure instanceof IOException || failure instanceof CheckpointException) {
             err.println("ppmr: " + failure.getMessage());
-            return ExitCode.REFUSED.number();
-        }
-        if (failure instanceof IOException || failure instanceof CheckpointException) {
-            err.println("ppmr: " + failure.getMessage());
-            return ExitCode.FAILED.number();
+            return (refused ? ExitCode.REFUSED : ExitCode.FAILED).number();
         }
         if (failure instanceof InterruptedException) {
             err.println("ppmr: interrupted");

@@ -3,10 +3,8 @@ package io.ppmr.cli;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.daemon.control.ControlClient;
-import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -85,8 +83,6 @@ final class MigrateCommand implements Callable<Integer> {
                 new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(json.toFile(), report);
             }
             return ExitCode.of(report.outcome()).number();
-        } catch (RefusedException e) {
-            throw new CommandFailure(ExitCode.REFUSED, e.getMessage(), e);
         }
     }
 }

@@ -7,6 +7,7 @@ import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.target.Arrival;
 import io.ppmr.transaction.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -15,8 +16,13 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneId;
 import java.time.format.DateTimeFormatter;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -155,6 +161,35 @@ final class StatusCommand implements Callable<Integer> {
             out.flush();
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("a record of plain values cannot be written", e);
+        }
+    }
+
+    /** The migrations that come to a target, in words; knows the rates once it has seen them twice. For one thread. */
+    static final class ArrivalView {
+        private final Map<String, Arrival> before = new HashMap<>();
+
+        /** A line for each; one that is gone since the last look has a line, too. */
+        List<String> lines(List<Arrival> now) {
+            List<String> lines = new ArrayList<>(now.stream()
+                    .map(arrival -> MigrationText.of(arrival, rate(arrival)))
+                    .toList());
+            Set<String> gone = new HashSet<>(before.keySet());
+            before.clear();
+            for (Arrival arrival : now) {
+                gone.remove(arrival.id());
+                before.put(arrival.id(), arrival);
+            }
+            gone.forEach(id -> lines.add(
+                    "migration " + MigrationText.shortened(id) + " is over here; ppmr history says how it ended"));
+            return lines;
+        }
+
+        private double rate(Arrival arrival) {
+            Arrival last = before.get(arrival.id());
+            if (last == null || arrival.seconds() <= last.seconds()) {
+                return arrival.bytesPerSecond();
+            }
+            return (arrival.arrivedBytes() - last.arrivedBytes()) / (arrival.seconds() - last.seconds());
         }
     }
 }

@@ -172,6 +172,10 @@ public final class Command {
                     output.toString(StandardCharsets.UTF_8).strip());
         }
 
+        public boolean isAlive() {
+            return process.isAlive();
+        }
+
         /** Takes what is there: what it has left running may keep the pipe open for ever. */
         private void read() throws IOException {
             InputStream from = process.getInputStream();

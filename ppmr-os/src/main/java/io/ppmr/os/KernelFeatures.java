@@ -2,7 +2,6 @@ package io.ppmr.os;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -128,8 +127,7 @@ public final class KernelFeatures {
 
     private static boolean hasField(Path file, String field) {
         try {
-            return Files.readAllLines(file, StandardCharsets.ISO_8859_1).stream()
-                    .anyMatch(line -> line.startsWith(field + ":"));
+            return ProcStat.field(file, field).isPresent();
         } catch (IOException e) {
             throw new UncheckedIOException(file + " cannot be read. Remedy: mount /proc", e);
         }

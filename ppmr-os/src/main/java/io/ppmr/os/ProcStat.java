@@ -47,6 +47,35 @@ public record ProcStat(int pid, String name, char state, int parent, int session
         return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
     }
 
+    /**
+     * Returns the value of a field of a file in {@code /proc} that has lines NAME: VALUE; empty if it has no such line.
+     *
+     * @param file such as {@code /proc/self/status}
+     */
+    public static Optional<String> field(Path file, String name) throws IOException {
+        String start = name + ":";
+        return Files.readAllLines(file, StandardCharsets.ISO_8859_1).stream()
+                .filter(line -> line.startsWith(start))
+                .findFirst()
+                .map(line -> line.substring(start.length()).strip());
+    }
+
+    /**
+     * Tells whether a process has a capability in effect.
+     *
+     * @param process its PID, or {@code self}
+     * @param number as in capabilities(7)
+     */
+    public static boolean hasCapability(String process, int number) {
+        try {
+            return field(Path.of("/proc", process, "status"), "CapEff")
+                    .map(set -> (Long.parseUnsignedLong(set, 16) >> number & 1) == 1)
+                    .orElse(false);
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
     static ProcStat parse(String line) {
         // The name may hold blanks and parentheses; the last closing one ends it.
         int open = line.indexOf('(');

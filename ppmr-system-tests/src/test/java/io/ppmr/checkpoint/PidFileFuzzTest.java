@@ -25,7 +25,7 @@ class PidFileFuzzTest {
     private Path directory;
 
     private final Checkpointer checkpointer =
-            CheckpointerSettings.Criu.of(List.of("criu")).create(new NativePrograms(Path.of("/nowhere")));
+            CheckpointerSettings.Criu.of(List.of("criu")).create("criu", new NativePrograms(Path.of("/nowhere")));
 
     private static Fuzz fuzz() {
         List<byte[]> valid = Stream.of("4711\n", "2\n", " 214748364 \n")
@@ -56,7 +56,7 @@ class PidFileFuzzTest {
         boolean configured = input.length % 16 == 5;
         int pid = configured
                 ? job(file).resolve().ranks().get(0).pid()
-                : PidFiles.read(file, USER, true)
+                : RestartSteps.readPid(file, USER, true)
                         .orElseThrow(() -> new IOException("there is nothing in " + file + " yet"));
         if (pid < 1) {
             throw new AssertionError("PID " + pid);

@@ -5,12 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.checkpoint.RunAs;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.MigrationOrder;
@@ -303,7 +303,7 @@ class JobUserIT {
                         false,
                         false,
                         NamespacePolicy.NEVER)
-                .create(new NativePrograms(NATIVE));
+                .create("command", new NativePrograms(NATIVE));
     }
 
     private SourceService pair(RunAs runAs, Map<String, Set<Integer>> trusted) throws Exception {

@@ -5,10 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
-import io.ppmr.checkpoint.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.RunAs;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.protocol.data.ReadingMode;
@@ -188,7 +188,7 @@ final class LedgerJob implements AutoCloseable {
                         checkpointsHeldRanks,
                         writesFromWithin,
                         NamespacePolicy.NEVER)
-                .create(new NativePrograms(NATIVE));
+                .create("command", new NativePrograms(NATIVE));
     }
 
     /** Its checkpointer, as a configuration says it. */

@@ -5,12 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.checkpoint.RunAs;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
@@ -155,7 +155,7 @@ final class ReplayJob implements AutoCloseable {
                         true,
                         saysNotHowItWrites,
                         NamespacePolicy.NEVER)
-                .create(new NativePrograms(NATIVE));
+                .create("command", new NativePrograms(NATIVE));
     }
 
     /** This job's checkpointer, as a configuration says it. */

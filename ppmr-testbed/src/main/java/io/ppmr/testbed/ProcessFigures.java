@@ -1,5 +1,6 @@
 package io.ppmr.testbed;
 
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -26,23 +27,20 @@ public record ProcessFigures(double cpuSeconds, long wakeUps, long peakRssBytes)
         long wakeUps = 0;
         try (DirectoryStream<Path> threads = Files.newDirectoryStream(process.resolve("task"))) {
             for (Path thread : threads) {
-                wakeUps += field(thread.resolve("status"), "voluntary_ctxt_switches:");
+                wakeUps += field(thread.resolve("status"), "voluntary_ctxt_switches");
             }
         }
-        return new ProcessFigures(ticks / TICKS_A_SECOND, wakeUps, field(process.resolve("status"), "VmHWM:") * 1024);
+        return new ProcessFigures(ticks / TICKS_A_SECOND, wakeUps, field(process.resolve("status"), "VmHWM") * 1024);
     }
 
     private static long field(Path file, String name) throws IOException {
         try {
-            for (String line : Files.readAllLines(file)) {
-                if (line.startsWith(name)) {
-                    return Long.parseLong(line.replaceAll("\\D", ""));
-                }
-            }
+            return ProcStat.field(file, name)
+                    .map(value -> Long.parseLong(value.replaceAll("\\D", "")))
+                    .orElseThrow(() -> new IOException("no " + name + " in " + file));
         } catch (NoSuchFileException e) {
             // A thread that has just ended.
             return 0;
         }
-        throw new IOException("no " + name + " in " + file);
     }
 }

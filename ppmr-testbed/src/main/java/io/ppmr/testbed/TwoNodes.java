@@ -5,6 +5,7 @@ import io.ppmr.daemon.service.JavaCommand;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -79,32 +80,21 @@ public final class TwoNodes {
      */
     public void startServices(String name, String toSource, String toTarget, String toBoth) throws Exception {
         Path folder = testbed.folder(name);
-        String common = """
+        String address = '"' + ADDRESS_B + ":" + PORT + '"';
+        target = begin(b, "target", folder, "listen = " + address, toTarget, toBoth);
+        source = begin(a, "source", folder, "[target]\naddress = " + address, toSource, toBoth);
+        target.awaitReady(LIMIT);
+        source.awaitReady(LIMIT);
+    }
+
+    private ServiceProcess begin(Node node, String role, Path folder, String... settings) throws Exception {
+        List<String> all = new ArrayList<>(List.of("""
                 key_file = "%s/key"
                 control_socket = "%s/%s.sock"
                 transport = "tcp"
-                """;
-        Path shared = testbed.folder();
-        target = testbed.add(ServiceProcess.begin(
-                b,
-                java,
-                "target",
-                folder,
-                List.of("target"),
-                common.formatted(shared, folder, "target") + "listen = \"" + ADDRESS_B + ":" + PORT + '"',
-                toTarget,
-                toBoth));
-        source = testbed.add(ServiceProcess.begin(
-                a,
-                java,
-                "source",
-                folder,
-                List.of("source"),
-                common.formatted(shared, folder, "source") + "[target]\naddress = \"" + ADDRESS_B + ":" + PORT + '"',
-                toSource,
-                toBoth));
-        target.awaitReady(LIMIT);
-        source.awaitReady(LIMIT);
+                """.formatted(testbed.folder(), folder, role) + settings[0]));
+        all.addAll(List.of(settings).subList(1, settings.length));
+        return testbed.add(ServiceProcess.begin(node, java, role, folder, List.of(role), all.toArray(String[]::new)));
     }
 
     /** Ends both. */

@@ -1,5 +1,6 @@
 package io.ppmr.bench.node;
 
+import io.ppmr.bench.node.SourceNode.SourceConnections;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;

@@ -19,11 +19,9 @@ import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.ReceiveSlot;
 import io.ppmr.target.image.StagingArea;
-import io.ppmr.target.session.TransferSettings;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -42,12 +40,9 @@ import org.slf4j.LoggerFactory;
 final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
     private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
-    private static final TransferSettings SETTINGS =
-            new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
-
     private final PoolGeometry geometry;
     private final BufferPool pool;
-    private final FilePrefixStore heads = new FilePrefixStore(SETTINGS.headsLimitBytes());
+    private final FilePrefixStore heads = new FilePrefixStore(TargetNode.SETTINGS.headsLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
     private final FuseMount mount;
     private final ArrayDeque<ReceiveSlot> grants = new ArrayDeque<>();

@@ -1,6 +1,7 @@
 package io.ppmr.bench.node;
 
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.bench.node.SourceNode.SourceConnections;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
@@ -53,7 +54,7 @@ final class TargetNode implements NodeMain.BenchNode {
 
     private static final Logger LOG = LoggerFactory.getLogger(TargetNode.class);
     private static final int BOUNCE_MAX = 8;
-    private static final TransferSettings SETTINGS =
+    static final TransferSettings SETTINGS =
             new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
 
     private final PoolGeometry geometry;

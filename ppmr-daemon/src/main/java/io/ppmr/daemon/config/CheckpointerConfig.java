@@ -1,10 +1,11 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
-import io.ppmr.checkpoint.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.RunAs;
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.ValueType.BadValueException;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
@@ -181,7 +182,7 @@ public record CheckpointerConfig(
     Map<String, Checkpointer> create() {
         NativePrograms programs = NativePrograms.fromSystemProperty();
         Map<String, Checkpointer> all = new LinkedHashMap<>();
-        settings.forEach((name, one) -> all.put(name, new NamedCheckpointer(name, one.create(programs))));
+        settings.forEach((name, one) -> all.put(name, one.create(name, programs)));
         return all;
     }
 

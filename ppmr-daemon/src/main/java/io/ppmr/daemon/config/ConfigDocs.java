@@ -1,5 +1,6 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import java.util.List;
 
 /**

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.daemon.config.ConfigException.Mistake;
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.ValueType.BadValueException;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;

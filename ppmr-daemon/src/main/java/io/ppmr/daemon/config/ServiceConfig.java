@@ -2,6 +2,7 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.transport.TransportWish;

@@ -3,6 +3,7 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.jobs.AnnouncedJobs;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.HealthTrigger;

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.migration.target.TargetSettings.ReconnectHook;

@@ -9,8 +9,10 @@ import io.ppmr.transaction.OperatorDecision;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Resolution;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /**
@@ -37,7 +39,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     /** Answers one request to its end. */
     @FunctionalInterface
     public interface Answerer<T> {
-        void answer(T request, ControlExchange with) throws IOException, InterruptedException;
+        void answer(T request, Exchange with) throws IOException, InterruptedException;
     }
 
     /** Says nothing but its name. */
@@ -94,7 +96,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             return new Resolve(id, outcome, word.targetsOff(), word.sourceOff(), word.firstOff(), carryOut);
         }
 
-        private void answer(Resolver resolver, ControlExchange with) throws IOException, InterruptedException {
+        private void answer(Resolver resolver, Exchange with) throws IOException, InterruptedException {
             if (!COMMIT.equals(outcome) && !ROLLBACK.equals(outcome)) {
                 with.say(ControlProtocol.ERROR, "an outcome is commit or rollback, not '" + outcome + "'");
                 return;
@@ -134,8 +136,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         return owners.mayAsk(protocol.value(request, fields), user);
     }
 
-    void answer(JsonNode request, ControlExchange with, ControlProtocol protocol)
-            throws IOException, InterruptedException {
+    void answer(JsonNode request, Exchange with, ControlProtocol protocol) throws IOException, InterruptedException {
         T read;
         try {
             read = protocol.value(request, fields);
@@ -144,5 +145,37 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             return;
         }
         answerer.answer(read, with);
+    }
+
+    /** A client's connection while its request is answered. Owned by the connection's thread. */
+    public static final class Exchange {
+        private static final Duration WRITE_LIMIT = Duration.ofSeconds(5);
+
+        private final String user;
+        private final LineChannel lines;
+        private final ControlProtocol protocol;
+        private final BooleanSupplier serving;
+
+        Exchange(String user, LineChannel lines, ControlProtocol protocol, BooleanSupplier serving) {
+            this.user = user;
+            this.lines = lines;
+            this.protocol = protocol;
+            this.serving = serving;
+        }
+
+        /** Who asks. */
+        public String user() {
+            return user;
+        }
+
+        /** Sends an answer with one key. */
+        public void say(String key, Object value) throws IOException {
+            lines.writeLine(protocol.line(key, value), WRITE_LIMIT);
+        }
+
+        /** Whether the client still listens and the service still serves: otherwise nothing more is to be said. */
+        public boolean isOpen() throws IOException {
+            return serving.getAsBoolean() && !lines.peerHasClosed();
+        }
     }
 }

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.os.Accounts;
 import io.ppmr.transport.listen.AcceptLoop;
 import io.ppmr.transport.listen.RareLog;
@@ -14,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -29,7 +31,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see
- * {@link ControlAccess}; how many connections at once: {@link ControlPlaces}. One thread accepts, one serves each
+ * {@link ControlAccess}; how many connections at once: {@link Places}. One thread accepts, one serves each
  * connection, for one request. Who a caller is, and of which groups, is found out on the connection's thread, as a
  * directory service may be slow; while {@value #BEING_IDENTIFIED} callers are looked up the next ones wait.
  */
@@ -40,7 +42,7 @@ public final class ControlServer implements AutoCloseable {
     private static final int BACKLOG = 128;
     private static final int LOGGED_CHARACTERS = 80;
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
-    /** A connection leaves these as soon as it is accepted; who has which place is {@link ControlPlaces}'. */
+    /** A connection leaves these as soon as it is accepted; who has which place is {@link Places}'. */
     private static final AcceptLoop.Places ARRIVING = new AcceptLoop.Places(64, 64, REQUEST_LIMIT);
 
     private static final int CLOSE_LIMIT_MS = 2000;
@@ -52,7 +54,7 @@ public final class ControlServer implements AutoCloseable {
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
-    private final ControlPlaces places = new ControlPlaces();
+    private final Places places = new Places();
     private final Semaphore identifying = new Semaphore(BEING_IDENTIFIED);
     private final RareLog log = new RareLog(LOG::warn);
     private final RareLog broken = new RareLog(LOG::info);
@@ -183,7 +185,7 @@ public final class ControlServer implements AutoCloseable {
                 identifying.release();
             }
             try (LineChannel lines = new LineChannel(channel)) {
-                serve(caller, new ControlExchange(caller.user(), lines, protocol, server::isOpen), lines);
+                serve(caller, new Exchange(caller.user(), lines, protocol, server::isOpen), lines);
             } finally {
                 if (caller.refusal().isEmpty()) {
                     places.leave(caller.user(), caller.controls());
@@ -212,8 +214,7 @@ public final class ControlServer implements AutoCloseable {
         return new Identified(user, right, places.enter(user, owner, right == ControlAccess.Right.CONTROL));
     }
 
-    private void serve(Identified caller, ControlExchange with, LineChannel lines)
-            throws IOException, InterruptedException {
+    private void serve(Identified caller, Exchange with, LineChannel lines) throws IOException, InterruptedException {
         if (caller.refusal().isPresent()) {
             log.say("no place", "control socket: " + caller.refusal().get());
             with.say(ControlProtocol.ERROR, caller.refusal().get());
@@ -227,7 +228,7 @@ public final class ControlServer implements AutoCloseable {
         answer(with, caller.right(), lines.readLine(REQUEST_LIMIT));
     }
 
-    private void answer(ControlExchange with, ControlAccess.Right right, String line)
+    private void answer(Exchange with, ControlAccess.Right right, String line)
             throws IOException, InterruptedException {
         JsonNode parsed;
         ControlRequest<?> request;
@@ -277,6 +278,68 @@ public final class ControlServer implements AutoCloseable {
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /**
+     * Counts the connections to a control socket, and limits them. A user has a share. Those who may control the
+     * service have places that nobody else gets, and take others' as well while these are free. So no user, and no
+     * number of users, keeps root from the socket. Safe for any thread.
+     */
+    static final class Places {
+        /** For those who may not control the service, all together. */
+        static final int FOR_OTHERS = 32;
+        /** More than that, for root, the service's own user and the control group. */
+        static final int KEPT_FREE = 16;
+        /** For one user who is not root or the service's own. */
+        static final int OF_A_USER = 8;
+
+        private final Map<String, Integer> users = new HashMap<>();
+        private int controlling;
+        private int others;
+
+        /** Says why a user gets no further connection; empty if the user's share is not used up. */
+        synchronized Optional<String> shareIsTaken(String user) {
+            int held = users.getOrDefault(user, 0);
+            return held < OF_A_USER
+                    ? Optional.empty()
+                    : Optional.of("user " + user + " has " + held
+                            + " connections to this service open, as many as a user may: end some of them");
+        }
+
+        /**
+         * Takes a place, which {@link #leave} gives back.
+         *
+         * @param owner whether that is root or the service's own user, who have no share
+         * @param controls whether the user may control the service
+         * @return why there is none; empty if one was taken
+         */
+        synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
+            Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);
+            if (refusal.isEmpty()
+                    && (controls ? controlling + others >= FOR_OTHERS + KEPT_FREE : others >= FOR_OTHERS)) {
+                refusal = Optional.of("this service has as many connections as it takes"
+                        + (controls ? "" : " of users who may not control it") + ": try again later");
+            }
+            if (refusal.isEmpty()) {
+                users.merge(user, 1, Integer::sum);
+                if (controls) {
+                    controlling++;
+                } else {
+                    others++;
+                }
+            }
+            return refusal;
+        }
+
+        /** Gives a place back that {@link #enter} has given for the same user and right. */
+        synchronized void leave(String user, boolean controls) {
+            users.computeIfPresent(user, (name, count) -> count == 1 ? null : count - 1);
+            if (controls) {
+                controlling--;
+            } else {
+                others--;
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 package io.ppmr.daemon.control;
 
+import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.transaction.OpenMigration;
@@ -93,8 +94,7 @@ public final class SourceRequests {
                 null);
     }
 
-    private void migrate(ControlRequest.Migrate request, ControlExchange with)
-            throws IOException, InterruptedException {
+    private void migrate(ControlRequest.Migrate request, Exchange with) throws IOException, InterruptedException {
         Events events = new Events();
         try {
             List<InetSocketAddress> to = new ArrayList<>();
@@ -166,7 +166,7 @@ public final class SourceRequests {
         return address;
     }
 
-    private void cancel(ControlRequest.Cancel request, ControlExchange with) throws IOException {
+    private void cancel(ControlRequest.Cancel request, Exchange with) throws IOException {
         try {
             String id = migrations.cancel(request.id(), "user " + with.user());
             with.say(ControlProtocol.CANCELLING, id);
@@ -175,7 +175,7 @@ public final class SourceRequests {
         }
     }
 
-    private void watch(ControlExchange with) throws IOException, InterruptedException {
+    private void watch(Exchange with) throws IOException, InterruptedException {
         Events events = new Events();
         migrations.watch(events);
         with.say(ControlProtocol.WATCHING, true);
@@ -183,7 +183,7 @@ public final class SourceRequests {
     }
 
     /** A client that goes away does not stop the migration. */
-    private void tell(ControlExchange with, Events events) throws IOException, InterruptedException {
+    private void tell(Exchange with, Events events) throws IOException, InterruptedException {
         try {
             while (with.isOpen()) {
                 Migrations.Event event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);

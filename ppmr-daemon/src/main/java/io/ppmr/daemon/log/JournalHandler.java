@@ -1,5 +1,6 @@
 package io.ppmr.daemon.log;
 
+import io.ppmr.daemon.log.JournalSender.Entry;
 import io.ppmr.os.LogContext;
 import java.util.Optional;
 import java.util.logging.ErrorManager;
@@ -38,7 +39,7 @@ final class JournalHandler extends Handler {
 
     private byte[] entry(LogRecord record) {
         String message = getFormatter().formatMessage(record);
-        JournalEntry entry = new JournalEntry()
+        Entry entry = new Entry()
                 .add(
                         "MESSAGE",
                         record.getThrown() == null

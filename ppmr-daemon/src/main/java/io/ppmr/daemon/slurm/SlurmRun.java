@@ -1,5 +1,7 @@
 package io.ppmr.daemon.slurm;
 
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.daemon.slurm.Scontrol.NodeState;
 import io.ppmr.daemon.slurm.Step.Event;
@@ -8,6 +10,7 @@ import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -19,6 +22,8 @@ import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * A job's ranks from their start to their end, wherever that is: the step with the ranks, the order to move those of a
@@ -388,5 +393,105 @@ public final class SlurmRun {
                 "--nodes=1",
                 "--ntasks=" + tasks,
                 "--nodelist=" + node));
+    }
+
+    /**
+     * What Slurm gave the job, and how it is used. Immutable.
+     *
+     * @param job its number
+     * @param spares the nodes that start without a rank: the batch host first
+     * @param computing the others
+     * @param tasks how many ranks
+     */
+    public record Allocation(String job, List<String> spares, List<String> computing, int tasks) {
+        public Allocation {
+            spares = List.copyOf(spares);
+            computing = List.copyOf(computing);
+        }
+
+        /**
+         * Splits the allocation.
+         *
+         * @param nodes all its nodes, the batch host first
+         * @param wantedTasks null for as many a node as the job asked for
+         * @param environment Slurm's, of the batch script
+         */
+        public static Allocation of(
+                String job, List<String> nodes, int spares, Integer wantedTasks, Map<String, String> environment)
+                throws CommandFailure {
+            if (spares < 1 || nodes.size() <= spares) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        "the job has " + nodes.size() + " nodes, of which " + spares
+                                + " are to be spare: ask for one node"
+                                + " more than the ranks need (sbatch --nodes), and give --spares of at least 1");
+            }
+            List<String> computing = nodes.subList(spares, nodes.size());
+            String perNode = environment.getOrDefault("SLURM_NTASKS_PER_NODE", "");
+            if (wantedTasks == null && !perNode.matches("[1-9]\\d{0,5}")) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        "how many ranks? Give --ntasks, or ask for the job with sbatch --ntasks-per-node");
+            }
+            int tasks = wantedTasks == null ? Integer.parseInt(perNode) * computing.size() : wantedTasks;
+            if (tasks < computing.size()) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        tasks + " ranks do not fill the " + computing.size()
+                                + " nodes that are no spare: raise --spares");
+            }
+            return new Allocation(job, nodes.subList(0, spares), computing, tasks);
+        }
+    }
+
+    /** What a {@code ppmr-slurm-task} says of its rank, a line each on the standard output of srun; see its source. */
+    sealed interface RankLine {
+        /** The form of the lines. */
+        Pattern WORDS = Pattern.compile("ppmr-rank (\\d{1,9}) ([a-z]+)(| .*)");
+
+        /** The rank's number in the step. */
+        int rank();
+
+        /** It runs. */
+        record Started(int rank, String job, String node) implements RankLine {}
+
+        /** Its original is gone, and it goes on at that address. */
+        record Moved(int rank, String address, List<Integer> pids) implements RankLine {
+            public Moved {
+                pids = List.copyOf(pids);
+            }
+        }
+
+        /** It is watched after its move. */
+        record Kept(int rank) implements RankLine {}
+
+        /** It has ended; {@code known} says whether the status is its own. */
+        record Ended(int rank, int status, boolean known) implements RankLine {}
+
+        /** The line's meaning; empty if it is none of these, but words of srun or of somebody else. */
+        static Optional<RankLine> parse(String line) {
+            Matcher words = WORDS.matcher(line);
+            if (!words.matches()) {
+                return Optional.empty();
+            }
+            int rank = Integer.parseInt(words.group(1));
+            List<String> rest = List.of(words.group(3).strip().split(" ", -1));
+            try {
+                return switch (words.group(2)) {
+                    case "started" -> Optional.of(new Started(rank, rest.get(0), rest.get(1)));
+                    case "moved" -> Optional.of(new Moved(rank, rest.get(0), pids(rest.get(1))));
+                    case "kept" -> Optional.of(new Kept(rank));
+                    case "ended" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), true));
+                    case "unknown" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), false));
+                    default -> Optional.empty();
+                };
+            } catch (IndexOutOfBoundsException | NumberFormatException e) {
+                return Optional.empty();
+            }
+        }
+
+        private static List<Integer> pids(String text) {
+            return Arrays.stream(text.split(",", -1)).map(Integer::valueOf).toList();
+        }
     }
 }

@@ -216,7 +216,7 @@ public final class WarmUp implements AutoCloseable {
                 folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         PreSharedKey key = key();
         Checkpointer copier = CheckpointerSettings.Command.streamed(CHECKPOINT, RESTART)
-                .createDirect(NativePrograms.fromSystemProperty());
+                .createDirect("command", NativePrograms.fromSystemProperty());
         PoolGeometry pool = new PoolGeometry(chunkBytes, CHUNKS);
         try (TargetService target = new TargetService(targetSettings(key, pool, copier))) {
             target.start();

@@ -98,7 +98,7 @@ class ControlSocketTest {
         return new ConfiguredJob(
                 name,
                 new JobUser(1, 1),
-                CheckpointerSettings.Blcr.installed().create(NativePrograms.fromSystemProperty()),
+                CheckpointerSettings.Blcr.installed().create("blcr", NativePrograms.fromSystemProperty()),
                 List.of(new ConfiguredJob.RankSource(0, 99, null)));
     }
 

@@ -41,7 +41,7 @@ class AnnouncedJobsTest {
     private final ProcessIdentity self =
             new ProcessTable().find((int) ProcessHandle.current().pid()).orElseThrow();
     private final Checkpointer checkpointer =
-            CheckpointerSettings.Criu.of(List.of("criu")).create(new NativePrograms(Path.of("/nowhere")));
+            CheckpointerSettings.Criu.of(List.of("criu")).create("criu", new NativePrograms(Path.of("/nowhere")));
     private AnnouncedJobs jobs;
     private MoveRecords records;
     private Path folder;

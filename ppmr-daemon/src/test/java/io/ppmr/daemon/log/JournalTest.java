@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.daemon.log.JournalSender.Entry;
 import io.ppmr.os.LogContext;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -62,7 +63,7 @@ class JournalTest {
     }
 
     private static byte[] entry(int number) {
-        return new JournalEntry()
+        return new Entry()
                 .add("MESSAGE", "number " + number)
                 .add("PRIORITY", "6")
                 .datagram();
@@ -139,7 +140,7 @@ class JournalTest {
     void shouldSayWhatIsLeftOutWhenAMessageIsTooLongForADatagram() throws Exception {
         try (Listener listener = new Listener(path)) {
             ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
-            LOG.warn("{}", "x".repeat(JournalEntry.MAX_VALUE_BYTES + 7));
+            LOG.warn("{}", "x".repeat(Entry.MAX_VALUE_BYTES + 7));
             Map<String, String> entry = listener.next();
             assertTrue(entry.get("MESSAGE").endsWith("x ... (7 bytes left out)"));
             assertEquals("4", entry.get("PRIORITY"));

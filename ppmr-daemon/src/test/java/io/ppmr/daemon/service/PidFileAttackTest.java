@@ -62,7 +62,7 @@ class PidFileAttackTest {
 
     private static ConfiguredJob job(String name, Path pidFile) throws IOException {
         Checkpointer checkpointer =
-                CheckpointerSettings.Blcr.installed().create(new NativePrograms(Path.of("/nowhere")));
+                CheckpointerSettings.Blcr.installed().create("blcr", new NativePrograms(Path.of("/nowhere")));
         int self = (int) Files.getAttribute(Path.of("/proc/self"), "unix:uid");
         return new ConfiguredJob(
                 name,

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.slurm.SlurmRun.Allocation;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;

@@ -2,6 +2,7 @@ package io.ppmr.daemon.slurm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.ppmr.daemon.slurm.SlurmRun.RankLine;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;

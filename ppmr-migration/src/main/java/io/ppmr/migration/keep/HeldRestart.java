@@ -2,11 +2,10 @@ package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.RestartTask;
 import io.ppmr.checkpoint.WorkDirectories;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -96,7 +95,7 @@ public final class HeldRestart implements AutoCloseable {
             rank.requireHeld();
         }
         over = true;
-        Map<Integer, String> failures = HeldRanks.release(ranks);
+        Map<Integer, String> failures = HeldRank.releaseAll(ranks);
         WorkDirectories.removeOrWarn(workRoot);
         if (!failures.isEmpty()) {
             throw new CheckpointException(String.join("; ", failures.values()));
@@ -109,8 +108,8 @@ public final class HeldRestart implements AutoCloseable {
             return;
         }
         over = true;
-        ranks.addAll(HeldRanks.endCommands(restarts, END_DEADLINE));
-        HeldRanks.end(ranks, END_DEADLINE)
+        ranks.addAll(RankCommand.endAll(restarts, END_DEADLINE));
+        HeldRank.endAll(ranks, END_DEADLINE)
                 .forEach((rank, why) -> LOG.error("rank {} could not be ended: {}", rank, why));
         WorkDirectories.removeOrWarn(workRoot);
     }

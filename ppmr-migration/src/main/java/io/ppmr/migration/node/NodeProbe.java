@@ -1,7 +1,7 @@
 package io.ppmr.migration.node;
 
-import io.ppmr.checkpoint.Availability;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.protocol.control.NodeFacts;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,6 +1,6 @@
 package io.ppmr.migration.node;
 
-import io.ppmr.checkpoint.RestartNeeds;
+import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.JobFacts.MappedFile;

@@ -1,11 +1,11 @@
 package io.ppmr.migration.source;
 
+import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.CheckpointTask;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
@@ -164,7 +164,7 @@ final class Attempt {
                                 settings.checkpointDeadline(),
                                 originals.stoppedByJob(rank)));
                 checkpoints.put(rank, checkpoint);
-                StartedCommands.note(workRoot, checkpoint.started());
+                AbandonedCommand.note(workRoot, checkpoint.started());
             }
         }
     }

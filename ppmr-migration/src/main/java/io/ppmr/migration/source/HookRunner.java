@@ -7,7 +7,6 @@ import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankMap;
 import io.ppmr.checkpoint.SiteCommand;
-import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -80,7 +79,7 @@ final class HookRunner {
             hook.run(environment, workDirectory, programs, this::note);
         } finally {
             try {
-                StartedCommands.forget(workDirectory);
+                AbandonedCommand.forget(workDirectory);
             } catch (IOException e) {
                 LOG.warn("the note of a hook that has ended stays in {}: {}", workDirectory, e.getMessage());
             }
@@ -89,7 +88,7 @@ final class HookRunner {
 
     private void note(ProcessIdentity hook) {
         try {
-            StartedCommands.note(workDirectory, List.of(hook));
+            AbandonedCommand.note(workDirectory, List.of(hook));
         } catch (IOException e) {
             LOG.warn("a service that takes up after this one will not know of its hook: {}", e.getMessage());
         }
@@ -115,7 +114,7 @@ final class HookRunner {
                 .orElse(FORGOTTEN_DEADLINE);
         try {
             ProcessTable table = new ProcessTable();
-            List<ProcessIdentity> left = StartedCommands.read(workDirectory).stream()
+            List<ProcessIdentity> left = AbandonedCommand.read(workDirectory).stream()
                     .filter(table::isAlive)
                     .toList();
             if (!left.isEmpty()) {
@@ -133,7 +132,7 @@ final class HookRunner {
                     new AbandonedCommand(left).endAll();
                 }
             }
-            StartedCommands.forget(workDirectory);
+            AbandonedCommand.forget(workDirectory);
             return true;
         } catch (IOException | CheckpointException e) {
             LOG.error("a hook of the service before may still run, so nothing is done for its job: {}", e.getMessage());

@@ -2,13 +2,10 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.LogContext;
 import io.ppmr.transaction.NamedProcess;
@@ -84,7 +81,7 @@ final class OriginalRanks {
             List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank()).stream()
                     .map(OriginalRanks::identity)
                     .toList();
-            held.put(rank.rank(), HeldProcesses.recorded(rank.rank(), all, stopped));
+            held.put(rank.rank(), HeldRank.recorded(rank.rank(), all, stopped));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), roots);
         originals.held.putAll(held);
@@ -117,7 +114,7 @@ final class OriginalRanks {
         for (Iterator<Path> left = abandoned.iterator(); left.hasNext(); left.remove()) {
             Path directory = left.next();
             try {
-                new AbandonedCommand(StartedCommands.read(directory)).endPatiently();
+                new AbandonedCommand(AbandonedCommand.read(directory)).endPatiently();
             } catch (IOException | CheckpointException e) {
                 LOG.error(
                         "a checkpoint command of the service before is left, so its original is not touched: {}",
@@ -254,14 +251,14 @@ final class OriginalRanks {
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
     String end() {
-        Map<Integer, String> left = HeldRanks.end(held.values(), END_DEADLINE);
+        Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
         left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
         return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
     /** Lets all that are held go on, but for what the job itself had stopped. */
     void release() {
-        Map<Integer, String> failures = recorded ? resume() : HeldRanks.release(held.values());
+        Map<Integer, String> failures = recorded ? resume() : HeldRank.releaseAll(held.values());
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
         held.clear();
     }

@@ -1,8 +1,8 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.RestartNeeds;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
 import io.ppmr.os.Accounts;

@@ -3,16 +3,14 @@ package io.ppmr.migration.target;
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.checkpoint.RestartTask;
 import io.ppmr.checkpoint.RightsCheck;
-import io.ppmr.checkpoint.StartedCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcStat;
@@ -100,14 +98,14 @@ final class Restoration {
                 RankCommand restart = checkpointer.restart(new RestartTask(
                         rank, user, images, work, service.settings().restartDeadline()));
                 restarts.put(rank, restart);
-                StartedCommands.note(workRoot, restart.started());
+                AbandonedCommand.note(workRoot, restart.started());
             }
         }
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
         try {
-            StartedCommands.note(workRoot, rank.processes());
+            AbandonedCommand.note(workRoot, rank.processes());
         } catch (IOException e) {
             throw new CheckpointException(
                     "rank " + rank.rank() + " is restored, but " + workRoot + " cannot be written: make room", e);
@@ -229,7 +227,7 @@ final class Restoration {
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
     void voted() {
         try {
-            StartedCommands.forget(workRoot);
+            AbandonedCommand.forget(workRoot);
         } catch (IOException e) {
             LOG.warn("a note in {} stays behind: {}", workRoot, e.getMessage());
         }
@@ -242,7 +240,7 @@ final class Restoration {
     /** Ends what is under way; what was restored meanwhile is with the copies. */
     void giveUp(String reason) {
         transfer.fail(reason);
-        HeldRanks.endCommands(restarts, END_DEADLINE).forEach(copies::add);
+        RankCommand.endAll(restarts, END_DEADLINE).forEach(copies::add);
         restarts.clear();
     }
 
@@ -260,13 +258,13 @@ final class Restoration {
     static void endAbandoned(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
-            directories = found.filter(StartedCommands::isNoted).toList();
+            directories = found.filter(AbandonedCommand::isNoted).toList();
         }
         for (Path directory : directories) {
             String name = directory.getFileName().toString();
             if (!voted.test(name)) {
                 LOG.warn("{} was being restored when the service before ended: it is ended", name);
-                new AbandonedCommand(StartedCommands.read(directory)).endAll();
+                new AbandonedCommand(AbandonedCommand.read(directory)).endAll();
                 AbandonedCommand.endMarked(directory.toAbsolutePath());
                 WorkDirectories.removeOrWarn(directory);
             }

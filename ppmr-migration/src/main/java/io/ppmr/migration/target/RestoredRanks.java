@@ -1,9 +1,7 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.HeldProcesses;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.HeldRanks;
 import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.os.LogContext;
@@ -46,7 +44,7 @@ final class RestoredRanks {
         if (vote != null) {
             for (PlannedRank rank : vote.copies()) {
                 List<NamedProcess> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
-                copies.add(HeldProcesses.recorded(rank.rank(), identities(rank.processes()), identities(stopped)));
+                copies.add(HeldRank.recorded(rank.rank(), identities(rank.processes()), identities(stopped)));
             }
         }
         return copies;
@@ -127,12 +125,12 @@ final class RestoredRanks {
 
     /** Sets them going, but for what the job itself had stopped; what cannot be is logged. */
     void release() {
-        HeldRanks.release(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
+        HeldRank.releaseAll(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
     }
 
     /** Ends them; whether none is left. */
     boolean end() {
-        Map<Integer, String> left = HeldRanks.end(ranks, END_DEADLINE);
+        Map<Integer, String> left = HeldRank.endAll(ranks, END_DEADLINE);
         left.forEach((rank, why) -> logOf(rank, "could not be ended", why));
         return left.isEmpty();
     }

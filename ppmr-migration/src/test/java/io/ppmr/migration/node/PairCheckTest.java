@@ -3,7 +3,7 @@ package io.ppmr.migration.node;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.RestartNeeds;
+import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.migration.node.PairCheck.Room;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;

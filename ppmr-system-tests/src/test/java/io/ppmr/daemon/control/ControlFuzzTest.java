@@ -1,6 +1,7 @@
 package io.ppmr.daemon.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
@@ -161,7 +162,7 @@ class ControlFuzzTest {
         }
         if (!parsed.has("to")) {
             // Where there are targets their names are looked up next, which is not for a test to wait for.
-            request.answer(parsed, new ControlExchange("nobody", lines, protocol, () -> false), protocol);
+            request.answer(parsed, new Exchange("nobody", lines, protocol, () -> false), protocol);
             drain();
         }
     }

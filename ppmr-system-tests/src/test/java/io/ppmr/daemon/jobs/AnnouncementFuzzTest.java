@@ -32,7 +32,7 @@ class AnnouncementFuzzTest {
     private Path directory;
 
     private final Checkpointer checkpointer =
-            CheckpointerSettings.Criu.of(List.of("criu")).create(new NativePrograms(Path.of("/nowhere")));
+            CheckpointerSettings.Criu.of(List.of("criu")).create("criu", new NativePrograms(Path.of("/nowhere")));
     private final ProcessIdentity self =
             new ProcessTable().find((int) ProcessHandle.current().pid()).orElseThrow();
     private AnnouncedJobs jobs;

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.NamespacePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
@@ -129,7 +129,7 @@ class RdmaMigrationInGuest {
                         PROGRAMS.resolve("cr_restart").toString(),
                         false,
                         NamespacePolicy.AUTO)
-                .create(new NativePrograms(HOME.resolve("ppmr-checkpoint/target/native")));
+                .create("blcr", new NativePrograms(HOME.resolve("ppmr-checkpoint/target/native")));
     }
 
     @AfterEach

@@ -1,6 +1,6 @@
 package io.ppmr.testbed.demo;
 
-import io.ppmr.checkpoint.Availability;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
@@ -13,6 +13,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.ComputingJob;
 import io.ppmr.testbed.SizeConverter;
 import io.ppmr.testbed.Testbed;
@@ -186,7 +187,7 @@ public final class Demo implements Callable<Integer> {
     /** Why CRIU cannot be had; empty if it can. */
     private static String whyNoCriu() {
         Availability found = CheckpointerSettings.Criu.of(CheckpointerConfig.criu(System.getenv()))
-                .create(NativePrograms.fromSystemProperty())
+                .create("criu", NativePrograms.fromSystemProperty())
                 .probe();
         return found.available() ? "" : found.detail() + " (" + found.remedy() + ")";
     }
@@ -194,7 +195,7 @@ public final class Demo implements Callable<Integer> {
     private DemoReport.Migration show(Shown shown) throws Exception {
         String name = shown.name().toLowerCase(Locale.ROOT);
         boolean selfMade = shown == Shown.BLCR;
-        JobUser user = selfMade || hasCapability(CAP_SYS_RESOURCE) ? ORDINARY_USER : ROOT;
+        JobUser user = selfMade || ProcStat.hasCapability("self", CAP_SYS_RESOURCE) ? ORDINARY_USER : ROOT;
         out.println();
         out.printf(
                 "%s: %d processes of %s%n",
@@ -314,15 +315,5 @@ public final class Demo implements Callable<Integer> {
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
-    }
-
-    private static boolean hasCapability(int number) throws IOException {
-        String field = "CapEff:";
-        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-            if (line.startsWith(field)) {
-                return (Long.parseUnsignedLong(line.substring(field.length()).strip(), 16) >> number & 1) == 1;
-            }
-        }
-        return false;
     }
 }

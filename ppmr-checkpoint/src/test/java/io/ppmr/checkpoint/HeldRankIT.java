@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Ranks of real processes, released and ended together. */
 @Timeout(60)
-class HeldRanksIT {
+class HeldRankIT {
     private static final int RANKS = 3;
     private static final Duration LIMIT = Duration.ofSeconds(10);
 
@@ -41,7 +41,7 @@ class HeldRanksIT {
             List<ProcessIdentity> tree = table.tree(root);
             assertEquals(List.of(), signals.sendAll(Signal.STOP, tree));
             assertTrue(Polling.until(LIMIT, () -> table.whyNotHeld(tree).isEmpty()));
-            ranks.add(new HeldProcesses(rank, tree, List.of()));
+            ranks.add(new HeldRank(rank, tree, List.of()));
         }
     }
 
@@ -57,7 +57,7 @@ class HeldRanksIT {
 
     @Test
     void shouldSetAllRanksGoingWhenTheyAreReleased() throws Exception {
-        assertEquals(Map.of(), HeldRanks.release(ranks));
+        assertEquals(Map.of(), HeldRank.releaseAll(ranks));
         for (HeldRank rank : ranks) {
             assertTrue(Polling.until(LIMIT, () -> rank.processes().stream().allMatch(table::isRunning)));
         }
@@ -105,7 +105,7 @@ class HeldRanksIT {
         ProcessIdentity child = ranks.get(1).processes().get(2);
         ranks.set(1, ranks.get(1).leavingStopped(Set.of(child)));
         ranks.get(1).requireHeld();
-        assertEquals(Map.of(), HeldRanks.release(ranks));
+        assertEquals(Map.of(), HeldRank.releaseAll(ranks));
         for (HeldRank rank : ranks) {
             assertTrue(Polling.until(LIMIT, () -> rank.processes().stream()
                     .filter(process -> !process.equals(child))
@@ -115,14 +115,14 @@ class HeldRanksIT {
         signals.send(Signal.KILL, child);
         assertTrue(Polling.until(LIMIT, () -> !table.isAlive(child)));
         assertEquals(
-                Set.of(1), HeldRanks.release(ranks).keySet(), "one that is gone is named, though it stays stopped");
+                Set.of(1), HeldRank.releaseAll(ranks).keySet(), "one that is gone is named, though it stays stopped");
     }
 
     @Test
     void shouldLeaveStoppedWhatTheJobHadStoppedWhenARestartedServiceLetsARankRun() throws Exception {
         List<ProcessIdentity> tree = ranks.get(1).processes();
         ProcessIdentity child = tree.get(2);
-        HeldRank found = HeldProcesses.recorded(1, tree.subList(0, 1), List.of(child));
+        HeldRank found = HeldRank.recorded(1, tree.subList(0, 1), List.of(child));
         AbandonedCommand.resume(found);
         assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
         assertTrue(table.isHeld(child));
@@ -143,7 +143,7 @@ class HeldRanksIT {
     void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
         List<ProcessIdentity> tree = ranks.get(0).processes();
         StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
-        HeldRank fewer = new HeldProcesses(0, tree.subList(0, 2), List.of());
+        HeldRank fewer = new HeldRank(0, tree.subList(0, 2), List.of());
         String message =
                 assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);
@@ -159,7 +159,7 @@ class HeldRanksIT {
         ProcessIdentity lost = ranks.get(1).processes().get(2);
         signals.send(Signal.KILL, lost);
         assertTrue(Polling.until(LIMIT, () -> !table.isAlive(lost)));
-        Map<Integer, String> failures = HeldRanks.release(ranks);
+        Map<Integer, String> failures = HeldRank.releaseAll(ranks);
         assertEquals(Set.of(1), failures.keySet());
         assertEquals("rank 1 cannot go on as it was: PIDs [" + lost.pid() + "] are gone", failures.get(1));
         for (HeldRank rank : ranks) {
@@ -174,10 +174,10 @@ class HeldRanksIT {
     void shouldLeaveNothingOfAnyRankWhenTheyAreEnded() throws Exception {
         List<ProcessIdentity> all =
                 ranks.stream().flatMap(rank -> rank.processes().stream()).toList();
-        assertEquals(Map.of(), HeldRanks.end(ranks, LIMIT));
+        assertEquals(Map.of(), HeldRank.endAll(ranks, LIMIT));
         assertTrue(all.stream().noneMatch(table::isAlive));
-        assertEquals(Map.of(), HeldRanks.end(ranks, LIMIT), "once more");
-        assertEquals(Map.of(), HeldRanks.end(List.of(), LIMIT));
+        assertEquals(Map.of(), HeldRank.endAll(ranks, LIMIT), "once more");
+        assertEquals(Map.of(), HeldRank.endAll(List.of(), LIMIT));
     }
 
     @Test

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.bench.RdmaCarrier.RdmaDevice;
+import io.ppmr.bench.Carrier.RdmaDevice;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.nio.file.Files;
@@ -13,7 +13,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class RdmaCarrierTest {
+class CarrierTest {
     private static final String REPORT = """
              RDMA_Read BW Test
              #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
@@ -38,22 +38,22 @@ class RdmaCarrierTest {
     @Test
     void shouldTakeTheLastDeviceThatIsUpWhenNoAddressIsWished() throws Exception {
         List<RdmaDevice> all = List.of(first, second, down);
-        assertEquals("rxe1 at 10.77.0.2", RdmaCarrier.target(all, "").toString());
-        assertEquals("rxe0 at 10.77.0.1", RdmaCarrier.target(List.of(first), "").toString());
+        assertEquals("rxe1 at 10.77.0.2", Carrier.target(all, "").toString());
+        assertEquals("rxe0 at 10.77.0.1", Carrier.target(List.of(first), "").toString());
     }
 
     @Test
     void shouldTakeTheDeviceOfTheAddressThatIsWished() throws Exception {
         List<RdmaDevice> all = List.of(first, second, down);
-        assertEquals("rxe0 at 10.77.0.1", RdmaCarrier.target(all, "10.77.0.1").toString());
-        assertEquals("rxe1 at 10.77.0.3", RdmaCarrier.target(all, "10.77.0.3").toString());
+        assertEquals("rxe0 at 10.77.0.1", Carrier.target(all, "10.77.0.1").toString());
+        assertEquals("rxe1 at 10.77.0.3", Carrier.target(all, "10.77.0.3").toString());
     }
 
     @Test
     void shouldNameTheDevicesWhenNoneCanBeUsed() {
-        IOException none = assertThrows(IOException.class, () -> RdmaCarrier.target(List.of(down), ""));
+        IOException none = assertThrows(IOException.class, () -> Carrier.target(List.of(down), ""));
         assertTrue(none.getMessage().contains("rxe2 at 10.77.0.4, down"), none.getMessage());
-        IOException wished = assertThrows(IOException.class, () -> RdmaCarrier.target(List.of(first), "10.77.0.4"));
+        IOException wished = assertThrows(IOException.class, () -> Carrier.target(List.of(first), "10.77.0.4"));
         assertTrue(wished.getMessage().contains("rxe0 at 10.77.0.1"), wished.getMessage());
     }
 
