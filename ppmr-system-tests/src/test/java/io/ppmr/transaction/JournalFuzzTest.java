@@ -49,9 +49,9 @@ class JournalFuzzTest {
     long sum;
 
     private static byte[] record(TransactionRecord record) {
-        byte[] body = RecordCodec.encode(record);
+        byte[] body = RecordCodec.written(record).body();
         byte[] bytes = new byte[1 + body.length];
-        bytes[0] = (byte) RecordCodec.typeOf(record);
+        bytes[0] = (byte) RecordCodec.written(record).type();
         System.arraycopy(body, 0, bytes, 1, body.length);
         return bytes;
     }

@@ -14,7 +14,7 @@ import java.util.zip.CRC32C;
  * How a journal lies in its file. Numbers are big-endian; records are aligned to 8 bytes.
  *
  * <pre>
- * file    0  "PPMRJRN1"    8  records ... zeros
+ * file    0  "PPMRJRN"     7  version: "1" (1)   8  records ... zeros
  * record  0  length of what follows the CRC, without padding; written last, 0 where no record is
  *         4  CRC32C of that
  *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
@@ -41,16 +41,18 @@ final class JournalLayout {
         }
     }
 
+    /** The header of a file of version 1, the one whose records {@link RecordCodec} writes and reads. */
     static byte[] magic() {
         return "PPMRJRN1".getBytes(StandardCharsets.US_ASCII);
     }
 
     static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
-        byte[] body = RecordCodec.encode(entry.record());
+        RecordCodec.Writer record = RecordCodec.written(entry.record());
+        byte[] body = record.body();
         int lengthBytes = PREFIX_BYTES + body.length;
         ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + (lengthBytes + 7) / 8 * 8);
         frame.putInt(lengthBytes).putInt(0);
-        frame.put((byte) RecordCodec.typeOf(entry.record()));
+        frame.put((byte) record.type());
         frame.put((byte) (synced ? 1 : 0));
         frame.putLong(entry.atEpochMs()).put(body);
         frame.putInt(4, crc(frame.array(), FRAME_BYTES, lengthBytes));
@@ -60,9 +62,7 @@ final class JournalLayout {
     /** Reads a file; one that is being written too: what is half written is not there yet. */
     static Contents read(Path path) throws IOException {
         byte[] bytes = Files.readAllBytes(path);
-        if (bytes.length < HEADER_BYTES || !Arrays.equals(magic(), Arrays.copyOf(bytes, HEADER_BYTES))) {
-            throw new IOException(path + " is no journal of ppmr, or of another version; move it away to start anew");
-        }
+        requireHeader(path, bytes);
         ByteBuffer file = ByteBuffer.wrap(bytes);
         List<TransactionJournal.Entry> entries = new ArrayList<>();
         int offset = HEADER_BYTES;
@@ -76,6 +76,19 @@ final class JournalLayout {
         }
         requireNothingSyncedAfter(path, file, offset);
         return new Contents(entries, offset);
+    }
+
+    private static void requireHeader(Path path, byte[] file) throws IOException {
+        byte[] magic = magic();
+        int version = HEADER_BYTES - 1;
+        if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
+            throw new IOException(path + " is no journal of ppmr; move it away to start anew");
+        }
+        if (file[version] != magic[version]) {
+            throw new IOException("the journal " + path + " is of version '" + (char) file[version]
+                    + "', and this release reads version 1; start the release that wrote it, or move it away to start"
+                    + " anew when none of its migrations is open");
+        }
     }
 
     /** A record that was synced has only whole ones before it: if there is one after the end, the file is damaged. */

@@ -1,156 +1,158 @@
 package io.ppmr.transaction;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.DataInputStream;
-import java.io.DataOutputStream;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.RecordComponent;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
+import java.util.function.Supplier;
+import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * Records as bytes: the fields in order, numbers big-endian, texts and lists after their length. The type's number is
- * its place in {@link #TYPES}; a new type goes to the end.
+ * Records as bytes, in version 1 of the journal ({@link JournalLayout}). Each record says by its own {@link
+ * TransactionRecord#write} which number its type has and which fields follow, and {@link TransactionRecord#read} reads
+ * the same: migration, attempt, and what the type adds, in that order. Numbers are big-endian; a flag is a byte, 0 or 1;
+ * a text is UTF-8 after its length in bytes (4), a list follows the count of its elements (4).
+ *
+ * <p>The number of a type and its fields never change within a version.
  */
 final class RecordCodec {
-    private static final List<Class<? extends TransactionRecord>> TYPES = List.of(
-            TransactionRecord.Begun.class,
-            TransactionRecord.Sealed.class,
-            TransactionRecord.CommitDecided.class,
-            TransactionRecord.RollBackDecided.class,
-            TransactionRecord.Broken.class,
-            TransactionRecord.Prepared.class,
-            TransactionRecord.SourceLost.class,
-            TransactionRecord.Promised.class,
-            TransactionRecord.Fencing.class,
-            TransactionRecord.TakenOver.class,
-            TransactionRecord.CommittedHere.class,
-            TransactionRecord.RolledBackHere.class,
-            TransactionRecord.Done.class,
-            TransactionRecord.Asked.class,
-            TransactionRecord.StepTimed.class,
-            TransactionRecord.Placement.class,
-            TransactionRecord.CopyEnded.class,
-            TransactionRecord.Stopped.class);
     /** A list that is longer than this is a damaged one. */
     private static final int MOST_ELEMENTS = 1 << 20;
 
     private RecordCodec() {}
 
-    static int typeOf(TransactionRecord record) {
-        return TYPES.indexOf(record.getClass()) + 1;
-    }
-
-    static byte[] encode(TransactionRecord record) {
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        try (DataOutputStream out = new DataOutputStream(bytes)) {
-            writeFields(record, out);
-        } catch (IOException e) {
-            throw new UncheckedIOException("memory cannot be written", e);
-        }
-        return bytes.toByteArray();
-    }
-
-    private static void writeFields(Object record, DataOutputStream out) throws IOException {
-        for (RecordComponent component : record.getClass().getRecordComponents()) {
-            try {
-                write(component.getAccessor().invoke(record), out);
-            } catch (IllegalAccessException | InvocationTargetException e) {
-                throw new IllegalStateException("a record's field cannot be read: " + component, e);
-            }
-        }
-    }
-
-    private static void write(Object value, DataOutputStream out) throws IOException {
-        if (value instanceof String text) {
-            byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-            out.writeInt(bytes.length);
-            out.write(bytes);
-        } else if (value instanceof Integer number) {
-            out.writeInt(number);
-        } else if (value instanceof Long number) {
-            out.writeLong(number);
-        } else if (value instanceof Boolean flag) {
-            out.writeBoolean(flag);
-        } else if (value instanceof Outcome outcome) {
-            out.writeBoolean(outcome == Outcome.COMMITTED);
-        } else if (value instanceof List<?> list) {
-            out.writeInt(list.size());
-            for (Object element : list) {
-                write(element, out);
-            }
-        } else {
-            writeFields(value, out);
-        }
+    /** The type and the fields of a record. */
+    static Writer written(TransactionRecord record) {
+        Writer out = new Writer();
+        record.write(out);
+        return out;
     }
 
     /** The record of that type, or null if these bytes are none. */
     static TransactionRecord decode(int type, byte[] body) {
-        if (type < 1 || type > TYPES.size()) {
-            return null;
-        }
-        try (DataInputStream in = new DataInputStream(new ByteArrayInputStream(body))) {
-            return read(TYPES.get(type - 1), in);
-        } catch (IOException | IllegalArgumentException | ReflectiveOperationException e) {
+        try {
+            return TransactionRecord.read(type, new Reader(ByteBuffer.wrap(body)));
+        } catch (BufferUnderflowException | IllegalArgumentException e) {
             return null;
         }
     }
 
-    private static <R> R read(Class<R> type, DataInputStream in) throws IOException, ReflectiveOperationException {
-        RecordComponent[] components = type.getRecordComponents();
-        Object[] values = new Object[components.length];
-        for (int i = 0; i < values.length; i++) {
-            values[i] = readValue(components[i], in);
-        }
-        Class<?>[] types =
-                Arrays.stream(components).map(RecordComponent::getType).toArray(Class<?>[]::new);
-        return type.getDeclaredConstructor(types).newInstance(values);
-    }
+    /** Takes the fields of one record, in order. */
+    static final class Writer {
+        private final Bytes<byte[]> out = Bytes.allocateElasticOnHeap(256);
+        private int type;
 
-    private static Object readValue(RecordComponent component, DataInputStream in)
-            throws IOException, ReflectiveOperationException {
-        Class<?> type = component.getType();
-        if (type == String.class) {
-            return readText(in);
+        /** The type's number, and the fields that every record has. */
+        Writer begin(int number, TransactionRecord record) {
+            type = number;
+            return text(record.migrationId()).number(record.attempt());
         }
-        if (type == int.class) {
-            return in.readInt();
+
+        Writer text(String text) {
+            byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+            number(utf8.length);
+            out.write(utf8);
+            return this;
         }
-        if (type == long.class) {
-            return in.readLong();
+
+        Writer number(int number) {
+            out.writeInt(Integer.reverseBytes(number));
+            return this;
         }
-        if (type == boolean.class) {
-            return in.readBoolean();
+
+        Writer number(long number) {
+            out.writeLong(Long.reverseBytes(number));
+            return this;
         }
-        if (type == Outcome.class) {
-            return in.readBoolean() ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+
+        Writer flag(boolean flag) {
+            out.writeByte((byte) (flag ? 1 : 0));
+            return this;
         }
-        String generic = component.getGenericType().getTypeName();
-        int count = in.readInt();
-        if (count < 0 || count > MOST_ELEMENTS) {
-            throw new IOException("no count: " + count);
+
+        Writer outcome(Outcome outcome) {
+            return flag(outcome == Outcome.COMMITTED);
         }
-        List<Object> list = new ArrayList<>();
-        for (int i = 0; i < count; i++) {
-            if (generic.contains("String")) {
-                list.add(readText(in));
-            } else {
-                list.add(generic.contains("PlannedRank") ? read(PlannedRank.class, in) : read(NamedProcess.class, in));
+
+        Writer texts(List<String> texts) {
+            number(texts.size());
+            texts.forEach(this::text);
+            return this;
+        }
+
+        /** Each rank is its number, its participant, and the list of its processes. */
+        Writer ranks(List<PlannedRank> ranks) {
+            number(ranks.size());
+            for (PlannedRank rank : ranks) {
+                number(rank.rank()).text(rank.participant()).number(rank.processes().size());
+                for (NamedProcess process : rank.processes()) {
+                    text(process.bootId()).number(process.pidNamespace());
+                    number(process.pid()).number(process.startTimeTicks());
+                }
             }
+            return this;
         }
-        return list;
+
+        int type() {
+            return type;
+        }
+
+        byte[] body() {
+            return out.toByteArray();
+        }
     }
 
-    private static String readText(DataInputStream in) throws IOException {
-        int lengthBytes = in.readInt();
-        if (lengthBytes < 0 || lengthBytes > in.available()) {
-            throw new IOException("no text of " + lengthBytes + " bytes");
+    /** Gives the fields of one record, in order; throws where there are not so many, or a length cannot be one. */
+    record Reader(ByteBuffer in) {
+        String text() {
+            int lengthBytes = in.getInt();
+            if (lengthBytes < 0 || lengthBytes > in.remaining()) {
+                throw new IllegalArgumentException("no text of " + lengthBytes + " bytes");
+            }
+            byte[] utf8 = new byte[lengthBytes];
+            in.get(utf8);
+            return new String(utf8, StandardCharsets.UTF_8);
         }
-        return new String(in.readNBytes(lengthBytes), StandardCharsets.UTF_8);
+
+        int int32() {
+            return in.getInt();
+        }
+
+        long int64() {
+            return in.getLong();
+        }
+
+        boolean flag() {
+            return in.get() != 0;
+        }
+
+        Outcome outcome() {
+            return flag() ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        }
+
+        List<String> texts() {
+            return list(this::text);
+        }
+
+        List<PlannedRank> ranks() {
+            return list(() -> new PlannedRank(int32(), text(), list(this::process)));
+        }
+
+        private NamedProcess process() {
+            return new NamedProcess(text(), int64(), int32(), int64());
+        }
+
+        private <T> List<T> list(Supplier<T> element) {
+            int count = in.getInt();
+            if (count < 0 || count > MOST_ELEMENTS) {
+                throw new IllegalArgumentException("no count: " + count);
+            }
+            List<T> list = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                list.add(element.get());
+            }
+            return list;
+        }
     }
 }
