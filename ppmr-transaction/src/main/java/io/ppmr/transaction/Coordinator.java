@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.CoordinatorState.Member;
 import io.ppmr.transaction.CoordinatorState.Phase;
 import java.util.HashMap;
@@ -54,12 +55,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
-    public void heard(String participant, TransactionMessage message, long now) {
+    public void heard(String participant, int attempt, ControlMessage message, long now) {
         if (fencing.contains(participant)) {
             // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
             return;
         }
-        on(new CoordinatorEvent.Heard(participant, message), now);
+        on(new CoordinatorEvent.Heard(participant, attempt, message), now);
     }
 
     /**
@@ -94,7 +95,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         nextFenceNs.remove(participant);
         CoordinatorRules.unanswered(state).stream()
                 .filter(send -> isSettled() && send.participant().equals(participant))
-                .forEach(send -> ports.send(participant, send.message()));
+                .forEach(this::perform);
     }
 
     /** The link to the participant is lost, and nothing more is said on it. */
@@ -132,7 +133,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     @Override
     boolean perform(Effect effect) {
         if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.message());
+            ports.send(send.participant(), send.attempt(), send.message());
         } else if (effect instanceof Effect.StartAttempt start) {
             ports.startAttempt(start.attempt(), start.participants());
         } else if (effect instanceof Effect.StopAttempt stop) {
@@ -190,8 +191,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     @Override
     boolean sayAgain() {
-        List<Effect.Send> sends = CoordinatorRules.unanswered(state);
-        sends.forEach(send -> ports.send(send.participant(), send.message()));
+        CoordinatorRules.unanswered(state).forEach(this::perform);
         return !state.isOver();
     }
 

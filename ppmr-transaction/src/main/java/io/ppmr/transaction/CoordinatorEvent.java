@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.List;
 
 /** What can happen to a coordinator. */
@@ -19,8 +20,8 @@ public sealed interface CoordinatorEvent {
         }
     }
 
-    /** A message. */
-    record Heard(String participant, TransactionMessage message) implements CoordinatorEvent {}
+    /** A message about an attempt. */
+    record Heard(String participant, int attempt, ControlMessage message) implements CoordinatorEvent {}
 
     /**
      * The attempt has failed: a checkpoint, a restart, a link, the pause budget, a hook, or it was called off.

@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.List;
 
 /**
@@ -7,8 +8,11 @@ import java.util.List;
  * A method that gives false is called again, until it gives true; what comes after it waits.
  */
 public interface CoordinatorPorts {
-    /** Says it if the participant can be reached now; else drops it, it will be said again. Never blocks for long. */
-    void send(String participant, TransactionMessage message);
+    /**
+     * Says it, about that attempt, if the participant can be reached now; else drops it, it will be said again. Never
+     * blocks for long.
+     */
+    void send(String participant, int attempt, ControlMessage message);
 
     /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
     Originals originals();
@@ -19,7 +23,7 @@ public interface CoordinatorPorts {
     /** Who takes part in another attempt after this failure, or empty if there is to be none. */
     List<String> nextAttempt(String reason, String participant);
 
-    /** Starts the checkpoints of an attempt; the originals are held already if it is not the first. */
+    /** Says Begin to each and starts the checkpoints; the originals are held already if it is not the first attempt. */
     void startAttempt(int attempt, List<String> participants);
 
     /**

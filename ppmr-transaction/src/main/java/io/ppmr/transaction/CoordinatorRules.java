@@ -1,13 +1,14 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage.Commit;
+import io.ppmr.protocol.control.ControlMessage.Confirm;
+import io.ppmr.protocol.control.ControlMessage.RollBack;
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.CoordinatorState.Member;
 import io.ppmr.transaction.CoordinatorState.Phase;
-import io.ppmr.transaction.TransactionMessage.Begin;
-import io.ppmr.transaction.TransactionMessage.Commit;
-import io.ppmr.transaction.TransactionMessage.Confirm;
-import io.ppmr.transaction.TransactionMessage.RollBack;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The coordinator's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
@@ -19,7 +20,7 @@ public final class CoordinatorRules {
     /** What follows from an event. */
     public static Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
         if (event instanceof CoordinatorEvent.Heard heard) {
-            boolean known = heard.message().attempt() == state.attempt() && state.member(heard.participant()) != null;
+            boolean known = heard.attempt() == state.attempt() && state.member(heard.participant()) != null;
             return known ? hear(state, heard.participant(), heard.message()) : Transition.stay(state);
         }
         if (event instanceof CoordinatorEvent.Start start) {
@@ -58,15 +59,16 @@ public final class CoordinatorRules {
     public static List<Effect.Send> unanswered(CoordinatorState state) {
         List<Effect.Send> sends = new ArrayList<>();
         for (Member member : state.members()) {
-            TransactionMessage message =
+            ControlMessage message =
                     switch (state.phase()) {
-                        case CONFIRMING -> member.confirmed() ? null : confirm(state);
-                        case COMMITTING -> member.answered() ? null : commit(state);
-                        case ROLLING_BACK -> member.answered() ? null : rollBack(state);
+                        case CONFIRMING -> member.confirmed() ? null : new Confirm(state.migrationId());
+                        case COMMITTING -> member.answered() ? null : new Commit(state.migrationId());
+                        case ROLLING_BACK ->
+                            member.answered() ? null : new RollBack(state.migrationId(), state.reason());
                         default -> null;
                     };
             if (message != null) {
-                sends.add(new Effect.Send(member.name(), message));
+                sends.add(new Effect.Send(member.name(), state.attempt(), message));
             }
         }
         return sends;
@@ -74,15 +76,10 @@ public final class CoordinatorRules {
 
     private static Transition<CoordinatorState> begin(
             CoordinatorState state, int attempt, List<String> participants, List<PlannedRank> originals) {
-        List<Effect> effects = new ArrayList<>();
-        effects.add(
-                new Effect.Persist(new TransactionRecord.Begun(state.migrationId(), attempt, participants, originals)));
-        for (String participant : participants) {
-            effects.add(
-                    new Effect.Send(participant, new Begin(state.migrationId(), attempt, participants, participant)));
-        }
-        effects.add(new Effect.StartAttempt(attempt, participants));
-        return new Transition<>(state.preparing(attempt, participants, originals), effects);
+        return Transition.of(
+                state.preparing(attempt, participants, originals),
+                new Effect.Persist(new TransactionRecord.Begun(state.migrationId(), attempt, participants, originals)),
+                new Effect.StartAttempt(attempt, participants));
     }
 
     private static Transition<CoordinatorState> imageComplete(
@@ -103,15 +100,16 @@ public final class CoordinatorRules {
                 new Effect.Seal(member.name()));
     }
 
-    private static Transition<CoordinatorState> hear(CoordinatorState state, String from, TransactionMessage message) {
-        if (message instanceof TransactionMessage.Accepted accepted) {
-            return Transition.of(
-                    state.with(from, member -> member.withWindow(accepted.fenceWindowNs(), accepted.silenceLimitNs())));
+    private static Transition<CoordinatorState> hear(CoordinatorState state, String from, ControlMessage message) {
+        if (message instanceof ControlMessage.Accept accept) {
+            long fenceWindowNs = TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs());
+            long silenceLimitNs = TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs());
+            return Transition.of(state.with(from, member -> member.withWindow(fenceWindowNs, silenceLimitNs)));
         }
-        if (message instanceof TransactionMessage.Prepared) {
+        if (message instanceof ControlMessage.Prepared) {
             return hearVote(state, from);
         }
-        if (message instanceof TransactionMessage.StillHeld) {
+        if (message instanceof ControlMessage.StillHeld) {
             if (state.phase() != Phase.CONFIRMING) {
                 return Transition.stay(state);
             }
@@ -119,13 +117,13 @@ public final class CoordinatorRules {
             // All copies are held; the decision is made if the originals are, too, just now.
             return next.all(Member::confirmed) ? Transition.of(next, new Effect.ProveOriginals()) : Transition.of(next);
         }
-        if (message instanceof TransactionMessage.NotHeld not) {
+        if (message instanceof ControlMessage.NotHeld not) {
             return isOpen(state) ? judge(state, from, not.reason()) : Transition.stay(state);
         }
-        if (message instanceof TransactionMessage.Committed) {
+        if (message instanceof ControlMessage.Committed) {
             return hearCommitted(state, from);
         }
-        if (message instanceof TransactionMessage.RolledBack back) {
+        if (message instanceof ControlMessage.RolledBack back) {
             return hearRolledBack(state, from, back.reason());
         }
         return Transition.stay(state);
@@ -366,18 +364,6 @@ public final class CoordinatorRules {
 
     private static boolean isLetGo(CoordinatorState state) {
         return state.members().stream().noneMatch(CoordinatorRules::waitsFor);
-    }
-
-    private static Confirm confirm(CoordinatorState state) {
-        return new Confirm(state.migrationId(), state.attempt());
-    }
-
-    private static Commit commit(CoordinatorState state) {
-        return new Commit(state.migrationId(), state.attempt());
-    }
-
-    private static RollBack rollBack(CoordinatorState state) {
-        return new RollBack(state.migrationId(), state.attempt(), state.reason());
     }
 
     private static TransactionRecord done(CoordinatorState state, Outcome outcome) {

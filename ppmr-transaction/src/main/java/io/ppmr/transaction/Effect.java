@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.List;
 
 /**
@@ -10,13 +11,19 @@ public sealed interface Effect {
     /** The record is in the journal and on the disk before the next effect. */
     record Persist(TransactionRecord record) implements Effect {}
 
-    /** Say it to that participant; it may be lost. */
-    record Send(String participant, TransactionMessage message) implements Effect {}
+    /** Say it to that participant, about that attempt; it may be lost. */
+    record Send(String participant, int attempt, ControlMessage message) implements Effect {}
 
-    /** Participant: say it to the coordinator; it may be lost. */
-    record Reply(TransactionMessage message) implements Effect {}
+    /**
+     * Participant: say it to the coordinator, about that attempt; it may be lost. What a vote says of the transfer is
+     * the service's to fill in.
+     */
+    record Reply(int attempt, ControlMessage message) implements Effect {}
 
-    /** Coordinator: start the checkpoints of an attempt. The originals are held already if it is not the first. */
+    /**
+     * Coordinator: say Begin to each who takes part in an attempt, and start its checkpoints. The originals are held
+     * already if it is not the first.
+     */
     record StartAttempt(int attempt, List<String> participants) implements Effect {
         public StartAttempt {
             participants = List.copyOf(participants);

@@ -1,7 +1,9 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.ParticipantState.Phase;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
@@ -78,7 +80,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * A message of the coordinator, on the link that is up. Not to be called for what comes late on a link that is down
      * or was dropped.
      */
-    public void heard(TransactionMessage message, long now) {
+    public void heard(int attempt, ControlMessage message, long now) {
         woke(now);
         nowNs = now;
         if (!linked && !isStale()) {
@@ -86,7 +88,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
         if (linked) {
             heardNs = now;
-            on(new ParticipantEvent.Heard(message), now);
+            on(new ParticipantEvent.Heard(attempt, message), now);
         }
     }
 
@@ -96,23 +98,23 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     /** A message of another participant. */
-    public void heardPeer(String participant, TransactionMessage message, long now) {
+    public void heardPeer(String participant, int attempt, ControlMessage message, long now) {
         woke(now);
         nowNs = now;
         // Its turn may come much later, where a record waits for room in the journal: what it needs is proved then.
-        take(() -> hearPeer(participant, message, now), true);
+        take(() -> hearPeer(new ParticipantEvent.HeardPeer(participant, attempt, message, now)), true);
     }
 
-    private Transition<ParticipantState> hearPeer(String participant, TransactionMessage message, long heardAtNs) {
-        if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
+    private Transition<ParticipantState> hearPeer(ParticipantEvent.HeardPeer heard) {
+        if (heard.message() instanceof ControlMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
             // Who promises counts as still held: the source may be shot on it.
             String gone = ports.copiesHeld();
             if (!gone.isEmpty()) {
-                say("no promise is given to " + participant + ", since the copies here are not held: " + gone);
+                say("no promise is given to " + heard.participant() + ", since the copies here are not held: " + gone);
                 return Transition.stay(state);
             }
         }
-        return ParticipantRules.apply(state, new ParticipantEvent.HeardPeer(participant, message, heardAtNs));
+        return ParticipantRules.apply(state, heard);
     }
 
     /** All copies are restored and held, all bytes accounted for: the vote. */
@@ -225,13 +227,14 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     @Override
     boolean perform(Effect effect) {
         if (effect instanceof Effect.Reply reply) {
-            ports.reply(reply.message());
+            ports.reply(reply.attempt(), reply.message());
         } else if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.message());
+            ports.send(send.participant(), send.attempt(), send.message());
         } else if (effect instanceof Effect.StartRestore start) {
             ports.startRestore(start.attempt());
-            ports.reply(new TransactionMessage.Accepted(
-                    migrationId, start.attempt(), times.fenceWindowNs(), times.silenceLimitNs()));
+            long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
+            long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
+            ports.reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs));
         } else if (effect instanceof Effect.ProveCopies) {
             takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ports.copiesHeld())));
         } else if (effect instanceof Effect.ReleaseCopies) {
@@ -267,14 +270,12 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     @Override
     boolean sayAgain() {
-        for (Effect effect : ParticipantRules.unanswered(state)) {
-            perform(effect);
-        }
+        ParticipantRules.unanswered(state).forEach(this::perform);
         if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
             // A peer that answered already is asked again: its promise must not be older than the window.
             state.silent()
                     .forEach(name ->
-                            ports.send(name, ParticipantRules.ask(state, state.round(), promiseNs(state.round()))));
+                            perform(ParticipantRules.ask(state, name, state.round(), promiseNs(state.round()))));
         }
         return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
     }

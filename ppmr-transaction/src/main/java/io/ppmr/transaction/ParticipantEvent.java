@@ -1,14 +1,15 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.List;
 
 /** What can happen to a participant. */
 public sealed interface ParticipantEvent {
-    /** A message of the coordinator. */
-    record Heard(TransactionMessage message) implements ParticipantEvent {}
+    /** A message of the coordinator about an attempt. */
+    record Heard(int attempt, ControlMessage message) implements ParticipantEvent {}
 
-    /** A message of another participant, and when it came, monotonic. */
-    record HeardPeer(String participant, TransactionMessage message, long atNs) implements ParticipantEvent {}
+    /** A message of another participant about an attempt, and when it came, monotonic. */
+    record HeardPeer(String participant, int attempt, ControlMessage message, long atNs) implements ParticipantEvent {}
 
     /** Every copy is restored and held, every byte and CRC is accounted for. */
     record CopiesHeld(String source, List<PlannedRank> copies, long heardNs) implements ParticipantEvent {

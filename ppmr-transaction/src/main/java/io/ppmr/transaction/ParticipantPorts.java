@@ -1,15 +1,20 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+
 /**
  * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
  * A method that gives false is called again, until it gives true; what comes after it waits.
  */
 public interface ParticipantPorts {
-    /** Says it to the coordinator if it can be reached now; else drops it, it will be said again. */
-    void reply(TransactionMessage message);
+    /**
+     * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said again.
+     * The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put in here.
+     */
+    void reply(int attempt, ControlMessage message);
 
-    /** Says it to another participant if it can be reached now; else drops it, it will be said again. */
-    void send(String participant, TransactionMessage message);
+    /** Says it to another participant, about that attempt, if it can be reached now; else drops it, as above. */
+    void send(String participant, int attempt, ControlMessage message);
 
     /** Starts to restore, held. */
     void startRestore(int attempt);

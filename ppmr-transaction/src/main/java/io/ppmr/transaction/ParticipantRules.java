@@ -1,17 +1,20 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage.Ask;
+import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.ControlMessage.Commit;
+import io.ppmr.protocol.control.ControlMessage.Committed;
+import io.ppmr.protocol.control.ControlMessage.RollBack;
+import io.ppmr.protocol.control.ControlMessage.RolledBack;
+import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.TakeOver;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
+import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.transaction.ParticipantState.Phase;
-import io.ppmr.transaction.TransactionMessage.Ask;
-import io.ppmr.transaction.TransactionMessage.Begin;
-import io.ppmr.transaction.TransactionMessage.Commit;
-import io.ppmr.transaction.TransactionMessage.Committed;
-import io.ppmr.transaction.TransactionMessage.RollBack;
-import io.ppmr.transaction.TransactionMessage.RolledBack;
-import io.ppmr.transaction.TransactionMessage.Standing;
-import io.ppmr.transaction.TransactionMessage.TakeOver;
-import io.ppmr.transaction.TransactionMessage.Where;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The participant's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
@@ -23,7 +26,7 @@ public final class ParticipantRules {
     /** What follows from an event. */
     public static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
         if (event instanceof ParticipantEvent.Heard heard) {
-            return hear(state, heard.message());
+            return hear(state, heard.attempt(), heard.message());
         }
         if (event instanceof ParticipantEvent.HeardPeer heard) {
             return PeerRules.hear(state, heard);
@@ -38,10 +41,10 @@ public final class ParticipantRules {
             if (state.phase() != Phase.PREPARED) {
                 return Transition.stay(state);
             }
-            TransactionMessage answer = proved.reason().isEmpty()
-                    ? new TransactionMessage.StillHeld(state.migrationId(), state.attempt())
-                    : new TransactionMessage.NotHeld(state.migrationId(), state.attempt(), proved.reason());
-            return Transition.of(state, new Effect.Reply(answer));
+            ControlMessage answer = proved.reason().isEmpty()
+                    ? new ControlMessage.StillHeld(state.migrationId())
+                    : new ControlMessage.NotHeld(state.migrationId(), proved.reason());
+            return Transition.of(state, reply(state, answer));
         }
         if (event instanceof ParticipantEvent.SourceLost lost) {
             return sourceLost(state, lost.atNs());
@@ -61,25 +64,24 @@ public final class ParticipantRules {
         switch (state.phase()) {
             case PREPARED -> {
                 if (state.sourceLost()) {
-                    state.others().forEach(name -> effects.add(new Effect.Send(name, ask(state, 0, 0))));
+                    state.others().forEach(name -> effects.add(ask(state, name, 0, 0)));
                 } else {
-                    effects.add(
-                            new Effect.Reply(new TransactionMessage.Prepared(state.migrationId(), state.attempt())));
+                    effects.add(vote(state));
                 }
             }
             case TAKEN_OVER -> {
                 if (state.isFirst()) {
-                    TakeOver takeOver = new TakeOver(state.migrationId(), state.attempt());
-                    state.silent().forEach(name -> effects.add(new Effect.Send(name, takeOver)));
+                    TakeOver takeOver = new TakeOver(state.migrationId());
+                    state.silent().forEach(name -> effects.add(send(state, name, takeOver)));
                 } else {
                     state.others().stream()
                             .filter(state::isFirst)
-                            .forEach(name -> effects.add(new Effect.Send(name, standing(state, Where.BOUND, 0))));
+                            .forEach(name -> effects.add(standing(state, name, VoterState.BOUND, 0)));
                 }
             }
             case COMMITTED, ROLLED_BACK -> {
                 if (!state.done()) {
-                    state.silent().forEach(name -> effects.add(new Effect.Send(name, decision(state))));
+                    state.silent().forEach(name -> effects.add(send(state, name, decision(state))));
                 }
             }
             default -> {
@@ -89,18 +91,18 @@ public final class ParticipantRules {
         return effects;
     }
 
-    private static Transition<ParticipantState> hear(ParticipantState state, TransactionMessage message) {
+    private static Transition<ParticipantState> hear(ParticipantState state, int attempt, ControlMessage message) {
         if (message instanceof Begin begin) {
-            return begin(state, begin);
+            return begin(state, attempt, begin);
         }
-        boolean decision = message instanceof RollBack || message instanceof TransactionMessage.Confirm;
-        if (message.attempt() > state.attempt()) {
-            return decision ? neverAny(state, message.attempt(), rolledBack(state, message.attempt())) : stay(state);
+        boolean decision = message instanceof RollBack || message instanceof ControlMessage.Confirm;
+        if (attempt > state.attempt()) {
+            return decision ? neverAny(state, attempt, rolledBack(state, attempt)) : stay(state);
         }
-        if (message.attempt() < state.attempt()) {
-            return decision ? Transition.of(state, rolledBack(state, message.attempt())) : stay(state);
+        if (attempt < state.attempt()) {
+            return decision ? Transition.of(state, rolledBack(state, attempt)) : stay(state);
         }
-        if (message instanceof TransactionMessage.Confirm) {
+        if (message instanceof ControlMessage.Confirm) {
             return switch (state.phase()) {
                 // The source was restarted: the rest of the image never comes.
                 case PREPARING -> rollBack(state, "the source was restarted before the vote", false);
@@ -131,15 +133,14 @@ public final class ParticipantRules {
         return stay(state);
     }
 
-    private static Transition<ParticipantState> begin(ParticipantState state, Begin begin) {
-        if (begin.attempt() < state.attempt()
-                || (begin.attempt() == state.attempt() && state.phase() == Phase.ROLLED_BACK)) {
-            return Transition.of(state, rolledBack(state, begin.attempt()));
+    private static Transition<ParticipantState> begin(ParticipantState state, int attempt, Begin begin) {
+        if (attempt < state.attempt() || (attempt == state.attempt() && state.phase() == Phase.ROLLED_BACK)) {
+            return Transition.of(state, rolledBack(state, attempt));
         }
         boolean free =
                 switch (state.phase()) {
                     case NOTHING, ROLLED_BACK -> state.done();
-                    case PREPARING -> begin.attempt() > state.attempt();
+                    case PREPARING -> attempt > state.attempt();
                     default -> false;
                 };
         if (!free) {
@@ -150,8 +151,9 @@ public final class ParticipantRules {
             // Its image was never whole, or the newer attempt would not have begun.
             effects.add(new Effect.EndCopies());
         }
-        effects.add(new Effect.StartRestore(begin.attempt()));
-        return new Transition<>(state.begun(begin.attempt(), begin.participants(), begin.self()), effects);
+        effects.add(new Effect.StartRestore(attempt));
+        String self = begin.participants().get(begin.place());
+        return new Transition<>(state.begun(attempt, begin.participants(), self), effects);
     }
 
     private static Transition<ParticipantState> vote(ParticipantState state, ParticipantEvent.CopiesHeld held) {
@@ -168,16 +170,14 @@ public final class ParticipantRules {
                         held.source(),
                         held.copies(),
                         held.heardNs())),
-                new Effect.Reply(new TransactionMessage.Prepared(state.migrationId(), state.attempt())));
+                vote(state));
     }
 
     private static Transition<ParticipantState> fail(ParticipantState state, String reason) {
         return switch (state.phase()) {
             case PREPARING -> rollBack(state, reason, false);
             case PREPARED ->
-                Transition.of(
-                        state,
-                        new Effect.Reply(new TransactionMessage.NotHeld(state.migrationId(), state.attempt(), reason)));
+                Transition.of(state, reply(state, new ControlMessage.NotHeld(state.migrationId(), reason)));
             default -> stay(state);
         };
     }
@@ -320,25 +320,37 @@ public final class ParticipantRules {
         return Transition.stay(state);
     }
 
-    static Ask ask(ParticipantState state, long round, long promiseNs) {
-        return new Ask(state.migrationId(), state.attempt(), round, promiseNs);
+    static Effect.Send ask(ParticipantState state, String to, long round, long promiseNs) {
+        return send(state, to, new Ask(state.migrationId(), round, TimeUnit.NANOSECONDS.toMillis(promiseNs)));
     }
 
-    static Standing standing(ParticipantState state, Where where, long round) {
-        return new Standing(state.migrationId(), state.attempt(), where, round);
+    static Effect.Send standing(ParticipantState state, String to, VoterState where, long round) {
+        return send(state, to, new Standing(state.migrationId(), where, round));
     }
 
-    static TransactionMessage decision(ParticipantState state) {
+    static Effect.Send send(ParticipantState state, String to, ControlMessage message) {
+        return new Effect.Send(to, state.attempt(), message);
+    }
+
+    private static ControlMessage decision(ParticipantState state) {
         return state.phase() == Phase.COMMITTED
-                ? new Commit(state.migrationId(), state.attempt())
-                : new RollBack(state.migrationId(), state.attempt(), state.reason());
+                ? new Commit(state.migrationId())
+                : new RollBack(state.migrationId(), state.reason());
     }
 
-    static Effect.Reply committed(ParticipantState state) {
-        return new Effect.Reply(new Committed(state.migrationId(), state.attempt()));
+    private static Effect.Reply reply(ParticipantState state, ControlMessage message) {
+        return new Effect.Reply(state.attempt(), message);
     }
 
-    static Effect.Reply rolledBack(ParticipantState state, int attempt) {
-        return new Effect.Reply(new RolledBack(state.migrationId(), attempt, state.reason()));
+    private static Effect.Reply vote(ParticipantState state) {
+        return reply(state, new ControlMessage.Prepared(TransferReport.EMPTY));
+    }
+
+    private static Effect.Reply committed(ParticipantState state) {
+        return reply(state, new Committed(state.migrationId()));
+    }
+
+    private static Effect.Reply rolledBack(ParticipantState state, int attempt) {
+        return new Effect.Reply(attempt, new RolledBack(state.migrationId(), state.reason()));
     }
 }

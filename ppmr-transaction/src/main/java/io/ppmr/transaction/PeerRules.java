@@ -1,16 +1,18 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage.Ask;
+import io.ppmr.protocol.control.ControlMessage.Commit;
+import io.ppmr.protocol.control.ControlMessage.Committed;
+import io.ppmr.protocol.control.ControlMessage.RollBack;
+import io.ppmr.protocol.control.ControlMessage.RolledBack;
+import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.TakeOver;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.ParticipantState.Phase;
-import io.ppmr.transaction.TransactionMessage.Ask;
-import io.ppmr.transaction.TransactionMessage.Commit;
-import io.ppmr.transaction.TransactionMessage.Committed;
-import io.ppmr.transaction.TransactionMessage.RollBack;
-import io.ppmr.transaction.TransactionMessage.RolledBack;
-import io.ppmr.transaction.TransactionMessage.Standing;
-import io.ppmr.transaction.TransactionMessage.TakeOver;
-import io.ppmr.transaction.TransactionMessage.Where;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /** What a participant does with the words of another one. */
 final class PeerRules {
@@ -18,16 +20,16 @@ final class PeerRules {
 
     static Transition<ParticipantState> hear(ParticipantState state, ParticipantEvent.HeardPeer heard) {
         String from = heard.participant();
-        TransactionMessage message = heard.message();
+        ControlMessage message = heard.message();
         boolean asked = message instanceof Ask || message instanceof TakeOver;
         boolean told = message instanceof RollBack;
-        if (message.attempt() > state.attempt()) {
+        if (heard.attempt() > state.attempt()) {
             return asked || told
-                    ? ParticipantRules.neverAny(state, message.attempt(), over(state, from, message))
+                    ? ParticipantRules.neverAny(state, heard.attempt(), over(state, heard))
                     : Transition.stay(state);
         }
-        if (message.attempt() < state.attempt()) {
-            return asked || told ? Transition.of(state, over(state, from, message)) : Transition.stay(state);
+        if (heard.attempt() < state.attempt()) {
+            return asked || told ? Transition.of(state, over(state, heard)) : Transition.stay(state);
         }
         if (!state.participants().isEmpty() && !state.others().contains(from)) {
             // Who takes no part in this attempt has no say in it, and is told nothing.
@@ -51,18 +53,19 @@ final class PeerRules {
         return Transition.stay(state);
     }
 
-    private static Effect over(ParticipantState state, String from, TransactionMessage message) {
+    private static Effect over(ParticipantState state, ParticipantEvent.HeardPeer heard) {
         String id = state.migrationId();
-        return message instanceof RollBack
-                ? new Effect.Send(from, new RolledBack(id, message.attempt(), state.reason()))
-                : new Effect.Send(from, new Standing(id, message.attempt(), Where.ROLLED_BACK, 0));
+        ControlMessage answer = heard.message() instanceof RollBack
+                ? new RolledBack(id, state.reason())
+                : new Standing(id, VoterState.ROLLED_BACK, 0);
+        return new Effect.Send(heard.participant(), heard.attempt(), answer);
     }
 
     private static Transition<ParticipantState> hearAsk(ParticipantState state, String from, Ask ask, long atNs) {
         return switch (state.phase()) {
             case PREPARED -> promise(state, from, ask, atNs);
-            case COMMITTED -> Transition.of(state, say(state, from, Where.COMMITTED, 0));
-            case ROLLED_BACK -> Transition.of(state, say(state, from, Where.ROLLED_BACK, 0));
+            case COMMITTED -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.COMMITTED, 0));
+            case ROLLED_BACK -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
             default -> Transition.stay(state);
         };
     }
@@ -70,15 +73,16 @@ final class PeerRules {
     private static Transition<ParticipantState> promise(ParticipantState state, String from, Ask ask, long atNs) {
         // A promise is kept as long as it was given for, or not given: who was promised something may have the source
         // shot.
-        boolean tooLong = ask.promiseNs() <= 0 || ask.promiseNs() > TransactionTimes.LONGEST_PROMISE_NS;
+        long promiseNs = TimeUnit.MILLISECONDS.toNanos(ask.promiseMs());
+        boolean tooLong = promiseNs <= 0 || promiseNs > TransactionTimes.LONGEST_PROMISE_NS;
         if (ask.round() == 0 || !state.isFirst(from) || tooLong) {
-            return Transition.of(state, say(state, from, Where.PREPARED, ask.round()));
+            return Transition.of(state, ParticipantRules.standing(state, from, VoterState.PREPARED, ask.round()));
         }
         return Transition.of(
                 state.withPromise(true),
                 new Effect.Persist(
-                        new TransactionRecord.Promised(state.migrationId(), state.attempt(), atNs + ask.promiseNs())),
-                say(state, from, Where.PROMISED, ask.round()));
+                        new TransactionRecord.Promised(state.migrationId(), state.attempt(), atNs + promiseNs)),
+                ParticipantRules.standing(state, from, VoterState.PROMISED, ask.round()));
     }
 
     private static Transition<ParticipantState> hearTakeOver(ParticipantState state, String from) {
@@ -89,7 +93,7 @@ final class PeerRules {
             case PREPARING -> {
                 Transition<ParticipantState> back = ParticipantRules.rollBack(state, "the source is off", false);
                 List<Effect> effects = new ArrayList<>(back.effects());
-                effects.add(say(state, from, Where.ROLLED_BACK, 0));
+                effects.add(ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
                 yield new Transition<>(back.state(), effects);
             }
             case PREPARED ->
@@ -97,23 +101,24 @@ final class PeerRules {
                         state.takenOver(Outcome.COMMITTED),
                         new Effect.Persist(new TransactionRecord.TakenOver(
                                 state.migrationId(), state.attempt(), Outcome.COMMITTED)),
-                        say(state, from, Where.BOUND, 0));
-            case TAKEN_OVER -> Transition.of(state, say(state, from, Where.BOUND, 0));
-            case COMMITTED -> Transition.of(state, say(state, from, Where.COMMITTED, 0));
-            case ROLLED_BACK -> Transition.of(state, say(state, from, Where.ROLLED_BACK, 0));
+                        ParticipantRules.standing(state, from, VoterState.BOUND, 0));
+            case TAKEN_OVER -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.BOUND, 0));
+            case COMMITTED -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.COMMITTED, 0));
+            case ROLLED_BACK -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
             default -> Transition.stay(state);
         };
     }
 
     /** The first participant's decision after a take-over. */
     private static Transition<ParticipantState> hearDecision(
-            ParticipantState state, String from, TransactionMessage message) {
+            ParticipantState state, String from, ControlMessage message) {
         boolean commit = message instanceof Commit;
-        Effect done = new Effect.Send(
+        Effect done = ParticipantRules.send(
+                state,
                 from,
                 state.phase() == Phase.COMMITTED || (commit && state.phase() != Phase.ROLLED_BACK)
-                        ? new Committed(state.migrationId(), state.attempt())
-                        : new RolledBack(state.migrationId(), state.attempt(), state.reason()));
+                        ? new Committed(state.migrationId())
+                        : new RolledBack(state.migrationId(), state.reason()));
         if (state.phase() == Phase.COMMITTED || state.phase() == Phase.ROLLED_BACK) {
             return Transition.of(state, done);
         }
@@ -145,9 +150,5 @@ final class PeerRules {
             effects.addAll(ParticipantRules.closing(next));
         }
         return new Transition<>(next, effects);
-    }
-
-    private static Effect.Send say(ParticipantState state, String to, Where where, long round) {
-        return new Effect.Send(to, ParticipantRules.standing(state, where, round));
     }
 }

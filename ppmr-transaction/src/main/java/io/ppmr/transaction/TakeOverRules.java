@@ -1,8 +1,8 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.ParticipantState.Phase;
-import io.ppmr.transaction.TransactionMessage.Standing;
-import io.ppmr.transaction.TransactionMessage.Where;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -36,9 +36,7 @@ final class TakeOverRules {
             return fence(next);
         }
         List<Effect> effects = new ArrayList<>();
-        next.others()
-                .forEach(name ->
-                        effects.add(new Effect.Send(name, ParticipantRules.ask(next, due.untilNs(), due.promiseNs()))));
+        next.others().forEach(name -> effects.add(ParticipantRules.ask(next, name, due.untilNs(), due.promiseNs())));
         return new Transition<>(next, effects);
     }
 
@@ -76,16 +74,16 @@ final class TakeOverRules {
     }
 
     static Transition<ParticipantState> hearStanding(ParticipantState state, String from, Standing standing) {
-        Where where = standing.where();
+        VoterState where = standing.state();
         if (state.phase() == Phase.PREPARED) {
             // Both are final, and nobody in this attempt can decide otherwise.
-            if (where == Where.COMMITTED) {
+            if (where == VoterState.COMMITTED) {
                 return ParticipantRules.commit(state, false);
             }
-            if (where == Where.ROLLED_BACK) {
+            if (where == VoterState.ROLLED_BACK) {
                 return ParticipantRules.rollBack(state, from + " has rolled back", false);
             }
-            boolean counts = where == Where.PROMISED
+            boolean counts = where == VoterState.PROMISED
                     && state.round() != 0
                     && standing.round() == state.round()
                     && !state.fencing();
@@ -98,13 +96,13 @@ final class TakeOverRules {
         if (state.phase() != Phase.TAKEN_OVER || !state.isFirst()) {
             return Transition.stay(state);
         }
-        if (where == Where.ROLLED_BACK) {
+        if (where == VoterState.ROLLED_BACK) {
             return ParticipantRules.rollBack(state, from + " has rolled back", true);
         }
-        if (where != Where.BOUND && where != Where.COMMITTED) {
+        if (where != VoterState.BOUND && where != VoterState.COMMITTED) {
             return Transition.stay(state);
         }
-        ParticipantState next = state.answeredBy(from, where == Where.COMMITTED);
+        ParticipantState next = state.answeredBy(from, where == VoterState.COMMITTED);
         return next.silent().isEmpty() ? decide(next) : Transition.of(next);
     }
 

@@ -72,7 +72,7 @@ public sealed interface TransactionRecord {
      * Coordinator: the image for a participant may become whole, so it may vote.
      *
      * @param held the originals in it, now that they are held
-     * @param fenceWindowNs the participant's, from {@link TransactionMessage.Accepted}
+     * @param fenceWindowNs the participant's, from its Accept
      * @param silenceLimitNs the participant's
      */
     record Sealed(

@@ -1,10 +1,15 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.ParticipantState.Phase;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /** Everything that can happen next in a {@link ModelWorld}. */
 final class ModelActions {
+    /** Any time that may be promised. */
+    private static final long PROMISE_NS = TimeUnit.SECONDS.toNanos(1);
+
     /** Takes what can happen. */
     interface Sink {
         /**
@@ -105,7 +110,7 @@ final class ModelActions {
             if (!from.isUp(said.to())) {
                 continue;
             }
-            boolean promise = said.message() instanceof TransactionMessage.Ask ask && ask.round() != 0;
+            boolean promise = said.message() instanceof ControlMessage.Ask ask && ask.round() != 0;
             if (!promise || from.copy[said.to() - 1] == ModelWorld.HELD) {
                 // It is asked again in the window only.
                 boolean good = !promise || (from.window >> (said.from() - 1) & 1) != 0;
@@ -243,7 +248,7 @@ final class ModelActions {
         }
         if (waits && (from.window & bit) != 0 && state.round() == 0 && !state.fencing() && !commandRuns) {
             if (from.copy[target] == ModelWorld.HELD) {
-                event("fence due", node, new ParticipantEvent.FenceDue(used, 1), true);
+                event("fence due", node, new ParticipantEvent.FenceDue(used, PROMISE_NS), true);
             }
         }
         if ((from.window & bit) != 0 && !commandRuns) {

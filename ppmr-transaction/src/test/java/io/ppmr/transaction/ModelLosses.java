@@ -1,5 +1,7 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.ParticipantState.Phase;
 
 /** Nodes lost for good, and processes that die by themselves, in a {@link ModelWorld}. */
@@ -185,10 +187,10 @@ final class ModelLosses {
                 .anyMatch(record -> record instanceof TransactionRecord.Fencing && record.attempt() == attempt);
         for (int number = 0; number < machine.messages.size() && !fences; number++) {
             ModelMachine.Said said = machine.messages.get(number);
-            if (from.said(number) && said.from() == target + 1 && said.message().attempt() == attempt) {
-                fences = said.message() instanceof TransactionMessage.StillHeld
-                        || (said.message() instanceof TransactionMessage.Standing standing
-                                && standing.where() == TransactionMessage.Where.PROMISED);
+            if (from.said(number) && said.from() == target + 1 && said.attempt() == attempt) {
+                fences = said.message() instanceof ControlMessage.StillHeld
+                        || (said.message() instanceof ControlMessage.Standing standing
+                                && standing.state() == VoterState.PROMISED);
             }
         }
         return fences;

@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -18,7 +19,7 @@ final class ModelMachine {
     private static final int FIRST_HALF = -2;
 
     /** A message on its way: from and to are nodes, 0 the source. */
-    record Said(int from, int to, TransactionMessage message) {}
+    record Said(int from, int to, int attempt, ControlMessage message) {}
 
     /** A journal, and how much of it is on the disk. */
     record Journal(List<TransactionRecord> records, int synced) {}
@@ -142,10 +143,11 @@ final class ModelMachine {
         while (hearings.size() < messages.size()) {
             Said said = messages.get(hearings.size());
             Object event = said.to() == 0
-                    ? new CoordinatorEvent.Heard(NAMES.get(said.from() - 1), said.message())
+                    ? new CoordinatorEvent.Heard(NAMES.get(said.from() - 1), said.attempt(), said.message())
                     : said.from() == 0
-                            ? new ParticipantEvent.Heard(said.message())
-                            : new ParticipantEvent.HeardPeer(NAMES.get(said.from() - 1), said.message(), 0);
+                            ? new ParticipantEvent.Heard(said.attempt(), said.message())
+                            : new ParticipantEvent.HeardPeer(
+                                    NAMES.get(said.from() - 1), said.attempt(), said.message(), 0);
             hearings.add(events.of(event));
         }
         return hearings.get(number);
@@ -212,6 +214,16 @@ final class ModelMachine {
     }
 
     private Stream<Op> ops(int node, Effect effect) {
+        if (effect instanceof Effect.StartAttempt start) {
+            return start.participants().stream()
+                    .map(name -> new Op(
+                            effect,
+                            said(
+                                    node,
+                                    NAMES.indexOf(name) + 1,
+                                    start.attempt(),
+                                    Begins.of(ID, start.participants(), name))));
+        }
         return effect instanceof Effect.EndOriginals
                 ? Stream.of(new Op(effect, FIRST_HALF), new Op(effect, -1))
                 : Stream.of(op(node, effect));
@@ -247,9 +259,9 @@ final class ModelMachine {
             return new Op(effect, records.of(ModelTexts.without(persist.record())));
         }
         if (effect instanceof Effect.Send send) {
-            return new Op(effect, said(node, NAMES.indexOf(send.participant()) + 1, send.message()));
+            return new Op(effect, said(node, NAMES.indexOf(send.participant()) + 1, send.attempt(), send.message()));
         }
-        return new Op(effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.message()) : -1);
+        return new Op(effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.attempt(), reply.message()) : -1);
     }
 
     private void perform(ModelWorld world, int node, Op op, Deque<Object> waiting) {
@@ -356,8 +368,8 @@ final class ModelMachine {
         }
     }
 
-    private int said(int from, int to, TransactionMessage message) {
-        return messages.of(new Said(from, to, ModelTexts.without(message)));
+    private int said(int from, int to, int attempt, ControlMessage message) {
+        return messages.of(new Said(from, to, attempt, ModelTexts.without(message)));
     }
 
     /** What must hold always. */

@@ -1,5 +1,7 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+
 /** Leaves out what differs in words only, so that equal states are the same state. */
 final class ModelTexts {
     private ModelTexts() {}
@@ -41,15 +43,15 @@ final class ModelTexts {
         return record;
     }
 
-    static TransactionMessage without(TransactionMessage message) {
-        if (message instanceof TransactionMessage.NotHeld not) {
-            return new TransactionMessage.NotHeld(not.migrationId(), not.attempt(), "");
+    static ControlMessage without(ControlMessage message) {
+        if (message instanceof ControlMessage.NotHeld not) {
+            return new ControlMessage.NotHeld(not.migrationId(), "");
         }
-        if (message instanceof TransactionMessage.RollBack back) {
-            return new TransactionMessage.RollBack(back.migrationId(), back.attempt(), "");
+        if (message instanceof ControlMessage.RollBack back) {
+            return new ControlMessage.RollBack(back.migrationId(), "");
         }
-        if (message instanceof TransactionMessage.RolledBack back) {
-            return new TransactionMessage.RolledBack(back.migrationId(), back.attempt(), "");
+        if (message instanceof ControlMessage.RolledBack back) {
+            return new ControlMessage.RolledBack(back.migrationId(), "");
         }
         return message;
     }
@@ -57,7 +59,6 @@ final class ModelTexts {
     /** Whether an effect changes anything in the model. */
     static boolean matters(Effect effect) {
         boolean hook = effect instanceof Effect.Resume || effect instanceof Effect.Reconnect;
-        boolean work = effect instanceof Effect.StartAttempt || effect instanceof Effect.StopAttempt;
-        return !(hook || work);
+        return !(hook || effect instanceof Effect.StopAttempt);
     }
 }

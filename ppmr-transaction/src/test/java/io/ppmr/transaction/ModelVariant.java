@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.CoordinatorState.Member;
 import io.ppmr.transaction.CoordinatorState.Phase;
 import java.util.ArrayList;
@@ -30,7 +31,7 @@ enum ModelVariant {
             return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
         }
         boolean vote = event instanceof CoordinatorEvent.Heard heard
-                && heard.message() instanceof TransactionMessage.Prepared
+                && heard.message() instanceof ControlMessage.Prepared
                 && state.phase() == Phase.PREPARING;
         if (this == COMMIT_BEFORE_ALL_VOTES
                 && vote

@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -44,13 +45,13 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
     }
 
     @Override
-    public void send(String participant, TransactionMessage message) {
-        if (message instanceof TransactionMessage.RollBack) {
+    public void send(String participant, int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.RollBack) {
             world.rollBackDecided = true;
-        } else if (message instanceof TransactionMessage.Commit) {
+        } else if (message instanceof ControlMessage.Commit) {
             world.rollBackDecided = false;
         }
-        cluster.toTarget(SimWorld.index(participant), message);
+        cluster.toTarget(SimWorld.index(participant), attempt, message);
     }
 
     @Override
@@ -73,6 +74,9 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
 
     @Override
     public void startAttempt(int attempt, List<String> participants) {
+        for (String participant : participants) {
+            cluster.toTarget(SimWorld.index(participant), attempt, Begins.of(ID, participants, participant));
+        }
         attempts = attempt;
         world.note("attempt " + attempt + " with " + participants);
         world.participants = participants;

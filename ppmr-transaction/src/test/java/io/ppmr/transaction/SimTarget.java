@@ -1,5 +1,7 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.SimWorld.Copy;
 import java.util.List;
 
@@ -59,20 +61,19 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
     }
 
     @Override
-    public void reply(TransactionMessage message) {
-        if (message instanceof TransactionMessage.StillHeld) {
+    public void reply(int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.StillHeld) {
             world.saidHeld[index] = true;
         }
-        cluster.toSource(this, message);
+        cluster.toSource(this, attempt, message);
     }
 
     @Override
-    public void send(String participant, TransactionMessage message) {
-        if (message instanceof TransactionMessage.Standing standing
-                && standing.where() == TransactionMessage.Where.PROMISED) {
+    public void send(String participant, int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
             world.saidHeld[index] = true;
         }
-        cluster.toPeer(this, SimWorld.index(participant), message);
+        cluster.toPeer(this, SimWorld.index(participant), attempt, message);
     }
 
     @Override

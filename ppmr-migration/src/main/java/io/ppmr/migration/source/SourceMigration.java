@@ -26,10 +26,8 @@ import io.ppmr.transaction.OperatorVerdict;
 import io.ppmr.transaction.Originals;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
-import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -425,44 +423,31 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         if (message instanceof DataMessage.Failed failed) {
             fail("the target fails: " + failed.reason(), participant);
         } else {
-            Optional<TransactionMessage> said = toTransaction(participant, message);
-            if (said.isPresent() && (!isLastVote(participant, said.get()) || decides())) {
-                coordinator.heard(participant, said.get(), System.nanoTime());
+            note(participant, message);
+            boolean heeded = message instanceof ControlMessage && (!isLastVote(participant, message) || decides());
+            if (heeded) {
+                coordinator.heard(participant, number, (ControlMessage) message, System.nanoTime());
             }
         }
     }
 
-    /** What a message of a participant says to the coordinator; what it says of the transfer is noted here. */
-    private Optional<TransactionMessage> toTransaction(String participant, Message message) {
-        int place = placeOf(participant);
+    /** Notes what a message says of the transfer. */
+    private void note(String participant, Message message) {
         if (message instanceof DataMessage.Progress progress) {
-            record.progress(place, progress);
-            return Optional.empty();
-        }
-        if (message instanceof ControlMessage.Restored restored) {
+            record.progress(placeOf(participant), progress);
+        } else if (message instanceof ControlMessage.Restored restored) {
             try (LogContext.Scope about = LogContext.rank(restored.rank())) {
                 LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
             }
             record.restored(restored);
-            return Optional.empty();
+        } else if (message instanceof ControlMessage.Prepared prepared) {
+            record.prepared(placeOf(participant), prepared.report());
         }
-        if (message instanceof ControlMessage.Accept accept) {
-            return Optional.of(new TransactionMessage.Accepted(
-                    id,
-                    number,
-                    TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs()),
-                    TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs())));
-        }
-        if (message instanceof ControlMessage.Prepared prepared) {
-            record.prepared(place, prepared.report());
-            return Optional.of(new TransactionMessage.Prepared(id, number));
-        }
-        return WireMessages.fromWire(number, message);
     }
 
     /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
-    private boolean isLastVote(String participant, TransactionMessage said) {
-        return said instanceof TransactionMessage.Prepared
+    private boolean isLastVote(String participant, Message said) {
+        return said instanceof ControlMessage.Prepared
                 && coordinator.state().members().stream()
                         .allMatch(member -> member.voted() || member.name().equals(participant));
     }
@@ -566,22 +551,18 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
 
     /** Over the attempt's session as long as that lives, else by a courier. */
     @Override
-    public void send(String participant, TransactionMessage message) {
-        Message said = WireMessages.toWire(message).orElse(null);
-        if (said == null) {
-            return;
-        }
+    public void send(String participant, int about, ControlMessage message) {
         SourceSession session = sessions.get(participant);
         if (session != null) {
             try {
-                session.send(said);
+                session.send(message);
                 return;
             } catch (IOException e) {
                 LOG.debug("{} is not reached by its session: {}", participant, e.toString());
                 sessions.remove(participant);
             }
         }
-        couriers.computeIfAbsent(participant, this::courier).say(said);
+        couriers.computeIfAbsent(participant, this::courier).say(message);
     }
 
     private PersistentLink courier(String participant) {

@@ -20,10 +20,8 @@ import io.ppmr.transaction.ParticipantEvent;
 import io.ppmr.transaction.ParticipantPorts;
 import io.ppmr.transaction.ParticipantState.Phase;
 import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transaction.TransactionTimes;
-import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
@@ -148,8 +146,9 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
 
     /** Another target of the migration says something. Any thread. */
     void hearPeer(String from, int itsAttempt, Message message) {
-        inbox.add(() -> WireMessages.fromWire(itsAttempt, message)
-                .ifPresent(said -> participant.heardPeer(from, said, System.nanoTime())));
+        if (message instanceof ControlMessage.OfTransaction said) {
+            inbox.add(() -> participant.heardPeer(from, itsAttempt, said, System.nanoTime()));
+        }
     }
 
     /** The transfer, or what the attempt needs besides, has failed. Any thread. */
@@ -176,7 +175,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
         reconnection.begun(begin, attempt);
-        participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
+        participant.heard(attempt, begin, System.nanoTime());
         goOn();
     }
 
@@ -258,9 +257,8 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
             if (restoring && link.attempt() == attempt) {
                 hearOriginals(originals);
             }
-        } else {
-            WireMessages.fromWire(from.attempt(), message)
-                    .ifPresent(said -> participant.heard(said, System.nanoTime()));
+        } else if (message instanceof ControlMessage.OfTransaction said) {
+            participant.heard(from.attempt(), said, System.nanoTime());
         }
     }
 
@@ -385,31 +383,27 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     // ---- what follows ------------------------------------------------------------------------------------------
 
     @Override
-    public void reply(TransactionMessage message) {
-        if (message instanceof TransactionMessage.Prepared) {
+    public void reply(int about, ControlMessage message) {
+        if (message instanceof ControlMessage.Prepared) {
             voted = true;
             if (restoration != null) {
                 restoration.voted();
             }
             say(new ControlMessage.Prepared(report()));
-        } else if (message instanceof TransactionMessage.Accepted accepted) {
-            say(new ControlMessage.Accept(
-                    System.nanoTime(),
-                    TimeUnit.NANOSECONDS.toMillis(accepted.fenceWindowNs()),
-                    TimeUnit.NANOSECONDS.toMillis(accepted.silenceLimitNs())));
+        } else if (message instanceof ControlMessage.Accept accept) {
+            say(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs()));
         } else {
-            WireMessages.toWire(message).ifPresent(this::say);
+            say(message);
         }
     }
 
     private TransferReport report() {
-        return restoration == null ? new TransferReport(0, 0, 0, 0, 0, List.of()) : restoration.report();
+        return restoration == null ? TransferReport.EMPTY : restoration.report();
     }
 
     @Override
-    public void send(String to, TransactionMessage message) {
-        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
-                .say(control));
+    public void send(String to, int about, ControlMessage message) {
+        couriers.computeIfAbsent(to, this::courier).say(message);
     }
 
     private PersistentLink courier(String to) {

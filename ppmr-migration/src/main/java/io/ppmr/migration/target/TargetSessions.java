@@ -15,9 +15,7 @@ import io.ppmr.target.session.TargetTransport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.TransactionJournal;
-import io.ppmr.transaction.TransactionMessage;
 import io.ppmr.transaction.TransactionRecord;
-import io.ppmr.transaction.WireMessages;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
@@ -245,10 +243,10 @@ final class TargetSessions {
         if (message instanceof ControlMessage.Peer peer) {
             return peer.migrationId();
         }
-        return WireMessages.fromWire(1, message)
-                .map(TransactionMessage::migrationId)
-                .orElseThrow(() -> new IOException(
-                        message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing"));
+        if (message instanceof ControlMessage.OfTransaction said) {
+            return said.migrationId();
+        }
+        throw new IOException(message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
     }
 
     private void begin(Begin begin, Optional<Admission.Visitor> heard, Connection from)

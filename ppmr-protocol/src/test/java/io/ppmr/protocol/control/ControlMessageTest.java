@@ -194,7 +194,11 @@ class ControlMessageTest {
     /** Every message of both planes. */
     static Set<Class<?>> kinds() {
         Set<Class<?>> kinds = new HashSet<>();
-        for (Class<?> sealed : List.of(ControlMessage.class, DataMessage.class, DataMessage.NameChange.class)) {
+        for (Class<?> sealed : List.of(
+                ControlMessage.class,
+                ControlMessage.OfTransaction.class,
+                DataMessage.class,
+                DataMessage.NameChange.class)) {
             Collections.addAll(kinds, sealed.getPermittedSubclasses());
         }
         kinds.removeIf(Class::isInterface);
