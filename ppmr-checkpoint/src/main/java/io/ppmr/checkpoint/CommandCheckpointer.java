@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.ArrayList;

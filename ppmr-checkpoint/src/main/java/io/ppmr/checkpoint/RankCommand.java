@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;

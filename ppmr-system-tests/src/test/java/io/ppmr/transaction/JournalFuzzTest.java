@@ -3,6 +3,7 @@ package io.ppmr.transaction;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
+import io.ppmr.os.ProcessIdentity;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -21,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A journal that is damaged, or no journal. A record is one byte for its type, and its body. */
 class JournalFuzzTest {
     private static final List<PlannedRank> RANKS =
-            List.of(new PlannedRank(0, "a:7", List.of(new NamedProcess("b", 4026531836L, 4711, 99))));
+            List.of(new PlannedRank(0, "a:7", List.of(new ProcessIdentity("b", 4026531836L, 4711, 99))));
     private static final List<TransactionRecord> RECORDS = List.of(
             new TransactionRecord.Begun("m-1", 1, List.of("a:7", "b:7"), RANKS),
             new TransactionRecord.Sealed("m-1", 1, "a:7", RANKS, 5, 6),

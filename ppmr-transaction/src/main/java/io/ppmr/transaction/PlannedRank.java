@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.os.ProcessIdentity;
 import java.util.List;
 
 /**
@@ -9,7 +10,7 @@ import java.util.List;
  * @param participant the target that takes it
  * @param processes the originals at the source, or the copies at a target; empty where they are not known yet
  */
-public record PlannedRank(int rank, String participant, List<NamedProcess> processes) {
+public record PlannedRank(int rank, String participant, List<ProcessIdentity> processes) {
     public PlannedRank {
         processes = List.copyOf(processes);
     }

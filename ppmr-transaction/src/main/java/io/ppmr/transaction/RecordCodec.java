@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.os.ProcessIdentity;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -86,7 +87,7 @@ final class RecordCodec {
             number(ranks.size());
             for (PlannedRank rank : ranks) {
                 number(rank.rank()).text(rank.participant()).number(rank.processes().size());
-                for (NamedProcess process : rank.processes()) {
+                for (ProcessIdentity process : rank.processes()) {
                     text(process.bootId()).number(process.pidNamespace());
                     number(process.pid()).number(process.startTimeTicks());
                 }
@@ -139,8 +140,8 @@ final class RecordCodec {
             return list(() -> new PlannedRank(int32(), text(), list(this::process)));
         }
 
-        private NamedProcess process() {
-            return new NamedProcess(text(), int64(), int32(), int64());
+        private ProcessIdentity process() {
+            return new ProcessIdentity(text(), int64(), int32(), int64());
         }
 
         private <T> List<T> list(Supplier<T> element) {

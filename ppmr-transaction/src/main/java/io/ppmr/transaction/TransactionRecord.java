@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.os.ProcessIdentity;
 import java.util.List;
 
 /**
@@ -281,8 +282,8 @@ public sealed interface TransactionRecord {
         }
 
         /** Those of a rank by the last such record of an attempt, or of all where {@code attempt} is 0. */
-        public static List<NamedProcess> of(List<TransactionRecord> records, int attempt, int rank) {
-            List<NamedProcess> stopped = List.of();
+        public static List<ProcessIdentity> of(List<TransactionRecord> records, int attempt, int rank) {
+            List<ProcessIdentity> stopped = List.of();
             for (TransactionRecord record : records) {
                 if (record instanceof Stopped last && (attempt == 0 || last.attempt() == attempt)) {
                     stopped = last.ranks().stream()

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.ProcessIdentity;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -30,7 +31,7 @@ class JournalVersionTest {
     private static final int SMALL_BYTES = 4096;
     private static final List<String> TARGETS = List.of("a:7", "ü:8");
     private static final List<PlannedRank> RANKS = List.of(
-            new PlannedRank(0, "a:7", List.of(new NamedProcess("boot", 4026531836L, 4711, 99))),
+            new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
             new PlannedRank(3, "ü:8", List.of()));
     /** Every type of record. Open are "s-1" at a source and "t-1" at a target; the others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(

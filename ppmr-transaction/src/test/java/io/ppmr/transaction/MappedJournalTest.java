@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
@@ -24,7 +25,7 @@ class MappedJournalTest {
             "m1",
             1,
             List.of("a:7", "b:7"),
-            List.of(new PlannedRank(0, "a:7", List.of(new NamedProcess("boot", 4026531836L, 4711, 99)))));
+            List.of(new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99)))));
     private static final TransactionRecord TWO =
             new TransactionRecord.Sealed("m1", 1, "a:7", List.of(), 5_000_000_000L, 3);
     private static final TransactionRecord THREE =

@@ -3,6 +3,7 @@ package io.ppmr.transaction;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.OperatorVerdict.How;
 import java.util.List;
 import java.util.Set;
@@ -142,6 +143,6 @@ class OperatorRulesTest {
     }
 
     private static PlannedRank rank(int number, String participant, int pid) {
-        return new PlannedRank(number, participant, List.of(new NamedProcess("boot", 1, pid, 2)));
+        return new PlannedRank(number, participant, List.of(new ProcessIdentity("boot", 1, pid, 2)));
     }
 }

@@ -2,6 +2,7 @@ package io.ppmr.transaction;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.ppmr.os.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -26,7 +27,7 @@ class RecordCodecPropertyTest {
             @ForAll String text) {
         List<PlannedRank> ranks = new ArrayList<>();
         for (long number : numbers) {
-            NamedProcess process = new NamedProcess(text, number, (int) number, number ^ 77);
+            ProcessIdentity process = new ProcessIdentity(text, number, (int) number, number ^ 77);
             ranks.add(new PlannedRank((int) number, text, flag ? List.of(process, process) : List.of()));
         }
         Outcome outcome = flag ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
@@ -51,7 +52,7 @@ class RecordCodecPropertyTest {
         String name = "00000003 613a37 ";
         String ranks = "00000001 00000000 " + name + "00000001 00000001 62 00000000effffffc 00001267 0000000000000063 ";
         List<PlannedRank> planned =
-                List.of(new PlannedRank(0, "a:7", List.of(new NamedProcess("b", 4026531836L, 4711, 99))));
+                List.of(new PlannedRank(0, "a:7", List.of(new ProcessIdentity("b", 4026531836L, 4711, 99))));
         List<TransactionRecord> old = List.of(
                 decoded(1, id + "00000001 " + name + ranks),
                 decoded(2, id + name + ranks + "0000000000000005 0000000000000006"),

@@ -1,6 +1,6 @@
 package io.ppmr.cli.history;
 
-import io.ppmr.transaction.NamedProcess;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionJournal.Entry;
 import io.ppmr.transaction.TransactionRecord;
@@ -220,7 +220,7 @@ public record MigrationHistory(
                     + stopped.ranks().stream()
                             .map(rank -> "rank " + rank.rank() + " PIDs "
                                     + rank.processes().stream()
-                                            .map(NamedProcess::pid)
+                                            .map(ProcessIdentity::pid)
                                             .toList())
                             .collect(Collectors.joining(", "));
         }
