@@ -1,7 +1,6 @@
 package io.ppmr.migration;
 
 import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
 import io.ppmr.transaction.OperatorInbox;
 import java.util.List;
 import java.util.Optional;
@@ -41,7 +40,7 @@ public final class OperatorView {
     }
 
     /** Takes an operator's word; false once the migration's thread has ended. */
-    public boolean take(OperatorCall call) {
+    public boolean take(OperatorInbox.Call call) {
         return inbox.take(call);
     }
 

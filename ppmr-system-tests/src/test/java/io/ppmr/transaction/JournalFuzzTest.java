@@ -115,7 +115,7 @@ class JournalFuzzTest {
         Files.deleteIfExists(path);
         Files.write(path, input);
         int records = JournalLayout.read(path).entries().size();
-        sum += InMemoryJournal.openIn(MappedJournal.read(path).stream()
+        sum += TransactionJournal.openIn(MappedJournal.read(path).stream()
                         .map(TransactionJournal.Entry::record)
                         .toList())
                 .size();

@@ -4,6 +4,7 @@ import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Confirm;
 import io.ppmr.protocol.control.ControlMessage.RollBack;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
 import io.ppmr.transaction.CoordinatorState.Member;
 import io.ppmr.transaction.CoordinatorState.Phase;
 import java.util.ArrayList;

@@ -207,7 +207,7 @@ public final class MappedJournal implements TransactionJournal {
     }
 
     private List<Entry> needed() {
-        Set<String> open = Set.copyOf(InMemoryJournal.openIn(records()));
+        Set<String> open = Set.copyOf(TransactionJournal.openIn(records()));
         Set<TransactionRecord> prefaces = prefaces();
         long sinceMs = clock.millis() - KEEP_ENDS.toMillis();
         return entries.stream()
@@ -253,7 +253,7 @@ public final class MappedJournal implements TransactionJournal {
 
     @Override
     public synchronized List<String> open() {
-        return InMemoryJournal.openIn(records());
+        return TransactionJournal.openIn(records());
     }
 
     private static void syncDirectory(Path path) throws IOException {

@@ -15,7 +15,14 @@ import java.util.List;
  */
 public record OpenMigration(
         String id, String phase, boolean takenUp, List<Integer> heldRanks, long sinceEpochMs, String waitsFor) {
+    private static final int LEAST_OF_ID = 4;
+
     public OpenMigration {
         heldRanks = List.copyOf(heldRanks);
+    }
+
+    /** Tells whether an operator means this migration: by its name, or at least the first four characters of it. */
+    public static boolean isNamed(String id, String said) {
+        return id.equals(said) || (said.length() >= LEAST_OF_ID && id.startsWith(said));
     }
 }

@@ -19,4 +19,35 @@ public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean 
     boolean commits() {
         return outcome == Outcome.COMMITTED;
     }
+
+    /**
+     * What an operator's word would mean where it is said, in words. Immutable.
+     *
+     * @param how whether it would be followed
+     * @param text what it would mean, or why it is refused and what to do instead; whole sentences
+     */
+    public record Verdict(How how, String text) {
+        /** Whether a word is followed. */
+        public enum How {
+            /** It is not; nothing changes. */
+            REFUSED,
+            /** It is, at once. */
+            FOLLOWED,
+            /** It is if the fence command proves the source off, which is run for it. */
+            AFTER_FENCE
+        }
+
+        static Verdict refused(String text) {
+            return new Verdict(How.REFUSED, text);
+        }
+
+        static Verdict followed(String text) {
+            return new Verdict(How.FOLLOWED, text);
+        }
+
+        /** Whether it is followed, at once or once the fence has succeeded. */
+        public boolean allows() {
+            return how != How.REFUSED;
+        }
+    }
 }

@@ -3,7 +3,11 @@ package io.ppmr.transaction;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,7 +21,7 @@ public final class OperatorInbox {
     /** What the migration does with a word; called on its thread. */
     public interface Migration {
         /** Whether it would follow the word, and what it would mean. */
-        OperatorVerdict ruling(OperatorDecision word);
+        OperatorDecision.Verdict ruling(OperatorDecision word);
 
         /** Follows the word. */
         void resolve(OperatorDecision word);
@@ -37,9 +41,9 @@ public final class OperatorInbox {
 
     private final String id;
     private final Migration migration;
-    private final Queue<OperatorCall> incoming = new ConcurrentLinkedQueue<>();
-    private final List<OperatorCall> followed = new ArrayList<>();
-    private final List<OperatorCall> fenced = new ArrayList<>();
+    private final Queue<Call> incoming = new ConcurrentLinkedQueue<>();
+    private final List<Call> followed = new ArrayList<>();
+    private final List<Call> fenced = new ArrayList<>();
     private volatile boolean closed;
 
     public OperatorInbox(String migrationId, Migration migration) {
@@ -48,21 +52,21 @@ public final class OperatorInbox {
     }
 
     /** Takes a word. Any thread; false once the migration's thread has ended. */
-    public boolean take(OperatorCall call) {
+    public boolean take(Call call) {
         incoming.add(call);
         return !closed || !incoming.remove(call);
     }
 
     /** Hears what has come in, and answers what can be answered. */
     public void work(long nowNs) {
-        for (OperatorCall call = incoming.poll(); call != null; call = incoming.poll()) {
+        for (Call call = incoming.poll(); call != null; call = incoming.poll()) {
             hear(call, nowNs);
         }
         followed.removeIf(call -> isAnswered(call, nowNs));
     }
 
-    private void hear(OperatorCall call, long nowNs) {
-        OperatorVerdict ruling = migration.ruling(call.word());
+    private void hear(Call call, long nowNs) {
+        OperatorDecision.Verdict ruling = migration.ruling(call.word());
         if (!ruling.allows() || !call.carriesOut()) {
             call.answer(Resolution.of(id, ruling));
             return;
@@ -70,13 +74,13 @@ public final class OperatorInbox {
         LOG.warn("migration {}: {} decides: {}: {}", id, call.by(), call.word(), ruling.text());
         call.followed(nowNs);
         followed.add(call);
-        if (ruling.how() == OperatorVerdict.How.AFTER_FENCE) {
+        if (ruling.how() == OperatorDecision.Verdict.How.AFTER_FENCE) {
             fenced.add(call);
         }
         migration.resolve(call.word());
     }
 
-    private boolean isAnswered(OperatorCall call, long nowNs) {
+    private boolean isAnswered(Call call, long nowNs) {
         if (migration.isOver()) {
             call.answer(new Resolution(id, Resolution.Result.DONE, migration.ending()));
             return true;
@@ -108,12 +112,83 @@ public final class OperatorInbox {
     /** The migration's thread ends: what is still here is answered. */
     public void close() {
         closed = true;
-        List<OperatorCall> left = new ArrayList<>(followed);
-        for (OperatorCall call = incoming.poll(); call != null; call = incoming.poll()) {
+        List<Call> left = new ArrayList<>(followed);
+        for (Call call = incoming.poll(); call != null; call = incoming.poll()) {
             left.add(call);
         }
         left.forEach(call -> call.answer(new Resolution(
                 id, followed.contains(call) ? Resolution.Result.DONE : Resolution.Result.REFUSED, migration.ending())));
         followed.clear();
+    }
+
+    /**
+     * An operator's word on its way to a migration's thread, and the answer on its way back. Made by the thread that asks,
+     * answered once by the migration's.
+     */
+    public static final class Call {
+        private final OperatorDecision word;
+        private final boolean carryOut;
+        private final String by;
+        private final long patienceNs;
+        private final CompletableFuture<Resolution> answer = new CompletableFuture<>();
+        private long answerByNs;
+
+        /**
+         * @param carryOut whether it is to be done; else only what it would mean is asked
+         * @param by who asks, for the log
+         * @param patienceNs after how long from its being followed it is answered that ranks are still held
+         */
+        public Call(OperatorDecision word, boolean carryOut, String by, long patienceNs) {
+            this.word = word;
+            this.carryOut = carryOut;
+            this.by = by;
+            this.patienceNs = patienceNs;
+        }
+
+        /** What the operator says. */
+        public OperatorDecision word() {
+            return word;
+        }
+
+        /** Whether it is to be done. */
+        public boolean carriesOut() {
+            return carryOut;
+        }
+
+        /** Who asks. */
+        public String by() {
+            return by;
+        }
+
+        /** The migration's thread follows it from now on. */
+        public void followed(long nowNs) {
+            answerByNs = nowNs + patienceNs;
+        }
+
+        /** Whether the operator has waited long enough for it. */
+        public boolean isDue(long nowNs) {
+            return nowNs - answerByNs >= 0;
+        }
+
+        /** The answer; a second one is not heard. */
+        public void answer(Resolution resolution) {
+            answer.complete(resolution);
+        }
+
+        /**
+         * Waits for the answer.
+         *
+         * @param atMostNs beyond the patience that it was made with
+         * @return null if there is none in time
+         */
+        public Resolution await(long atMostNs) throws InterruptedException {
+            try {
+                return answer.get(patienceNs + atMostNs, TimeUnit.NANOSECONDS);
+            } catch (TimeoutException e) {
+                return null;
+            } catch (ExecutionException e) {
+                throw new IllegalStateException("an operator's word broke off", e.getCause());
+            }
+        }
     }
 }

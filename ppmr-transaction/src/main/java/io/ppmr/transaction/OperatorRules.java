@@ -1,6 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.transaction.CoordinatorState.Member;
+import io.ppmr.transaction.OperatorDecision.Verdict;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
@@ -18,7 +19,7 @@ final class OperatorRules {
      * @param unreached participants that do not answer
      * @param fence whether there is a fence command, which is run by itself
      */
-    static OperatorVerdict ofCoordinator(
+    static Verdict ofCoordinator(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
         List<String> strangers = word.targetsOff().stream()
@@ -26,102 +27,102 @@ final class OperatorRules {
                 .sorted()
                 .toList();
         if (!strangers.isEmpty()) {
-            return OperatorVerdict.refused(strangers + " takes no part in migration " + id
+            return Verdict.refused(strangers + " takes no part in migration " + id
                     + "; its targets, as they are to be" + " named: " + state.participants());
         }
         if (word.sourceOff() || word.firstOff()) {
-            return OperatorVerdict.refused("This is the source of migration " + id
+            return Verdict.refused("This is the source of migration " + id
                     + ", and it runs: say --source-is-off and" + " --first-is-off to a target's service.");
         }
         return switch (state.phase()) {
             case NEW, PREPARING ->
-                OperatorVerdict.refused(
+                Verdict.refused(
                         "Migration " + id + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id
                                 + "` calls it off.");
             case CONFIRMING -> inLastRound(state, word, unreached);
             case COMMITTING -> committing(state, word, unreached);
             case ROLLING_BACK -> rollingBack(state, word, unreached, fence);
             case BROKEN -> broken(state, word);
-            case COMMITTED -> OperatorVerdict.refused("Migration " + id + " is decided and over: it has committed.");
+            case COMMITTED -> Verdict.refused("Migration " + id + " is decided and over: it has committed.");
             case ROLLED_BACK ->
-                OperatorVerdict.refused("Migration " + id + " is decided and over: it was rolled back.");
+                Verdict.refused("Migration " + id + " is decided and over: it was rolled back.");
         };
     }
 
-    private static OperatorVerdict inLastRound(
+    private static Verdict inLastRound(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (word.commits()) {
-            return OperatorVerdict.refused(
+            return Verdict.refused(
                     "Migration " + id + " is not decided, and commits by itself when all still hold"
                             + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
         }
         if (missing.isEmpty()) {
-            return OperatorVerdict.refused("Migration " + id
+            return Verdict.refused("Migration " + id
                     + " is not in doubt: every target answers, and it decides by" + " itself in a moment.");
         }
-        OperatorVerdict named = requireNamed(state, word, missing, "");
+        Verdict named = requireNamed(state, word, missing, "");
         return named != null
                 ? named
-                : OperatorVerdict.followed("Migration " + id
+                : Verdict.followed("Migration " + id
                         + " is rolled back: every copy is ended, and the originals that are"
                         + " left go on here when all targets have said so or are off. If an original is gone, the"
                         + " computation is not whole. You say that these are off: " + sorted(word.targetsOff()) + "."
                         + MAY_RUN_TWICE);
     }
 
-    private static OperatorVerdict committing(
+    private static Verdict committing(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         if (!word.commits()) {
-            return OperatorVerdict.refused("Migration " + id
+            return Verdict.refused("Migration " + id
                     + " is decided already: it is committed, and its originals are" + " ended or being ended.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
-        OperatorVerdict named = requireNamed(state, word, missing, "");
+        Verdict named = requireNamed(state, word, missing, "");
         if (named != null) {
             return named;
         }
         if (word.targetsOff().isEmpty()) {
-            return OperatorVerdict.refused("Migration " + id
+            return Verdict.refused("Migration " + id
                     + " is decided already: it is committed, and ends by itself when" + " its targets have answered.");
         }
-        return OperatorVerdict.followed(
+        return Verdict.followed(
                 "Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
                         + " count as lost, and nobody waits for them any more: the computation is not whole.");
     }
 
-    private static OperatorVerdict rollingBack(
+    private static Verdict rollingBack(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
         if (word.commits()) {
-            return OperatorVerdict.refused("Migration " + id
+            return Verdict.refused("Migration " + id
                     + " is decided already: it is rolled back, which may have been told" + " to a target.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (missing.isEmpty() && word.targetsOff().isEmpty()) {
-            return OperatorVerdict.refused(
+            return Verdict.refused(
                     "Migration " + id + " is decided already: it is rolled back, and the originals go on"
                             + " by themselves when its targets have answered.");
         }
-        OperatorVerdict named = requireNamed(
+        Verdict named = requireNamed(
                 state,
                 word,
                 missing,
                 fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
         return named != null
                 ? named
-                : OperatorVerdict.followed(
+                : Verdict.followed(
                         "Migration " + id + " is rolled back already, and the originals go on here at once."
                                 + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
     }
 
     /** Refuses a word that calls a target off which answers, or leaves one out which does not. */
-    private static OperatorVerdict requireNamed(
+    private static Verdict requireNamed(
             CoordinatorState state, OperatorDecision word, List<String> missing, String otherwise) {
         List<String> awaited = Explanations.awaited(state);
         List<String> answering = word.targetsOff().stream()
@@ -129,7 +130,7 @@ final class OperatorRules {
                 .sorted()
                 .toList();
         if (!answering.isEmpty()) {
-            return OperatorVerdict.refused(answering + " is not off: it is connected, and answers by itself.");
+            return Verdict.refused(answering + " is not off: it is connected, and answers by itself.");
         }
         List<String> left = missing.stream()
                 .filter(name -> !word.targetsOff().contains(name))
@@ -137,13 +138,13 @@ final class OperatorRules {
         if (left.isEmpty()) {
             return null;
         }
-        return OperatorVerdict.refused(
+        return Verdict.refused(
                 "Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
                         + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
                         + String.join(" ", left) + ".");
     }
 
-    private static OperatorVerdict broken(CoordinatorState state, OperatorDecision word) {
+    private static Verdict broken(CoordinatorState state, OperatorDecision word) {
         String id = state.migrationId();
         if (!word.commits()) {
             List<String> sealed = state.members().stream()
@@ -151,7 +152,7 @@ final class OperatorRules {
                     .map(Member::name)
                     .filter(name -> !word.targetsOff().contains(name))
                     .toList();
-            return OperatorVerdict.followed("An original of migration " + id + " is gone (" + state.reason()
+            return Verdict.followed("An original of migration " + id + " is gone (" + state.reason()
                     + "). Every copy is"
                     + " ended, and what is left of the originals goes on here without it: the computation is not"
                     + " whole. "
@@ -164,15 +165,15 @@ final class OperatorRules {
                             : " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE));
         }
         if (!CoordinatorRules.mayCommitBroken(state)) {
-            return OperatorVerdict.refused(
+            return Verdict.refused(
                     "Migration " + id + " cannot be committed: not every target can have voted, or one"
                             + " was told to roll back. --rollback lets what is left of the originals go on.");
         }
         return word.targetsOff().isEmpty()
-                ? OperatorVerdict.followed(
+                ? Verdict.followed(
                         "Every target of migration " + id + " is asked whether its copies are still held. If"
                                 + " all are, the originals that are left are ended and the copies run.")
-                : OperatorVerdict.refused(
+                : Verdict.refused(
                         "Migration " + id + " can be committed only with every target's copies: say --commit"
                                 + " without --target-is-off, or --rollback.");
     }
@@ -183,7 +184,7 @@ final class OperatorRules {
      * @param source the source's address
      * @param fence whether there is a fence command
      */
-    static OperatorVerdict ofParticipant(ParticipantState state, OperatorDecision word, String source, boolean fence) {
+    static Verdict ofParticipant(ParticipantState state, OperatorDecision word, String source, boolean fence) {
         String id = state.migrationId();
         List<String> strangers = word.targetsOff().stream()
                 .filter(name -> !state.others().contains(name))
@@ -191,16 +192,16 @@ final class OperatorRules {
                 .toList();
         boolean known = !state.participants().isEmpty();
         if (known && !strangers.isEmpty()) {
-            return OperatorVerdict.refused(strangers + " is no other target of migration " + id
+            return Verdict.refused(strangers + " is no other target of migration " + id
                     + "; the others, as they are to" + " be named: " + state.others());
         }
         return switch (state.phase()) {
             case NOTHING, PREPARING ->
-                OperatorVerdict.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
+                Verdict.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
             case PREPARED ->
                 state.sourceLost()
                         ? prepared(state, word, source, fence)
-                        : OperatorVerdict.refused("Migration " + id + " is not in doubt here: its source (" + source
+                        : Verdict.refused("Migration " + id + " is not in doubt here: its source (" + source
                                 + ") answers, and decides by itself; what an operator decides is said to the source's"
                                 + " service.");
             case TAKEN_OVER -> takenOver(state, word);
@@ -208,7 +209,7 @@ final class OperatorRules {
         };
     }
 
-    private static OperatorVerdict prepared(
+    private static Verdict prepared(
             ParticipantState state, OperatorDecision word, String source, boolean fence) {
         String id = state.migrationId();
         if (!state.isFirst()) {
@@ -221,9 +222,9 @@ final class OperatorRules {
         String off = "The source (" + source + ") counts as off from now on." + MAY_RUN_TWICE + others;
         if (!word.commits()) {
             return word.sourceOff()
-                    ? OperatorVerdict.followed(
+                    ? Verdict.followed(
                             off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
-                    : OperatorVerdict.refused(
+                    : Verdict.refused(
                             "The rollback of migration " + id + " ends every copy. Start the source's service" + " ("
                                     + source + ") again, or if its node is off for good, say so: --source-is-off.");
         }
@@ -231,15 +232,15 @@ final class OperatorRules {
                 ? " The copies here run."
                 : " If all have prepared, the copies run everywhere; if one has rolled back, all do.";
         if (word.sourceOff()) {
-            return OperatorVerdict.followed(off + commit);
+            return Verdict.followed(off + commit);
         }
         return fence
-                ? new OperatorVerdict(
-                        OperatorVerdict.How.AFTER_FENCE,
+                ? new Verdict(
+                        Verdict.How.AFTER_FENCE,
                         "The fence command is run for the source (" + source + ") once the other targets have promised"
                                 + " to hold on: it may cut the power of a node that is well. If it proves the source"
                                 + " off, this target takes over." + others + commit)
-                : OperatorVerdict.refused(
+                : Verdict.refused(
                         "The source (" + source + ") of migration " + id + " must be proved off, and there is"
                                 + " no fence command in this target's configuration. Start the source's service "
                                 + "again, or if"
@@ -248,26 +249,26 @@ final class OperatorRules {
                                 + " run at once.");
     }
 
-    private static OperatorVerdict notFirst(ParticipantState state, OperatorDecision word) {
+    private static Verdict notFirst(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         String first = state.participants().get(0);
         if (word.commits()) {
-            return OperatorVerdict.refused("The first target of migration " + id + " is " + first
+            return Verdict.refused("The first target of migration " + id + " is " + first
                     + ": run `ppmr resolve " + id + " --commit` there.");
         }
         if (!word.firstOff() || !word.sourceOff()) {
-            return OperatorVerdict.refused(
+            return Verdict.refused(
                     "The first target of migration " + id + " is " + first + ": run `ppmr resolve` there."
                             + " If it is off for good, and the source as well, --rollback --source-is-off "
                             + "--first-is-off gives"
                             + " up what is held here.");
         }
-        return OperatorVerdict.followed(
+        return Verdict.followed(
                 "The source and " + first + " count as off from now on. The copies here are ended, so"
                         + " the computation is gone, or not whole where another target's copies run.");
     }
 
-    private static OperatorVerdict takenOver(ParticipantState state, OperatorDecision word) {
+    private static Verdict takenOver(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         if (!state.isFirst()) {
             return notFirst(state, word);
@@ -277,15 +278,15 @@ final class OperatorRules {
                 .toList();
         if (word.commits()) {
             return state.aim() == Outcome.COMMITTED
-                    ? OperatorVerdict.refused("Migration " + id
+                    ? Verdict.refused("Migration " + id
                             + " is being taken over towards a commit already, and waits for "
                             + state.silent() + ": start the service there again. If such a node is off for good, its"
                             + " copies are lost: --rollback --target-is-off " + String.join(" ", state.silent()) + ".")
-                    : OperatorVerdict.followed(
+                    : Verdict.followed(
                             "Migration " + id + " is taken over, now towards a commit: if all have prepared,"
                                     + " the copies run everywhere.");
         }
-        return OperatorVerdict.followed(
+        return Verdict.followed(
                 "Migration " + id + " is given up: unless one has committed, every copy is ended and the"
                         + " computation is gone. "
                         + (left.isEmpty()
@@ -293,21 +294,21 @@ final class OperatorRules {
                                 : "All stays held until these have answered: " + left + "."));
     }
 
-    private static OperatorVerdict decided(ParticipantState state, OperatorDecision word) {
+    private static Verdict decided(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         boolean committed = state.phase() == ParticipantState.Phase.COMMITTED;
         String how = committed ? "committed" : "rolled back";
         if (word.commits() != committed || state.done()) {
-            return OperatorVerdict.refused("Migration " + id + " is decided already: it is " + how + " here.");
+            return Verdict.refused("Migration " + id + " is decided already: it is " + how + " here.");
         }
         List<String> off =
                 state.silent().stream().filter(word.targetsOff()::contains).toList();
         return off.isEmpty()
-                ? OperatorVerdict.refused(
+                ? Verdict.refused(
                         "Migration " + id + " is decided already: it is " + how + " here, and these are told"
                                 + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
                                 + " --target-is-off " + String.join(" ", state.silent()) + ".")
-                : OperatorVerdict.followed("Migration " + id + " is " + how + " here already; " + off
+                : Verdict.followed("Migration " + id + " is " + how + " here already; " + off
                         + " count as lost and are" + " told no more.");
     }
 

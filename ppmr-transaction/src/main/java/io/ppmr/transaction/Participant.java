@@ -7,13 +7,62 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
- * ParticipantPorts}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ * Ports}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
  * System.nanoTime}.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
-    private final ParticipantPorts ports;
+    /**
+     * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
+     * A method that gives false is called again, until it gives true; what comes after it waits.
+     */
+    public interface Ports {
+        /**
+         * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said again.
+         * The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put in here.
+         */
+        void reply(int attempt, ControlMessage message);
+
+        /** Says it to another participant, about that attempt, if it can be reached now; else drops it, as above. */
+        void send(String participant, int attempt, ControlMessage message);
+
+        /** Starts to restore, held. */
+        void startRestore(int attempt);
+
+        /** Proves every copy alive and held; gives why one is not, or an empty text. */
+        String copiesHeld();
+
+        /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
+        boolean releaseCopies();
+
+        /** Stops what is being restored and ends every copy; whether it is proved that none is left. */
+        boolean endCopies();
+
+        /**
+         * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the migration's
+         * thread. The command is not started after {@code untilNs} ({@code System.nanoTime}), to be looked at right before
+         * its start; it is killed at its deadline. Without a command: false, nothing is started.
+         */
+        boolean fenceSource(String source, long untilNs);
+
+        /**
+         * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The source
+         * connects again if it lives; then {@link Participant#linkUp} is called.
+         */
+        void dropSourceLink();
+
+        /** Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing else. */
+        void reconnect();
+
+        /** Says it loudly. */
+        void say(String text);
+
+        /** Over here: the journal knows it. Another attempt may follow. */
+        void finished(Outcome outcome, String reason);
+    }
+
+    private final Ports ports;
     private String source = "";
     private boolean linked;
     private long heardNs;
@@ -28,7 +77,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private long promiseEndNs = NEVER;
     private long fenceEndNs = NEVER;
 
-    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, ParticipantPorts ports) {
+    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
         super(migrationId, times, journal, ParticipantState.nothing(migrationId));
         this.ports = ports;
     }
@@ -186,7 +235,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
@@ -196,7 +245,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * its success is a commit.
      */
     public void resolve(OperatorDecision word, long now) {
-        if (ruling(word).how() == OperatorVerdict.How.AFTER_FENCE) {
+        if (ruling(word).how() == OperatorDecision.Verdict.How.AFTER_FENCE) {
             seekProof(now);
             return;
         }

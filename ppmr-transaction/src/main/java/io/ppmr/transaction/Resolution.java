@@ -1,5 +1,9 @@
 package io.ppmr.transaction;
 
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Collection;
+
 /**
  * What has become of an operator's word for a migration. Immutable.
  *
@@ -21,7 +25,36 @@ public record Resolution(String migrationId, Result result, String text) {
     }
 
     /** The answer to a word that is not followed, or only explained. */
-    public static Resolution of(String migrationId, OperatorVerdict ruling) {
+    public static Resolution of(String migrationId, OperatorDecision.Verdict ruling) {
         return new Resolution(migrationId, ruling.allows() ? Result.EXPLAINED : Result.REFUSED, ruling.text());
+    }
+
+    /** The answer where the migration's thread gives none in time. */
+    public static Resolution silent(String id, Duration limit) {
+        return new Resolution(
+                id,
+                Result.STILL_HELD,
+                "Migration " + id + " has not answered within " + limit.toSeconds() + " s more: a command that it waits"
+                        + " for may hang; the log says which.");
+    }
+
+    /**
+     * The answer to an operator who speaks of a migration that is not open here.
+     *
+     * @param open those that are
+     */
+    public static Resolution notOpen(String said, TransactionJournal journal, Collection<String> open)
+            throws IOException {
+        String known = open.isEmpty() ? "No migration is open here." : "Open here: " + String.join(", ", open) + ".";
+        Outcome outcome = null;
+        for (TransactionRecord record : journal.records(said)) {
+            outcome = record instanceof TransactionRecord.Done done ? done.outcome() : outcome;
+        }
+        String text = outcome == null
+                ? "Migration '" + said + "' is not known here: `ppmr status` lists those that are open, with their"
+                        + " names, and `ppmr history` those that are over. "
+                : "Migration " + said + " is decided and over: it "
+                        + (outcome == Outcome.COMMITTED ? "has committed" : "was rolled back") + ". ";
+        return new Resolution(said, Result.REFUSED, text + known);
     }
 }

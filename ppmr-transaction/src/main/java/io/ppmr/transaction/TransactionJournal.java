@@ -1,7 +1,9 @@
 package io.ppmr.transaction;
 
 import java.io.IOException;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 
 /** Where the records of all migrations of one service go. Any thread. */
 public interface TransactionJournal extends AutoCloseable {
@@ -29,8 +31,21 @@ public interface TransactionJournal extends AutoCloseable {
     /** The records of a migration, oldest first. */
     List<TransactionRecord> records(String migrationId) throws IOException;
 
-    /** Migrations that have a step but no {@link TransactionRecord.Done} after it: to be recovered. */
+    /** The migrations to be recovered: those that are open in its records. */
     List<String> open() throws IOException;
+
+    /** The migrations of these records, oldest first, that have a step but no {@link TransactionRecord.Done} after it. */
+    static List<String> openIn(List<TransactionRecord> records) {
+        Set<String> open = new LinkedHashSet<>();
+        for (TransactionRecord record : records) {
+            if (record instanceof TransactionRecord.Done) {
+                open.remove(record.migrationId());
+            } else if (record.isStep()) {
+                open.add(record.migrationId());
+            }
+        }
+        return List.copyOf(open);
+    }
 
     @Override
     void close() throws IOException;

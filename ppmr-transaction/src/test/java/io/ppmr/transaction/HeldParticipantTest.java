@@ -19,7 +19,7 @@ class HeldParticipantTest {
     private static final OperatorDecision COMMIT = new OperatorDecision(Outcome.COMMITTED, Set.of(), false, false);
 
     /** Ports that only note. */
-    static final class Notes implements ParticipantPorts {
+    static final class Notes implements Participant.Ports {
         private final List<String> said = new ArrayList<>();
         private int fences;
         private int reconnects;
@@ -141,7 +141,7 @@ class HeldParticipantTest {
         assertFalse(participant.seeksProof());
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
-        assertEquals(OperatorVerdict.How.AFTER_FENCE, participant.ruling(COMMIT).how());
+        assertEquals(OperatorDecision.Verdict.How.AFTER_FENCE, participant.ruling(COMMIT).how());
         participant.resolve(COMMIT, now);
         assertTrue(participant.seeksProof());
         assertEquals(2, notes.fences);

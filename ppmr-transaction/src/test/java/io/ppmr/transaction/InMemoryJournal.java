@@ -2,12 +2,10 @@ package io.ppmr.transaction;
 
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Set;
 
-/** A journal in memory, for simulations: what was not synced is lost when the node is. Any thread. */
-public final class InMemoryJournal implements TransactionJournal {
+/** A journal in memory: what was not synced is lost when the node is. Any thread. */
+final class InMemoryJournal implements TransactionJournal {
     private final List<TransactionRecord> records = new ArrayList<>();
     private int synced;
     private boolean full;
@@ -45,24 +43,11 @@ public final class InMemoryJournal implements TransactionJournal {
 
     @Override
     public synchronized List<String> open() {
-        return openIn(records);
+        return TransactionJournal.openIn(records);
     }
 
     @Override
     public void close() {
         // It holds nothing but memory.
-    }
-
-    /** Migrations that have a step but no end after it. */
-    static List<String> openIn(List<TransactionRecord> records) {
-        Set<String> open = new LinkedHashSet<>();
-        for (TransactionRecord record : records) {
-            if (record instanceof TransactionRecord.Done) {
-                open.remove(record.migrationId());
-            } else if (record.isStep()) {
-                open.add(record.migrationId());
-            }
-        }
-        return List.copyOf(open);
     }
 }

@@ -1,6 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
 import io.ppmr.transaction.CoordinatorState.Member;
 import io.ppmr.transaction.CoordinatorState.Phase;
 import java.util.ArrayList;

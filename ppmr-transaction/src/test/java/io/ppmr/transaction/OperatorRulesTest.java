@@ -4,7 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.transaction.OperatorVerdict.How;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
+import io.ppmr.transaction.OperatorDecision.Verdict.How;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -34,14 +35,14 @@ class OperatorRulesTest {
                 .withSourceLost(true);
     }
 
-    private static void rules(How how, OperatorVerdict ruling, String... words) {
+    private static void rules(How how, OperatorDecision.Verdict ruling, String... words) {
         assertEquals(how, ruling.how(), ruling.text());
         for (String said : words) {
             assertTrue(ruling.text().contains(said), "'" + ruling.text() + "' does not say '" + said + "'");
         }
     }
 
-    private static OperatorVerdict atSource(CoordinatorState.Phase phase, OperatorDecision word, String... unreached) {
+    private static OperatorDecision.Verdict atSource(CoordinatorState.Phase phase, OperatorDecision word, String... unreached) {
         return OperatorRules.ofCoordinator(source(phase), word, Set.of(unreached), false);
     }
 
@@ -86,7 +87,7 @@ class OperatorRulesTest {
         rules(How.REFUSED, OperatorRules.ofCoordinator(unsealed, COMMIT, Set.of(), false), "cannot be committed");
     }
 
-    private static OperatorVerdict atTarget(ParticipantState state, OperatorDecision word, boolean fence) {
+    private static OperatorDecision.Verdict atTarget(ParticipantState state, OperatorDecision word, boolean fence) {
         return OperatorRules.ofParticipant(state, word, "10.0.0.1", fence);
     }
 

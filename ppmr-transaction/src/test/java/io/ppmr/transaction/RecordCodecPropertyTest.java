@@ -64,7 +64,7 @@ class RecordCodecPropertyTest {
                         new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", planned, 8)),
                 old);
         assertEquals(List.of(), TransactionRecord.Stopped.of(old, 0, 0), "it knew of no stopped process");
-        assertEquals(List.of("m-1"), InMemoryJournal.openIn(old));
+        assertEquals(List.of("m-1"), TransactionJournal.openIn(old));
     }
 
     private static TransactionRecord decoded(int type, String hex) {

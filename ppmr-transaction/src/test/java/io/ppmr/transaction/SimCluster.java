@@ -1,6 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;

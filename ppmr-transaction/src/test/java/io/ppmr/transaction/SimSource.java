@@ -1,13 +1,14 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 
 /** The source of the simulation. */
-final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
+final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports {
     private final SimCluster cluster;
     private int attempts;
 

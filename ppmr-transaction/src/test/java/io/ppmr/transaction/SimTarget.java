@@ -6,7 +6,7 @@ import io.ppmr.transaction.SimWorld.Copy;
 import java.util.List;
 
 /** A target of the simulation. */
-final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
+final class SimTarget extends SimNode<Participant> implements Participant.Ports {
     final int index;
     private final SimCluster cluster;
     int restoring;
@@ -21,7 +21,7 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
 
     @Override
     Participant begin(List<TransactionRecord> records) {
-        if (InMemoryJournal.openIn(records).isEmpty() && world.copies[index] != Copy.RUNNING) {
+        if (TransactionJournal.openIn(records).isEmpty() && world.copies[index] != Copy.RUNNING) {
             world.copies[index] = Copy.NONE;
             restoring = 0;
         }

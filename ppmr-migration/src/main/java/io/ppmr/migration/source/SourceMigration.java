@@ -5,8 +5,8 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
-import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
+import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress.Step;
@@ -16,14 +16,12 @@ import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.CoordinatorEvent.Originals;
 import io.ppmr.transaction.CoordinatorEvent;
-import io.ppmr.transaction.CoordinatorPorts;
 import io.ppmr.transaction.CoordinatorState;
 import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
 import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.OperatorVerdict;
-import io.ppmr.transaction.Originals;
+import io.ppmr.transaction.OperatorInbox;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionRecord;
@@ -59,7 +57,7 @@ import org.slf4j.LoggerFactory;
  * until the transaction is over, however long a voter cannot be reached; the report may come earlier, then as "in
  * doubt".
  */
-final class SourceMigration implements CoordinatorPorts, OperatorView.Migration {
+final class SourceMigration implements Coordinator.Ports, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
     private static final Duration QUIET_POLL = Duration.ofMillis(100);
@@ -225,7 +223,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     }
 
     /** Takes an operator's word. Any thread; false once the migration is over. */
-    boolean take(OperatorCall call) {
+    boolean take(OperatorInbox.Call call) {
         return operators.take(call);
     }
 
@@ -521,7 +519,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     }
 
     @Override
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return coordinator.ruling(word, service.settings().transaction().fence().isPresent());
     }
 

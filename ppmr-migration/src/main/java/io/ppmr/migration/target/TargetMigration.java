@@ -11,13 +11,11 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
 import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.OperatorVerdict;
+import io.ppmr.transaction.OperatorInbox;
 import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.ParticipantEvent;
-import io.ppmr.transaction.ParticipantPorts;
 import io.ppmr.transaction.ParticipantState.Phase;
 import io.ppmr.transaction.PlannedRank;
 import io.ppmr.transaction.TransactionRecord;
@@ -44,7 +42,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
  */
-final class TargetMigration implements ParticipantPorts, OperatorView.Migration {
+final class TargetMigration implements Participant.Ports, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
@@ -125,7 +123,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     }
 
     /** Takes an operator's word. Any thread; false once its thread has ended. */
-    boolean take(OperatorCall call) {
+    boolean take(OperatorInbox.Call call) {
         return operators.take(call);
     }
 
@@ -352,7 +350,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     }
 
     @Override
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return participant.ruling(word);
     }
 
