@@ -1,7 +1,7 @@
 package io.ppmr.migration;
 
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorInbox;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;

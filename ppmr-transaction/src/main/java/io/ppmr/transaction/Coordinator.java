@@ -1,9 +1,22 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.CoordinatorEvent.Originals;
-import io.ppmr.transaction.CoordinatorState.Member;
-import io.ppmr.transaction.CoordinatorState.Phase;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.Explanations;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorRules;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent;
+import io.ppmr.transaction.rules.CoordinatorRules;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
+import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;

@@ -7,6 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;

@@ -1,5 +1,7 @@
 package io.ppmr.transaction;
 
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

@@ -8,6 +8,14 @@ import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Standing;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantRules;
+import io.ppmr.transaction.rules.ParticipantState;
+import io.ppmr.transaction.rules.States;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import net.jqwik.api.Arbitraries;
@@ -32,7 +40,7 @@ class PromisePropertyTest {
     }
 
     private static ParticipantState voted() {
-        return ParticipantState.nothing("m").begun(1, PARTICIPANTS, "b:1").in(ParticipantState.Phase.PREPARED);
+        return States.participant("m", PARTICIPANTS, "b:1", ParticipantState.Phase.PREPARED);
     }
 
     private static Transition<ParticipantState> hear(String from, ControlMessage message) {

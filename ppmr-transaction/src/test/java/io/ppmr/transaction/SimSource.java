@@ -1,7 +1,12 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.CoordinatorEvent.Originals;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent;
+import io.ppmr.transaction.rules.CoordinatorState;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;

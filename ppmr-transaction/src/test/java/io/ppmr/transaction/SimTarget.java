@@ -3,6 +3,11 @@ package io.ppmr.transaction;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.SimWorld.Copy;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantState;
 import java.util.List;
 
 /** A target of the simulation. */

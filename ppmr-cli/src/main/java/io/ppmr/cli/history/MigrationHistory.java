@@ -1,9 +1,9 @@
 package io.ppmr.cli.history;
 
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionJournal.Entry;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionJournal.Entry;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.PrintWriter;
 import java.time.Instant;
 import java.time.ZoneId;

@@ -15,7 +15,7 @@ import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.transaction.Resolution;
+import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.net.InetSocketAddress;
