@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
-import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;

@@ -145,7 +145,9 @@ class HeldParticipantTest {
         assertFalse(participant.seeksProof());
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
-        assertEquals(OperatorDecision.Verdict.How.AFTER_FENCE, participant.ruling(COMMIT).how());
+        assertEquals(
+                OperatorDecision.Verdict.How.AFTER_FENCE,
+                participant.ruling(COMMIT).how());
         participant.resolve(COMMIT, now);
         assertTrue(participant.seeksProof());
         assertEquals(2, notes.fences);

@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Standing;
-import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Effect;
@@ -52,15 +52,19 @@ class PromisePropertyTest {
         Transition<ParticipantState> heard = hear("a:1", new Ask("m", round, promiseMs));
         boolean promised = round != 0 && promiseMs > 0 && promiseMs <= LONGEST_MS;
         assertEquals(promised, heard.state().promised());
-        Effect answer = new Effect.Send("a:1", 1, new Standing("m", promised ? VoterState.PROMISED : VoterState.PREPARED, round));
+        Effect answer = new Effect.Send(
+                "a:1", 1, new Standing("m", promised ? VoterState.PROMISED : VoterState.PREPARED, round));
         assertEquals(
                 promised
                         ? List.of(
-                                new Effect.Persist(new TransactionRecord.Promised("m", 1, HEARD_NS + TimeUnit.MILLISECONDS.toNanos(promiseMs))),
+                                new Effect.Persist(new TransactionRecord.Promised(
+                                        "m", 1, HEARD_NS + TimeUnit.MILLISECONDS.toNanos(promiseMs))),
                                 answer)
                         : List.of(answer),
                 heard.effects());
-        assertTrue(HEARD_NS + (promised ? TimeUnit.MILLISECONDS.toNanos(promiseMs) : 0) >= HEARD_NS, "a promise that is over before it begins");
+        assertTrue(
+                HEARD_NS + (promised ? TimeUnit.MILLISECONDS.toNanos(promiseMs) : 0) >= HEARD_NS,
+                "a promise that is over before it begins");
     }
 
     @Property(tries = 500)

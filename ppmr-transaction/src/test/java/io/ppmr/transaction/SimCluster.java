@@ -233,7 +233,9 @@ final class SimCluster {
     }
 
     void toSource(SimTarget from, int attempt, ControlMessage message) {
-        travel(from.index, () -> source.post(coordinator -> coordinator.heard(from.name, attempt, message, world.clock.nowNs)));
+        travel(
+                from.index,
+                () -> source.post(coordinator -> coordinator.heard(from.name, attempt, message, world.clock.nowNs)));
     }
 
     void toTarget(int index, int attempt, ControlMessage message) {
@@ -273,7 +275,8 @@ final class SimCluster {
         }
         world.clock.after(world.between(0.0005, world.chance(0.05) ? 2 : 0.05), () -> {
             if (!from.off) {
-                targets.get(to).post(participant -> participant.heardPeer(from.name, attempt, message, world.clock.nowNs));
+                targets.get(to)
+                        .post(participant -> participant.heardPeer(from.name, attempt, message, world.clock.nowNs));
             }
         });
     }

@@ -2,8 +2,8 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.migration.node.PairCheck;
-import io.ppmr.migration.target.TargetSettings.ReconnectHook;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.ReconnectHook;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.net.InetSocketAddress;

@@ -86,7 +86,9 @@ final class RecordCodec {
         Writer ranks(List<PlannedRank> ranks) {
             number(ranks.size());
             for (PlannedRank rank : ranks) {
-                number(rank.rank()).text(rank.participant()).number(rank.processes().size());
+                number(rank.rank())
+                        .text(rank.participant())
+                        .number(rank.processes().size());
                 for (ProcessIdentity process : rank.processes()) {
                     text(process.bootId()).number(process.pidNamespace());
                     number(process.pid()).number(process.startTimeTicks());

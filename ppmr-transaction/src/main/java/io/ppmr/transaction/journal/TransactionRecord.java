@@ -45,9 +45,7 @@ public sealed interface TransactionRecord {
             case 12 -> new RolledBackHere(id, attempt, in.text(), in.flag());
             case 13 -> new Done(id, attempt, in.outcome(), in.text());
             case 14 -> new Asked(id, attempt, in.text(), in.text(), in.text());
-            case 15 ->
-                new StepTimed(
-                        id, attempt, in.text(), in.int32(), in.text(), in.int64(), in.int64(), in.int64());
+            case 15 -> new StepTimed(id, attempt, in.text(), in.int32(), in.text(), in.int64(), in.int64(), in.int64());
             case 16 -> new Placement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
             case 17 -> new CopyEnded(id, attempt, in.flag(), in.text());
             case 18 -> new Stopped(id, attempt, in.ranks());
@@ -90,7 +88,11 @@ public sealed interface TransactionRecord {
 
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(2, this).text(participant).ranks(held).number(fenceWindowNs).number(silenceLimitNs);
+            out.begin(2, this)
+                    .text(participant)
+                    .ranks(held)
+                    .number(fenceWindowNs)
+                    .number(silenceLimitNs);
         }
     }
 
@@ -146,7 +148,12 @@ public sealed interface TransactionRecord {
 
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(6, this).texts(participants).text(self).text(source).ranks(copies).number(heardNs);
+            out.begin(6, this)
+                    .texts(participants)
+                    .text(self)
+                    .text(source)
+                    .ranks(copies)
+                    .number(heardNs);
         }
     }
 

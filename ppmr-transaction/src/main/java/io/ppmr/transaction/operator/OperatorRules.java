@@ -3,8 +3,8 @@ package io.ppmr.transaction.operator;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.operator.OperatorDecision.Verdict;
 import io.ppmr.transaction.rules.CoordinatorRules;
-import io.ppmr.transaction.rules.CoordinatorState.Member;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
 import io.ppmr.transaction.rules.ParticipantState;
 import java.util.Collection;
 import java.util.List;
@@ -31,12 +31,12 @@ public final class OperatorRules {
                 .sorted()
                 .toList();
         if (!strangers.isEmpty()) {
-            return Verdict.refused(strangers + " takes no part in migration " + id
-                    + "; its targets, as they are to be" + " named: " + state.participants());
+            return Verdict.refused(strangers + " takes no part in migration " + id + "; its targets, as they are to be"
+                    + " named: " + state.participants());
         }
         if (word.sourceOff() || word.firstOff()) {
-            return Verdict.refused("This is the source of migration " + id
-                    + ", and it runs: say --source-is-off and" + " --first-is-off to a target's service.");
+            return Verdict.refused("This is the source of migration " + id + ", and it runs: say --source-is-off and"
+                    + " --first-is-off to a target's service.");
         }
         return switch (state.phase()) {
             case NEW, PREPARING ->
@@ -48,24 +48,21 @@ public final class OperatorRules {
             case ROLLING_BACK -> rollingBack(state, word, unreached, fence);
             case BROKEN -> broken(state, word);
             case COMMITTED -> Verdict.refused("Migration " + id + " is decided and over: it has committed.");
-            case ROLLED_BACK ->
-                Verdict.refused("Migration " + id + " is decided and over: it was rolled back.");
+            case ROLLED_BACK -> Verdict.refused("Migration " + id + " is decided and over: it was rolled back.");
         };
     }
 
-    private static Verdict inLastRound(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+    private static Verdict inLastRound(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (word.commits()) {
-            return Verdict.refused(
-                    "Migration " + id + " is not decided, and commits by itself when all still hold"
-                            + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
+            return Verdict.refused("Migration " + id + " is not decided, and commits by itself when all still hold"
+                    + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
         }
         if (missing.isEmpty()) {
-            return Verdict.refused("Migration " + id
-                    + " is not in doubt: every target answers, and it decides by" + " itself in a moment.");
+            return Verdict.refused("Migration " + id + " is not in doubt: every target answers, and it decides by"
+                    + " itself in a moment.");
         }
         Verdict named = requireNamed(state, word, missing, "");
         return named != null
@@ -77,12 +74,11 @@ public final class OperatorRules {
                         + MAY_RUN_TWICE);
     }
 
-    private static Verdict committing(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+    private static Verdict committing(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         if (!word.commits()) {
-            return Verdict.refused("Migration " + id
-                    + " is decided already: it is committed, and its originals are" + " ended or being ended.");
+            return Verdict.refused("Migration " + id + " is decided already: it is committed, and its originals are"
+                    + " ended or being ended.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
@@ -91,12 +87,11 @@ public final class OperatorRules {
             return named;
         }
         if (word.targetsOff().isEmpty()) {
-            return Verdict.refused("Migration " + id
-                    + " is decided already: it is committed, and ends by itself when" + " its targets have answered.");
+            return Verdict.refused("Migration " + id + " is decided already: it is committed, and ends by itself when"
+                    + " its targets have answered.");
         }
-        return Verdict.followed(
-                "Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
-                        + " count as lost, and nobody waits for them any more: the computation is not whole.");
+        return Verdict.followed("Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
+                + " count as lost, and nobody waits for them any more: the computation is not whole.");
     }
 
     private static Verdict rollingBack(
@@ -109,9 +104,8 @@ public final class OperatorRules {
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (missing.isEmpty() && word.targetsOff().isEmpty()) {
-            return Verdict.refused(
-                    "Migration " + id + " is decided already: it is rolled back, and the originals go on"
-                            + " by themselves when its targets have answered.");
+            return Verdict.refused("Migration " + id + " is decided already: it is rolled back, and the originals go on"
+                    + " by themselves when its targets have answered.");
         }
         Verdict named = requireNamed(
                 state,
@@ -120,9 +114,8 @@ public final class OperatorRules {
                 fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
         return named != null
                 ? named
-                : Verdict.followed(
-                        "Migration " + id + " is rolled back already, and the originals go on here at once."
-                                + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
+                : Verdict.followed("Migration " + id + " is rolled back already, and the originals go on here at once."
+                        + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
     }
 
     /** Refuses a word that calls a target off which answers, or leaves one out which does not. */
@@ -142,10 +135,9 @@ public final class OperatorRules {
         if (left.isEmpty()) {
             return null;
         }
-        return Verdict.refused(
-                "Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
-                        + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
-                        + String.join(" ", left) + ".");
+        return Verdict.refused("Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
+                + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
+                + String.join(" ", left) + ".");
     }
 
     private static Verdict broken(CoordinatorState state, OperatorDecision word) {
@@ -169,17 +161,14 @@ public final class OperatorRules {
                             : " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE));
         }
         if (!CoordinatorRules.mayCommitBroken(state)) {
-            return Verdict.refused(
-                    "Migration " + id + " cannot be committed: not every target can have voted, or one"
-                            + " was told to roll back. --rollback lets what is left of the originals go on.");
+            return Verdict.refused("Migration " + id + " cannot be committed: not every target can have voted, or one"
+                    + " was told to roll back. --rollback lets what is left of the originals go on.");
         }
         return word.targetsOff().isEmpty()
-                ? Verdict.followed(
-                        "Every target of migration " + id + " is asked whether its copies are still held. If"
-                                + " all are, the originals that are left are ended and the copies run.")
-                : Verdict.refused(
-                        "Migration " + id + " can be committed only with every target's copies: say --commit"
-                                + " without --target-is-off, or --rollback.");
+                ? Verdict.followed("Every target of migration " + id + " is asked whether its copies are still held. If"
+                        + " all are, the originals that are left are ended and the copies run.")
+                : Verdict.refused("Migration " + id + " can be committed only with every target's copies: say --commit"
+                        + " without --target-is-off, or --rollback.");
     }
 
     /**
@@ -196,8 +185,8 @@ public final class OperatorRules {
                 .toList();
         boolean known = !state.participants().isEmpty();
         if (known && !strangers.isEmpty()) {
-            return Verdict.refused(strangers + " is no other target of migration " + id
-                    + "; the others, as they are to" + " be named: " + state.others());
+            return Verdict.refused(strangers + " is no other target of migration " + id + "; the others, as they are to"
+                    + " be named: " + state.others());
         }
         return switch (state.phase()) {
             case NOTHING, PREPARING ->
@@ -213,8 +202,7 @@ public final class OperatorRules {
         };
     }
 
-    private static Verdict prepared(
-            ParticipantState state, OperatorDecision word, String source, boolean fence) {
+    private static Verdict prepared(ParticipantState state, OperatorDecision word, String source, boolean fence) {
         String id = state.migrationId();
         if (!state.isFirst()) {
             return notFirst(state, word);
@@ -228,9 +216,8 @@ public final class OperatorRules {
             return word.sourceOff()
                     ? Verdict.followed(
                             off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
-                    : Verdict.refused(
-                            "The rollback of migration " + id + " ends every copy. Start the source's service" + " ("
-                                    + source + ") again, or if its node is off for good, say so: --source-is-off.");
+                    : Verdict.refused("The rollback of migration " + id + " ends every copy. Start the source's service"
+                            + " (" + source + ") again, or if its node is off for good, say so: --source-is-off.");
         }
         String commit = state.others().isEmpty()
                 ? " The copies here run."
@@ -244,21 +231,20 @@ public final class OperatorRules {
                         "The fence command is run for the source (" + source + ") once the other targets have promised"
                                 + " to hold on: it may cut the power of a node that is well. If it proves the source"
                                 + " off, this target takes over." + others + commit)
-                : Verdict.refused(
-                        "The source (" + source + ") of migration " + id + " must be proved off, and there is"
-                                + " no fence command in this target's configuration. Start the source's service "
-                                + "again, or if"
-                                + " its node is off for good, say so: --source-is-off. If it is not, originals "
-                                + "and copies may"
-                                + " run at once.");
+                : Verdict.refused("The source (" + source + ") of migration " + id + " must be proved off, and there is"
+                        + " no fence command in this target's configuration. Start the source's service "
+                        + "again, or if"
+                        + " its node is off for good, say so: --source-is-off. If it is not, originals "
+                        + "and copies may"
+                        + " run at once.");
     }
 
     private static Verdict notFirst(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         String first = state.participants().get(0);
         if (word.commits()) {
-            return Verdict.refused("The first target of migration " + id + " is " + first
-                    + ": run `ppmr resolve " + id + " --commit` there.");
+            return Verdict.refused("The first target of migration " + id + " is " + first + ": run `ppmr resolve " + id
+                    + " --commit` there.");
         }
         if (!word.firstOff() || !word.sourceOff()) {
             return Verdict.refused(
@@ -267,9 +253,8 @@ public final class OperatorRules {
                             + "--first-is-off gives"
                             + " up what is held here.");
         }
-        return Verdict.followed(
-                "The source and " + first + " count as off from now on. The copies here are ended, so"
-                        + " the computation is gone, or not whole where another target's copies run.");
+        return Verdict.followed("The source and " + first + " count as off from now on. The copies here are ended, so"
+                + " the computation is gone, or not whole where another target's copies run.");
     }
 
     private static Verdict takenOver(ParticipantState state, OperatorDecision word) {
@@ -286,9 +271,8 @@ public final class OperatorRules {
                             + " is being taken over towards a commit already, and waits for "
                             + state.silent() + ": start the service there again. If such a node is off for good, its"
                             + " copies are lost: --rollback --target-is-off " + String.join(" ", state.silent()) + ".")
-                    : Verdict.followed(
-                            "Migration " + id + " is taken over, now towards a commit: if all have prepared,"
-                                    + " the copies run everywhere.");
+                    : Verdict.followed("Migration " + id + " is taken over, now towards a commit: if all have prepared,"
+                            + " the copies run everywhere.");
         }
         return Verdict.followed(
                 "Migration " + id + " is given up: unless one has committed, every copy is ended and the"
@@ -308,12 +292,11 @@ public final class OperatorRules {
         List<String> off =
                 state.silent().stream().filter(word.targetsOff()::contains).toList();
         return off.isEmpty()
-                ? Verdict.refused(
-                        "Migration " + id + " is decided already: it is " + how + " here, and these are told"
-                                + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
-                                + " --target-is-off " + String.join(" ", state.silent()) + ".")
-                : Verdict.followed("Migration " + id + " is " + how + " here already; " + off
-                        + " count as lost and are" + " told no more.");
+                ? Verdict.refused("Migration " + id + " is decided already: it is " + how + " here, and these are told"
+                        + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
+                        + " --target-is-off " + String.join(" ", state.silent()) + ".")
+                : Verdict.followed("Migration " + id + " is " + how + " here already; " + off + " count as lost and are"
+                        + " told no more.");
     }
 
     private static String sorted(Set<String> names) {

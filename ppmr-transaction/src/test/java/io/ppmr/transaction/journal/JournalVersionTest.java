@@ -134,8 +134,8 @@ class JournalVersionTest {
             assertEquals(
                     CoordinatorState.Phase.COMMITTING,
                     CoordinatorRules.replay("s-1", journal.records("s-1")).phase());
-            ParticipantState target = ParticipantRules.recover("t-1", journal.records("t-1"))
-                    .state();
+            ParticipantState target =
+                    ParticipantRules.recover("t-1", journal.records("t-1")).state();
             assertEquals(ParticipantState.Phase.PREPARED, target.phase());
             assertTrue(target.promised());
             for (TransactionRecord record : more) {
@@ -150,8 +150,7 @@ class JournalVersionTest {
 
     @Test
     void shouldTakeOpenMigrationsAndYoungEndsOfAnEarlierReleaseIntoTheNextFile() throws IOException {
-        assertEquals(
-                List.of("s-1", "s-1", "t-1", "t-1", "t-2", "t-2", "s-2", "t-3", "t-3"), kept(Duration.ofDays(29)));
+        assertEquals(List.of("s-1", "s-1", "t-1", "t-1", "t-2", "t-2", "s-2", "t-3", "t-3"), kept(Duration.ofDays(29)));
         assertEquals(List.of("s-1", "s-1", "t-1", "t-1"), kept(Duration.ofDays(31)));
     }
 
@@ -175,10 +174,12 @@ class JournalVersionTest {
                         || record instanceof TransactionRecord.RolledBackHere
                         || record instanceof TransactionRecord.Done)
                 .forEach(record -> kept.add(record.migrationId()));
-        assertEquals(RECORDS, JournalLayout.read(folder.resolve("journal.000001")).entries().stream()
-                .map(TransactionJournal.Entry::record)
-                .filter(record -> !record.equals(filler))
-                .toList());
+        assertEquals(
+                RECORDS,
+                JournalLayout.read(folder.resolve("journal.000001")).entries().stream()
+                        .map(TransactionJournal.Entry::record)
+                        .filter(record -> !record.equals(filler))
+                        .toList());
         Files.delete(folder.resolve("journal.000001"));
         return kept;
     }
@@ -189,8 +190,8 @@ class JournalVersionTest {
         byte[] bytes = Files.readAllBytes(path);
         bytes[JournalLayout.HEADER_BYTES - 1] = '9';
         Files.write(path, bytes);
-        String refusal = assertThrows(IOException.class, () -> open(path, Duration.ZERO))
-                .getMessage();
+        String refusal =
+                assertThrows(IOException.class, () -> open(path, Duration.ZERO)).getMessage();
         assertTrue(refusal.contains(path.toString()) && refusal.contains("version '9'"), refusal);
         assertEquals('9', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
     }

@@ -37,7 +37,8 @@ class OperatorRulesTest {
         }
     }
 
-    private static OperatorDecision.Verdict atSource(CoordinatorState.Phase phase, OperatorDecision word, String... unreached) {
+    private static OperatorDecision.Verdict atSource(
+            CoordinatorState.Phase phase, OperatorDecision word, String... unreached) {
         return OperatorRules.ofCoordinator(source(phase), word, Set.of(unreached), false);
     }
 

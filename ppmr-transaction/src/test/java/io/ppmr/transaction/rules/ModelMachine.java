@@ -263,7 +263,8 @@ final class ModelMachine {
         if (effect instanceof Effect.Send send) {
             return new Op(effect, said(node, NAMES.indexOf(send.participant()) + 1, send.attempt(), send.message()));
         }
-        return new Op(effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.attempt(), reply.message()) : -1);
+        return new Op(
+                effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.attempt(), reply.message()) : -1);
     }
 
     private void perform(ModelWorld world, int node, Op op, Deque<Object> waiting) {
