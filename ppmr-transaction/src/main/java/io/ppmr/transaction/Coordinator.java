@@ -38,8 +38,8 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
      */
     public interface Ports {
         /**
-         * Says it, about that attempt, if the participant can be reached now; else drops it, it will be said again. Never
-         * blocks for long.
+         * Says it, about that attempt, if the participant can be reached now; else drops it, it will be said again.
+         * Never blocks for long.
          */
         void send(String participant, int attempt, ControlMessage message);
 
@@ -52,12 +52,15 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         /** Who takes part in another attempt after this failure, or empty if there is to be none. */
         List<String> nextAttempt(String reason, String participant);
 
-        /** Says Begin to each and starts the checkpoints; the originals are held already if it is not the first attempt. */
+        /**
+         * Says Begin to each and starts the checkpoints; the originals are held already if it is not the first
+         * attempt.
+         */
         void startAttempt(int attempt, List<String> participants);
 
         /**
-         * Ends checkpoints and streams of an attempt that failed; whether the checkpoints have ended. Originals stay held
-         * if they are.
+         * Ends checkpoints and streams of an attempt that failed; whether the checkpoints have ended. Originals stay
+         * held if they are.
          */
         boolean stopAttempt(int attempt, String reason);
 

@@ -32,8 +32,9 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      */
     public interface Ports {
         /**
-         * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said again.
-         * The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put in here.
+         * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said
+         * again. The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put
+         * in here.
          */
         void reply(int attempt, ControlMessage message);
 
@@ -53,19 +54,22 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         boolean endCopies();
 
         /**
-         * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the migration's
-         * thread. The command is not started after {@code untilNs} ({@code System.nanoTime}), to be looked at right before
-         * its start; it is killed at its deadline. Without a command: false, nothing is started.
+         * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the
+         * migration's thread. The command is not started after {@code untilNs} ({@code System.nanoTime}), to be looked
+         * at right before its start; it is killed at its deadline. Without a command: false, nothing is started.
          */
         boolean fenceSource(String source, long untilNs);
 
         /**
-         * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The source
-         * connects again if it lives; then {@link Participant#linkUp} is called.
+         * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The
+         * source connects again if it lives; then {@link Participant#linkUp} is called.
          */
         void dropSourceLink();
 
-        /** Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing else. */
+        /**
+         * Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing
+         * else.
+         */
         void reconnect();
 
         /** Says it loudly. */

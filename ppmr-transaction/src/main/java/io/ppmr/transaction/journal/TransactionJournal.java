@@ -34,7 +34,9 @@ public interface TransactionJournal extends AutoCloseable {
     /** The migrations to be recovered: those that are open in its records. */
     List<String> open() throws IOException;
 
-    /** The migrations of these records, oldest first, that have a step but no {@link TransactionRecord.Done} after it. */
+    /**
+     * The migrations of these records, oldest first, that have a step but no {@link TransactionRecord.Done} after it.
+     */
     static List<String> openIn(List<TransactionRecord> records) {
         Set<String> open = new LinkedHashSet<>();
         for (TransactionRecord record : records) {

@@ -122,8 +122,8 @@ public final class OperatorInbox {
     }
 
     /**
-     * An operator's word on its way to a migration's thread, and the answer on its way back. Made by the thread that asks,
-     * answered once by the migration's.
+     * An operator's word on its way to a migration's thread, and the answer on its way back. Made by the thread that
+     * asks, answered once by the migration's.
      */
     public static final class Call {
         private final OperatorDecision word;
