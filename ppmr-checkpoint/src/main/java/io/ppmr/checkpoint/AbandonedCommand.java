@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

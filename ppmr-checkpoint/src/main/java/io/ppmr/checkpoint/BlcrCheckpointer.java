@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
 import java.nio.file.Path;

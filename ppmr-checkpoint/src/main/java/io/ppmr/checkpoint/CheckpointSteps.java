@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;

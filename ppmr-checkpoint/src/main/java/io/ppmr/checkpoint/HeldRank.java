@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -2,8 +2,9 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.Command;
-import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

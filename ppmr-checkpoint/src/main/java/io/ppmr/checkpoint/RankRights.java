@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

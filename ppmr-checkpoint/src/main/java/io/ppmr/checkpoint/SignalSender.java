@@ -1,8 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.LibC;
+import io.ppmr.os.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;

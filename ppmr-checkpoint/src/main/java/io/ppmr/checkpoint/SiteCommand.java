@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;

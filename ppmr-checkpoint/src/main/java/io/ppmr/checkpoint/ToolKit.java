@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.os.LibC;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -4,7 +4,7 @@
  * stopped before it reports success, and puts things back as they were when it fails: originals run again, restored
  * processes are ended.
  *
- * <p>Processes are named by {@link io.ppmr.checkpoint.ProcessIdentity} and found by {@link
+ * <p>Processes are named by {@link io.ppmr.os.ProcessIdentity} and found by {@link
  * io.ppmr.checkpoint.ProcessTable}. The native helpers are in {@code src/main/c}.
  */
 package io.ppmr.checkpoint;

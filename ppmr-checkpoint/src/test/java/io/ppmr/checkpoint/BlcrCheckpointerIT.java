@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.os.ProcessIdentity;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;

@@ -10,6 +10,7 @@ import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;

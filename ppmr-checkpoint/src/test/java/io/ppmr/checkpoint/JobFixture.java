@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;

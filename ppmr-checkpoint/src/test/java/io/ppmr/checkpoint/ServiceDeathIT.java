@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

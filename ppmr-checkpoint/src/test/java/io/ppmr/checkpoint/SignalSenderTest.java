@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
 import java.time.Duration;
 import java.util.ArrayList;

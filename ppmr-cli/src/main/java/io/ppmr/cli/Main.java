@@ -3,8 +3,8 @@ package io.ppmr.cli;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.cli.install.InstallCommand;
@@ -24,7 +24,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.RefusedException;
-import io.ppmr.transaction.MappedJournal;
+import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -34,7 +34,6 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import picocli.CommandLine;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -43,6 +42,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
+import picocli.CommandLine;
 
 /**
  * The program {@code ppmr}, with those of its commands that are a few lines. Each command's description says what it

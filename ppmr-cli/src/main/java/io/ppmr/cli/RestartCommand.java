@@ -1,11 +1,10 @@
 package io.ppmr.cli;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.WorkDirectories;
@@ -16,6 +15,7 @@ import io.ppmr.migration.keep.HeldRestart;
 import io.ppmr.migration.keep.KeptImages;
 import io.ppmr.migration.keep.Manifest;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.io.PrintWriter;

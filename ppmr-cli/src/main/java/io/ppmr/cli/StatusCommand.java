@@ -8,7 +8,7 @@ import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.target.Arrival;
-import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;

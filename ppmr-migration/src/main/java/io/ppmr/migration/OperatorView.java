@@ -1,8 +1,7 @@
 package io.ppmr.migration;
 
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorInbox;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -41,7 +40,7 @@ public final class OperatorView {
     }
 
     /** Takes an operator's word; false once the migration's thread has ended. */
-    public boolean take(OperatorCall call) {
+    public boolean take(OperatorInbox.Call call) {
         return inbox.take(call);
     }
 

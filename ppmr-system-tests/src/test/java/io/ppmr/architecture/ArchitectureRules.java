@@ -32,7 +32,7 @@ final class ArchitectureRules {
             Map.entry("source", DATA),
             Map.entry("target", DATA),
             Map.entry("checkpoint", List.of("os", "protocol")),
-            Map.entry("transaction", List.of("protocol")),
+            Map.entry("transaction", List.of("os", "protocol")),
             Map.entry("migration", MIGRATION),
             Map.entry("daemon", DAEMON),
             Map.entry("cli", CLI),

@@ -6,7 +6,7 @@ import io.ppmr.migration.RefusedException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.ServiceProcess;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

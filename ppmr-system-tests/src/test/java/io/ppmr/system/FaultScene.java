@@ -12,7 +12,7 @@ import io.ppmr.system.FaultMatrix.End;
 import io.ppmr.system.FaultMatrix.Moment;
 import io.ppmr.system.FaultRig.Shape;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;

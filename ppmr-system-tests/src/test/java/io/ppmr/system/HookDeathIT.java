@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

@@ -5,17 +5,17 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.List;
 import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /**
  * A source and a target as processes of their own that can be frozen, killed and started again on the same journals,

@@ -5,12 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.control.ControlClient;
-import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.ServiceProcess;

@@ -1,11 +1,11 @@
 package io.ppmr.system;
 
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.ServiceProcess;
 import java.io.Closeable;

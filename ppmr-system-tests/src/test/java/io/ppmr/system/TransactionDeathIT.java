@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.testbed.Conditions;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.daemon.warmup.WarmUp;
-import io.ppmr.transaction.MappedJournal;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;

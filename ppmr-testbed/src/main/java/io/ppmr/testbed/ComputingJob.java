@@ -1,8 +1,8 @@
 package io.ppmr.testbed;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;

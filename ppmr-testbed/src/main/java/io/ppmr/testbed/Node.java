@@ -1,9 +1,9 @@
 package io.ppmr.testbed;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;

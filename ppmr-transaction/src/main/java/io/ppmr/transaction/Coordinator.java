@@ -1,7 +1,22 @@
 package io.ppmr.transaction;
 
-import io.ppmr.transaction.CoordinatorState.Member;
-import io.ppmr.transaction.CoordinatorState.Phase;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.Explanations;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorRules;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent;
+import io.ppmr.transaction.rules.CoordinatorRules;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
+import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -10,14 +25,74 @@ import java.util.Set;
 
 /**
  * Runs {@link CoordinatorRules} for one migration: holds the state, carries effects out through {@link
- * CoordinatorPorts}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
+ * Ports}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
  * reached for long enough. docs/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
  * System.nanoTime}.
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
-    private final CoordinatorPorts ports;
+    /**
+     * What a {@link Coordinator} needs of the source's service. Called on the migration's thread, in the rules' order.
+     * A method that gives false is called again, until it gives true; what comes after it waits.
+     */
+    public interface Ports {
+        /**
+         * Says it, about that attempt, if the participant can be reached now; else drops it, it will be said again.
+         * Never blocks for long.
+         */
+        void send(String participant, int attempt, ControlMessage message);
+
+        /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
+        Originals originals();
+
+        /** Names for people an original that is not held; asked after {@link #originals} has said so. */
+        String whyNotHeld();
+
+        /** Who takes part in another attempt after this failure, or empty if there is to be none. */
+        List<String> nextAttempt(String reason, String participant);
+
+        /**
+         * Says Begin to each and starts the checkpoints; the originals are held already if it is not the first
+         * attempt.
+         */
+        void startAttempt(int attempt, List<String> participants);
+
+        /**
+         * Ends checkpoints and streams of an attempt that failed; whether the checkpoints have ended. Originals stay
+         * held if they are.
+         */
+        boolean stopAttempt(int attempt, String reason);
+
+        /** Lets the message go out that completes the participant's image. */
+        void seal(String participant);
+
+        /** Ends every original; whether it is proved that none is left. Those that are gone already are no error. */
+        boolean endOriginals();
+
+        /** Every original that is alive goes on; whether all do. */
+        boolean continueOriginals();
+
+        /** Runs the resume hook. Its failure is logged and reported, nothing else. */
+        void resume();
+
+        /** Runs the reconnect hook. Its failure is logged and reported, nothing else. */
+        void reconnect();
+
+        /**
+         * Starts the fence command for a participant's node, and has {@link Coordinator#fenceEnded} called on the
+         * migration's thread. Without a command: false, nothing is started.
+         */
+        boolean fence(String participant);
+
+        /** Says it loudly. */
+        void say(String text);
+
+        /** Over: the journal knows it. */
+        void finished(Outcome outcome, String reason);
+    }
+
+    private final Ports ports;
     /** Since when a participant has not been reached; absent while it is. */
     private final Map<String, Long> downSinceNs = new HashMap<>();
 
@@ -26,7 +101,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     private long pauseEndNs = NEVER;
     private boolean calledOff;
 
-    public Coordinator(String migrationId, TransactionTimes times, TransactionJournal journal, CoordinatorPorts ports) {
+    public Coordinator(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
         super(migrationId, times, journal, CoordinatorState.fresh(migrationId));
         this.ports = ports;
     }
@@ -54,12 +129,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
-    public void heard(String participant, TransactionMessage message, long now) {
+    public void heard(String participant, int attempt, ControlMessage message, long now) {
         if (fencing.contains(participant)) {
             // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
             return;
         }
-        on(new CoordinatorEvent.Heard(participant, message), now);
+        on(new CoordinatorEvent.Heard(participant, attempt, message), now);
     }
 
     /**
@@ -94,7 +169,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         nextFenceNs.remove(participant);
         CoordinatorRules.unanswered(state).stream()
                 .filter(send -> isSettled() && send.participant().equals(participant))
-                .forEach(send -> ports.send(participant, send.message()));
+                .forEach(this::perform);
     }
 
     /** The link to the participant is lost, and nothing more is said on it. */
@@ -116,7 +191,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
-    public OperatorVerdict ruling(OperatorDecision word, boolean hasFence) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word, boolean hasFence) {
         return OperatorRules.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
     }
 
@@ -132,7 +207,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     @Override
     boolean perform(Effect effect) {
         if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.message());
+            ports.send(send.participant(), send.attempt(), send.message());
         } else if (effect instanceof Effect.StartAttempt start) {
             ports.startAttempt(start.attempt(), start.participants());
         } else if (effect instanceof Effect.StopAttempt stop) {
@@ -190,8 +265,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     @Override
     boolean sayAgain() {
-        List<Effect.Send> sends = CoordinatorRules.unanswered(state);
-        sends.forEach(send -> ports.send(send.participant(), send.message()));
+        CoordinatorRules.unanswered(state).forEach(this::perform);
         return !state.isOver();
     }
 

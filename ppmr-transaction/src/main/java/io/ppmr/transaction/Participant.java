@@ -1,17 +1,85 @@
 package io.ppmr.transaction;
 
-import io.ppmr.transaction.ParticipantState.Phase;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.Explanations;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorRules;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantRules;
+import io.ppmr.transaction.rules.ParticipantState.Phase;
+import io.ppmr.transaction.rules.ParticipantState;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
- * ParticipantPorts}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ * Ports}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
  * System.nanoTime}.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
-    private final ParticipantPorts ports;
+    /**
+     * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
+     * A method that gives false is called again, until it gives true; what comes after it waits.
+     */
+    public interface Ports {
+        /**
+         * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said
+         * again. The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put
+         * in here.
+         */
+        void reply(int attempt, ControlMessage message);
+
+        /** Says it to another participant, about that attempt, if it can be reached now; else drops it, as above. */
+        void send(String participant, int attempt, ControlMessage message);
+
+        /** Starts to restore, held. */
+        void startRestore(int attempt);
+
+        /** Proves every copy alive and held; gives why one is not, or an empty text. */
+        String copiesHeld();
+
+        /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
+        boolean releaseCopies();
+
+        /** Stops what is being restored and ends every copy; whether it is proved that none is left. */
+        boolean endCopies();
+
+        /**
+         * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the
+         * migration's thread. The command is not started after {@code untilNs} ({@code System.nanoTime}), to be looked
+         * at right before its start; it is killed at its deadline. Without a command: false, nothing is started.
+         */
+        boolean fenceSource(String source, long untilNs);
+
+        /**
+         * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The
+         * source connects again if it lives; then {@link Participant#linkUp} is called.
+         */
+        void dropSourceLink();
+
+        /**
+         * Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing
+         * else.
+         */
+        void reconnect();
+
+        /** Says it loudly. */
+        void say(String text);
+
+        /** Over here: the journal knows it. Another attempt may follow. */
+        void finished(Outcome outcome, String reason);
+    }
+
+    private final Ports ports;
     private String source = "";
     private boolean linked;
     private long heardNs;
@@ -26,7 +94,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private long promiseEndNs = NEVER;
     private long fenceEndNs = NEVER;
 
-    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, ParticipantPorts ports) {
+    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
         super(migrationId, times, journal, ParticipantState.nothing(migrationId));
         this.ports = ports;
     }
@@ -78,7 +146,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * A message of the coordinator, on the link that is up. Not to be called for what comes late on a link that is down
      * or was dropped.
      */
-    public void heard(TransactionMessage message, long now) {
+    public void heard(int attempt, ControlMessage message, long now) {
         woke(now);
         nowNs = now;
         if (!linked && !isStale()) {
@@ -86,7 +154,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
         if (linked) {
             heardNs = now;
-            on(new ParticipantEvent.Heard(message), now);
+            on(new ParticipantEvent.Heard(attempt, message), now);
         }
     }
 
@@ -96,23 +164,23 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     /** A message of another participant. */
-    public void heardPeer(String participant, TransactionMessage message, long now) {
+    public void heardPeer(String participant, int attempt, ControlMessage message, long now) {
         woke(now);
         nowNs = now;
         // Its turn may come much later, where a record waits for room in the journal: what it needs is proved then.
-        take(() -> hearPeer(participant, message, now), true);
+        take(() -> hearPeer(new ParticipantEvent.HeardPeer(participant, attempt, message, now)), true);
     }
 
-    private Transition<ParticipantState> hearPeer(String participant, TransactionMessage message, long heardAtNs) {
-        if (message instanceof TransactionMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
+    private Transition<ParticipantState> hearPeer(ParticipantEvent.HeardPeer heard) {
+        if (heard.message() instanceof ControlMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
             // Who promises counts as still held: the source may be shot on it.
             String gone = ports.copiesHeld();
             if (!gone.isEmpty()) {
-                say("no promise is given to " + participant + ", since the copies here are not held: " + gone);
+                say("no promise is given to " + heard.participant() + ", since the copies here are not held: " + gone);
                 return Transition.stay(state);
             }
         }
-        return ParticipantRules.apply(state, new ParticipantEvent.HeardPeer(participant, message, heardAtNs));
+        return ParticipantRules.apply(state, heard);
     }
 
     /** All copies are restored and held, all bytes accounted for: the vote. */
@@ -184,7 +252,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
@@ -194,7 +262,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * its success is a commit.
      */
     public void resolve(OperatorDecision word, long now) {
-        if (ruling(word).how() == OperatorVerdict.How.AFTER_FENCE) {
+        if (ruling(word).how() == OperatorDecision.Verdict.How.AFTER_FENCE) {
             seekProof(now);
             return;
         }
@@ -225,13 +293,14 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     @Override
     boolean perform(Effect effect) {
         if (effect instanceof Effect.Reply reply) {
-            ports.reply(reply.message());
+            ports.reply(reply.attempt(), reply.message());
         } else if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.message());
+            ports.send(send.participant(), send.attempt(), send.message());
         } else if (effect instanceof Effect.StartRestore start) {
             ports.startRestore(start.attempt());
-            ports.reply(new TransactionMessage.Accepted(
-                    migrationId, start.attempt(), times.fenceWindowNs(), times.silenceLimitNs()));
+            long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
+            long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
+            ports.reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs));
         } else if (effect instanceof Effect.ProveCopies) {
             takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ports.copiesHeld())));
         } else if (effect instanceof Effect.ReleaseCopies) {
@@ -267,14 +336,12 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     @Override
     boolean sayAgain() {
-        for (Effect effect : ParticipantRules.unanswered(state)) {
-            perform(effect);
-        }
+        ParticipantRules.unanswered(state).forEach(this::perform);
         if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
             // A peer that answered already is asked again: its promise must not be older than the window.
             state.silent()
                     .forEach(name ->
-                            ports.send(name, ParticipantRules.ask(state, state.round(), promiseNs(state.round()))));
+                            perform(ParticipantRules.ask(state, name, state.round(), promiseNs(state.round()))));
         }
         return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
     }

@@ -1,5 +1,10 @@
 package io.ppmr.transaction;
 
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Deque;

@@ -1,5 +1,6 @@
 /**
- * A migration as a transaction: the rules as pure functions over immutable states, the drivers that run them with
- * timers through ports, and the journal. docs/transaction.md says what is promised and why.
+ * The commit protocol of a migration, docs/transaction.md: {@link io.ppmr.transaction.Coordinator} at the source and
+ * {@link io.ppmr.transaction.Participant} at each target run the rules, with their timers, and carry out what follows
+ * through ports that the services give them.
  */
 package io.ppmr.transaction;

@@ -5,6 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -17,7 +23,7 @@ class HeldParticipantTest {
     private static final OperatorDecision COMMIT = new OperatorDecision(Outcome.COMMITTED, Set.of(), false, false);
 
     /** Ports that only note. */
-    static final class Notes implements ParticipantPorts {
+    static final class Notes implements Participant.Ports {
         private final List<String> said = new ArrayList<>();
         private int fences;
         private int reconnects;
@@ -26,14 +32,13 @@ class HeldParticipantTest {
         private String copies = "";
 
         @Override
-        public void reply(TransactionMessage message) {
+        public void reply(int attempt, ControlMessage message) {
             said.add("");
         }
 
         @Override
-        public void send(String participant, TransactionMessage message) {
-            if (message instanceof TransactionMessage.Standing standing
-                    && standing.where() == TransactionMessage.Where.PROMISED) {
+        public void send(String participant, int attempt, ControlMessage message) {
+            if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
                 promises++;
             }
         }
@@ -103,7 +108,7 @@ class HeldParticipantTest {
     private Participant held(TransactionTimes with, List<String> participants, String self) {
         Participant participant = new Participant("m", with, journal, notes);
         participant.linkUp(now);
-        participant.heard(new TransactionMessage.Begin("m", 1, participants, self), now);
+        participant.heard(1, Begins.of("m", participants, self), now);
         participant.copiesHeld("s", List.of(), now);
         participant.linkDown(now);
         return participant;
@@ -140,7 +145,9 @@ class HeldParticipantTest {
         assertFalse(participant.seeksProof());
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
-        assertEquals(OperatorVerdict.How.AFTER_FENCE, participant.ruling(COMMIT).how());
+        assertEquals(
+                OperatorDecision.Verdict.How.AFTER_FENCE,
+                participant.ruling(COMMIT).how());
         participant.resolve(COMMIT, now);
         assertTrue(participant.seeksProof());
         assertEquals(2, notes.fences);
@@ -168,7 +175,7 @@ class HeldParticipantTest {
     void shouldLeaveTheReconnectToTheSourceWhenTheSourceHasDecided() {
         Participant participant = held(times);
         participant.linkUp(now);
-        participant.heard(new TransactionMessage.Commit("m", 1), now);
+        participant.heard(1, new ControlMessage.Commit("m"), now);
         assertEquals(1, notes.releases);
         assertEquals(0, notes.reconnects);
     }
@@ -177,7 +184,7 @@ class HeldParticipantTest {
     void shouldPromiseNothingWhenACopyDiesWhileThePromiseWaitsForRoomInTheJournal() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", new TransactionMessage.Ask("m", 1, 7, 60 * SECOND), now);
+        second.heardPeer("a", 1, new ControlMessage.Ask("m", 7, 60_000), now);
         notes.copies = "a copy is dead";
         journal.full(false);
         passes(second, 10);
@@ -188,7 +195,7 @@ class HeldParticipantTest {
     void shouldPromiseOnceThereIsRoomInTheJournalWhenTheCopiesAreHeld() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", new TransactionMessage.Ask("m", 1, 7, 60 * SECOND), now);
+        second.heardPeer("a", 1, new ControlMessage.Ask("m", 7, 60_000), now);
         passes(second, 10);
         assertEquals(0, notes.promises);
         journal.full(false);
@@ -200,7 +207,7 @@ class HeldParticipantTest {
     void shouldNotFenceAfterARestartEitherWhenItWasFrozenAsItLostTheSource() {
         Participant frozen = new Participant("m", times, journal, notes);
         frozen.linkUp(now);
-        frozen.heard(new TransactionMessage.Begin("m", 1, List.of("a"), "a"), now);
+        frozen.heard(1, Begins.of("m", List.of("a"), "a"), now);
         frozen.copiesHeld("s", List.of(), now);
         now += 60 * SECOND;
         frozen.linkDown(now);

@@ -4,9 +4,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.transaction.TransactionMessage.Ask;
-import io.ppmr.transaction.TransactionMessage.Standing;
-import io.ppmr.transaction.TransactionMessage.Where;
+import io.ppmr.protocol.control.ControlMessage.Ask;
+import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantRules;
+import io.ppmr.transaction.rules.ParticipantState;
+import io.ppmr.transaction.rules.States;
+import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transaction.rules.Transition;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import net.jqwik.api.Arbitraries;
@@ -18,7 +27,7 @@ import net.jqwik.api.Provide;
 
 /** What a target promises another one: for as long as it was asked to, or nothing. */
 class PromisePropertyTest {
-    private static final long LONGEST_NS = TransactionTimes.LONGEST_PROMISE_NS;
+    private static final long LONGEST_MS = TimeUnit.NANOSECONDS.toMillis(TransactionTimes.LONGEST_PROMISE_NS);
     private static final long HEARD_NS = TimeUnit.DAYS.toNanos(100);
     private static final List<String> PARTICIPANTS = List.of("a:1", "b:1", "c:1");
 
@@ -26,48 +35,52 @@ class PromisePropertyTest {
     static Arbitrary<Long> durations() {
         return Arbitraries.oneOf(
                 Arbitraries.longs(),
-                Arbitraries.longs().between(0, 2 * LONGEST_NS),
-                Arbitraries.of(0L, 1L, -1L, LONGEST_NS, LONGEST_NS + 1, Long.MAX_VALUE, Long.MIN_VALUE));
+                Arbitraries.longs().between(0, 2 * LONGEST_MS),
+                Arbitraries.of(0L, 1L, -1L, LONGEST_MS, LONGEST_MS + 1, Long.MAX_VALUE, Long.MIN_VALUE));
     }
 
     private static ParticipantState voted() {
-        return ParticipantState.nothing("m").begun(1, PARTICIPANTS, "b:1").in(ParticipantState.Phase.PREPARED);
+        return States.participant("m", PARTICIPANTS, "b:1", ParticipantState.Phase.PREPARED);
     }
 
-    private static Transition<ParticipantState> hear(String from, TransactionMessage message) {
-        return ParticipantRules.apply(voted(), new ParticipantEvent.HeardPeer(from, message, HEARD_NS));
+    private static Transition<ParticipantState> hear(String from, ControlMessage message) {
+        return ParticipantRules.apply(voted(), new ParticipantEvent.HeardPeer(from, 1, message, HEARD_NS));
     }
 
     @Property(tries = 2000)
-    void shouldPromiseAsLongAsAskedOrDeclineAndNeverShorter(@ForAll("durations") long promiseNs, @ForAll long round) {
-        Transition<ParticipantState> heard = hear("a:1", new Ask("m", 1, round, promiseNs));
-        boolean promised = round != 0 && promiseNs > 0 && promiseNs <= LONGEST_NS;
+    void shouldPromiseAsLongAsAskedOrDeclineAndNeverShorter(@ForAll("durations") long promiseMs, @ForAll long round) {
+        Transition<ParticipantState> heard = hear("a:1", new Ask("m", round, promiseMs));
+        boolean promised = round != 0 && promiseMs > 0 && promiseMs <= LONGEST_MS;
         assertEquals(promised, heard.state().promised());
-        Effect answer = new Effect.Send("a:1", new Standing("m", 1, promised ? Where.PROMISED : Where.PREPARED, round));
+        Effect answer = new Effect.Send(
+                "a:1", 1, new Standing("m", promised ? VoterState.PROMISED : VoterState.PREPARED, round));
         assertEquals(
                 promised
                         ? List.of(
-                                new Effect.Persist(new TransactionRecord.Promised("m", 1, HEARD_NS + promiseNs)),
+                                new Effect.Persist(new TransactionRecord.Promised(
+                                        "m", 1, HEARD_NS + TimeUnit.MILLISECONDS.toNanos(promiseMs))),
                                 answer)
                         : List.of(answer),
                 heard.effects());
-        assertTrue(HEARD_NS + (promised ? promiseNs : 0) >= HEARD_NS, "a promise that is over before it begins");
+        assertTrue(
+                HEARD_NS + (promised ? TimeUnit.MILLISECONDS.toNanos(promiseMs) : 0) >= HEARD_NS,
+                "a promise that is over before it begins");
     }
 
     @Property(tries = 500)
-    void shouldPromiseNothingWhenAnotherThanTheFirstAsks(@ForAll("durations") long promiseNs) {
+    void shouldPromiseNothingWhenAnotherThanTheFirstAsks(@ForAll("durations") long promiseMs) {
         assertEquals(
-                List.of(new Effect.Send("c:1", new Standing("m", 1, Where.PREPARED, 5))),
-                hear("c:1", new Ask("m", 1, 5, promiseNs)).effects());
+                List.of(new Effect.Send("c:1", 1, new Standing("m", VoterState.PREPARED, 5))),
+                hear("c:1", new Ask("m", 5, promiseMs)).effects());
     }
 
     @Example
     void shouldHearNothingWhenWhoSpeaksTakesNoPart() {
-        for (TransactionMessage message : List.of(
-                new Ask("m", 1, 5, 1),
-                new Standing("m", 1, Where.COMMITTED, 0),
-                new Standing("m", 1, Where.ROLLED_BACK, 0),
-                new TransactionMessage.TakeOver("m", 1))) {
+        for (ControlMessage message : List.of(
+                new Ask("m", 5, 1),
+                new Standing("m", VoterState.COMMITTED, 0),
+                new Standing("m", VoterState.ROLLED_BACK, 0),
+                new ControlMessage.TakeOver("m"))) {
             Transition<ParticipantState> heard = hear("stranger:1", message);
             assertEquals(List.of(), heard.effects(), message.toString());
             assertEquals(voted(), heard.state());
@@ -90,11 +103,11 @@ class PromisePropertyTest {
             assertTrue(again.state().promised(), "the promise is over before its end");
         }
         again.linkUp(endNs - 1);
-        again.heard(new TransactionMessage.RollBack("m", 1, "late"), endNs - 1);
+        again.heard(1, new ControlMessage.RollBack("m", "late"), endNs - 1);
         assertSame(ParticipantState.Phase.PREPARED, again.state().phase());
         again.tick(endNs);
         again.linkUp(endNs + 1);
-        again.heard(new TransactionMessage.RollBack("m", 1, "now"), endNs + 1);
+        again.heard(1, new ControlMessage.RollBack("m", "now"), endNs + 1);
         assertSame(ParticipantState.Phase.ROLLED_BACK, again.state().phase());
     }
 
@@ -109,7 +122,7 @@ class PromisePropertyTest {
         again.recover(journal.records("m"), now);
         again.tick(now + 1);
         again.linkUp(now + 2);
-        again.heard(new TransactionMessage.RollBack("m", 1, "now"), now + 2);
+        again.heard(1, new ControlMessage.RollBack("m", "now"), now + 2);
         assertSame(ParticipantState.Phase.ROLLED_BACK, again.state().phase());
     }
 }

@@ -1,5 +1,9 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -228,19 +232,21 @@ final class SimCluster {
         }
     }
 
-    void toSource(SimTarget from, TransactionMessage message) {
-        travel(from.index, () -> source.post(coordinator -> coordinator.heard(from.name, message, world.clock.nowNs)));
+    void toSource(SimTarget from, int attempt, ControlMessage message) {
+        travel(
+                from.index,
+                () -> source.post(coordinator -> coordinator.heard(from.name, attempt, message, world.clock.nowNs)));
     }
 
-    void toTarget(int index, TransactionMessage message) {
+    void toTarget(int index, int attempt, ControlMessage message) {
         SimTarget target = targets.get(index);
         int on = link[index];
         Runnable arrives = () -> target.post(participant -> {
             if (link[index] == on) {
-                participant.heard(message, world.clock.nowNs);
+                participant.heard(attempt, message, world.clock.nowNs);
             }
         });
-        if (message instanceof TransactionMessage.Begin) {
+        if (message instanceof ControlMessage.Begin) {
             // It opens the stream of the image; without it there is no attempt, which the source notices.
             world.clock.after(world.between(0.001, 0.1), () -> {
                 if (link[index] == on && on % 2 == 1) {
@@ -263,13 +269,14 @@ final class SimCluster {
         });
     }
 
-    void toPeer(SimTarget from, int to, TransactionMessage message) {
+    void toPeer(SimTarget from, int to, int attempt, ControlMessage message) {
         if (world.chance(lossy)) {
             return;
         }
         world.clock.after(world.between(0.0005, world.chance(0.05) ? 2 : 0.05), () -> {
             if (!from.off) {
-                targets.get(to).post(participant -> participant.heardPeer(from.name, message, world.clock.nowNs));
+                targets.get(to)
+                        .post(participant -> participant.heardPeer(from.name, attempt, message, world.clock.nowNs));
             }
         });
     }

@@ -1,5 +1,7 @@
 package io.ppmr.transaction;
 
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;

@@ -1,12 +1,19 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent;
+import io.ppmr.transaction.rules.CoordinatorState;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 
 /** The source of the simulation. */
-final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
+final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports {
     private final SimCluster cluster;
     private int attempts;
 
@@ -44,13 +51,13 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
     }
 
     @Override
-    public void send(String participant, TransactionMessage message) {
-        if (message instanceof TransactionMessage.RollBack) {
+    public void send(String participant, int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.RollBack) {
             world.rollBackDecided = true;
-        } else if (message instanceof TransactionMessage.Commit) {
+        } else if (message instanceof ControlMessage.Commit) {
             world.rollBackDecided = false;
         }
-        cluster.toTarget(SimWorld.index(participant), message);
+        cluster.toTarget(SimWorld.index(participant), attempt, message);
     }
 
     @Override
@@ -73,6 +80,9 @@ final class SimSource extends SimNode<Coordinator> implements CoordinatorPorts {
 
     @Override
     public void startAttempt(int attempt, List<String> participants) {
+        for (String participant : participants) {
+            cluster.toTarget(SimWorld.index(participant), attempt, Begins.of(ID, participants, participant));
+        }
         attempts = attempt;
         world.note("attempt " + attempt + " with " + participants);
         world.participants = participants;

@@ -1,10 +1,17 @@
 package io.ppmr.transaction;
 
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.SimWorld.Copy;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantState;
 import java.util.List;
 
 /** A target of the simulation. */
-final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
+final class SimTarget extends SimNode<Participant> implements Participant.Ports {
     final int index;
     private final SimCluster cluster;
     int restoring;
@@ -19,7 +26,7 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
 
     @Override
     Participant begin(List<TransactionRecord> records) {
-        if (InMemoryJournal.openIn(records).isEmpty() && world.copies[index] != Copy.RUNNING) {
+        if (TransactionJournal.openIn(records).isEmpty() && world.copies[index] != Copy.RUNNING) {
             world.copies[index] = Copy.NONE;
             restoring = 0;
         }
@@ -59,20 +66,19 @@ final class SimTarget extends SimNode<Participant> implements ParticipantPorts {
     }
 
     @Override
-    public void reply(TransactionMessage message) {
-        if (message instanceof TransactionMessage.StillHeld) {
+    public void reply(int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.StillHeld) {
             world.saidHeld[index] = true;
         }
-        cluster.toSource(this, message);
+        cluster.toSource(this, attempt, message);
     }
 
     @Override
-    public void send(String participant, TransactionMessage message) {
-        if (message instanceof TransactionMessage.Standing standing
-                && standing.where() == TransactionMessage.Where.PROMISED) {
+    public void send(String participant, int attempt, ControlMessage message) {
+        if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
             world.saidHeld[index] = true;
         }
-        cluster.toPeer(this, SimWorld.index(participant), message);
+        cluster.toPeer(this, SimWorld.index(participant), attempt, message);
     }
 
     @Override

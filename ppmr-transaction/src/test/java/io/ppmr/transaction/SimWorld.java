@@ -1,5 +1,6 @@
 package io.ppmr.transaction;
 
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,9 +1,9 @@
 package io.ppmr.cli.history;
 
-import io.ppmr.transaction.NamedProcess;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionJournal.Entry;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionJournal.Entry;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.PrintWriter;
 import java.time.Instant;
 import java.time.ZoneId;
@@ -220,7 +220,7 @@ public record MigrationHistory(
                     + stopped.ranks().stream()
                             .map(rank -> "rank " + rank.rank() + " PIDs "
                                     + rank.processes().stream()
-                                            .map(NamedProcess::pid)
+                                            .map(ProcessIdentity::pid)
                                             .toList())
                             .collect(Collectors.joining(", "));
         }

@@ -9,7 +9,7 @@ import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.transaction.Resolution;
+import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
 import java.util.List;
 

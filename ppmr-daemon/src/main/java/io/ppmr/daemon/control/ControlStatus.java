@@ -3,7 +3,7 @@ package io.ppmr.daemon.control;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.target.Arrival;
-import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.operator.OpenMigration;
 import java.util.List;
 
 /**

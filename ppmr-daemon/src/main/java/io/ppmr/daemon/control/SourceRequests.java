@@ -3,7 +3,7 @@ package io.ppmr.daemon.control;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
-import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.InvalidPathException;

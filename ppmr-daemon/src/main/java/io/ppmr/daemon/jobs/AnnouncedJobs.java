@@ -2,11 +2,11 @@ package io.ppmr.daemon.jobs;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.UserPath;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.JobHooks;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.DirectoryIteratorException;

@@ -1,12 +1,12 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

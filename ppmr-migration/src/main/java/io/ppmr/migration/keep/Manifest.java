@@ -1,7 +1,7 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;

@@ -1,11 +1,11 @@
 package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
-import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts.MappedFile;
+import io.ppmr.protocol.control.JobFacts;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,7 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.RankMap;
-import io.ppmr.transaction.PlannedRank;
+import io.ppmr.transaction.journal.PlannedRank;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;

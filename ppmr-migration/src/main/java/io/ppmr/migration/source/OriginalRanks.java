@@ -3,14 +3,13 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.LogContext;
-import io.ppmr.transaction.NamedProcess;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -75,13 +74,9 @@ final class OriginalRanks {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         Map<Integer, HeldRank> held = new LinkedHashMap<>();
         for (PlannedRank rank : ranks) {
-            List<ProcessIdentity> all =
-                    rank.processes().stream().map(OriginalRanks::identity).toList();
-            roots.put(rank.rank(), all.get(0));
-            List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank()).stream()
-                    .map(OriginalRanks::identity)
-                    .toList();
-            held.put(rank.rank(), HeldRank.recorded(rank.rank(), all, stopped));
+            roots.put(rank.rank(), rank.processes().get(0));
+            List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
+            held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), roots);
         originals.held.putAll(held);
@@ -129,10 +124,7 @@ final class OriginalRanks {
     /** A plan's ranks with the processes that are known: all where a rank is held, else its root. */
     List<PlannedRank> planned(MigrationPlan.Leg leg) {
         return leg.ranks().stream()
-                .map(rank -> new PlannedRank(
-                        rank,
-                        leg.address(),
-                        known(rank).stream().map(OriginalRanks::named).toList()))
+                .map(rank -> new PlannedRank(rank, leg.address(), known(rank)))
                 .toList();
     }
 
@@ -176,12 +168,7 @@ final class OriginalRanks {
         return plan.legs().stream()
                 .flatMap(leg -> leg.ranks().stream()
                         .filter(rank -> !stoppedByJob(rank).isEmpty())
-                        .map(rank -> new PlannedRank(
-                                rank,
-                                leg.address(),
-                                stoppedByJob(rank).stream()
-                                        .map(OriginalRanks::named)
-                                        .toList())))
+                        .map(rank -> new PlannedRank(rank, leg.address(), List.copyOf(stoppedByJob(rank)))))
                 .toList();
     }
 
@@ -204,14 +191,6 @@ final class OriginalRanks {
                 .map(HeldRank::rank)
                 .sorted()
                 .toList();
-    }
-
-    private static NamedProcess named(ProcessIdentity process) {
-        return new NamedProcess(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
-    }
-
-    private static ProcessIdentity identity(NamedProcess process) {
-        return new ProcessIdentity(process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks());
     }
 
     /** The root process of each rank. */

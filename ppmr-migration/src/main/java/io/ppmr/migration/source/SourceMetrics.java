@@ -10,7 +10,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.migration.source.MigrationProgress.Step;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.source.metrics.SourceHops;
-import io.ppmr.transaction.OpenMigration;
+import io.ppmr.transaction.operator.OpenMigration;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.List;

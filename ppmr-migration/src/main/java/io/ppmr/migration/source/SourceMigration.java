@@ -5,8 +5,8 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
-import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
+import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress.Step;
@@ -16,20 +16,16 @@ import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.transaction.Coordinator;
-import io.ppmr.transaction.CoordinatorEvent;
-import io.ppmr.transaction.CoordinatorPorts;
-import io.ppmr.transaction.CoordinatorState;
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.OperatorVerdict;
-import io.ppmr.transaction.Originals;
-import io.ppmr.transaction.Outcome;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionMessage;
-import io.ppmr.transaction.TransactionRecord;
-import io.ppmr.transaction.TransactionTimes;
-import io.ppmr.transaction.WireMessages;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorInbox;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -61,7 +57,7 @@ import org.slf4j.LoggerFactory;
  * until the transaction is over, however long a voter cannot be reached; the report may come earlier, then as "in
  * doubt".
  */
-final class SourceMigration implements CoordinatorPorts, OperatorView.Migration {
+final class SourceMigration implements Coordinator.Ports, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
     private static final Duration QUIET_POLL = Duration.ofMillis(100);
@@ -230,7 +226,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     }
 
     /** Takes an operator's word. Any thread; false once the migration is over. */
-    boolean take(OperatorCall call) {
+    boolean take(OperatorInbox.Call call) {
         return operators.take(call);
     }
 
@@ -464,44 +460,31 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
         if (message instanceof DataMessage.Failed failed) {
             fail("the target fails: " + failed.reason(), participant);
         } else {
-            Optional<TransactionMessage> said = toTransaction(participant, message);
-            if (said.isPresent() && (!isLastVote(participant, said.get()) || decides())) {
-                coordinator.heard(participant, said.get(), System.nanoTime());
+            note(participant, message);
+            boolean heeded = message instanceof ControlMessage && (!isLastVote(participant, message) || decides());
+            if (heeded) {
+                coordinator.heard(participant, number, (ControlMessage) message, System.nanoTime());
             }
         }
     }
 
-    /** What a message of a participant says to the coordinator; what it says of the transfer is noted here. */
-    private Optional<TransactionMessage> toTransaction(String participant, Message message) {
-        int place = placeOf(participant);
+    /** Notes what a message says of the transfer. */
+    private void note(String participant, Message message) {
         if (message instanceof DataMessage.Progress progress) {
-            record.progress(place, progress);
-            return Optional.empty();
-        }
-        if (message instanceof ControlMessage.Restored restored) {
+            record.progress(placeOf(participant), progress);
+        } else if (message instanceof ControlMessage.Restored restored) {
             try (LogContext.Scope about = LogContext.rank(restored.rank())) {
                 LOG.info("migration {}: rank {} is restored and held on {}", id, restored.rank(), participant);
             }
             record.restored(restored);
-            return Optional.empty();
+        } else if (message instanceof ControlMessage.Prepared prepared) {
+            record.prepared(placeOf(participant), prepared.report());
         }
-        if (message instanceof ControlMessage.Accept accept) {
-            return Optional.of(new TransactionMessage.Accepted(
-                    id,
-                    number,
-                    TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs()),
-                    TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs())));
-        }
-        if (message instanceof ControlMessage.Prepared prepared) {
-            record.prepared(place, prepared.report());
-            return Optional.of(new TransactionMessage.Prepared(id, number));
-        }
-        return WireMessages.fromWire(number, message);
     }
 
     /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
-    private boolean isLastVote(String participant, TransactionMessage said) {
-        return said instanceof TransactionMessage.Prepared
+    private boolean isLastVote(String participant, Message said) {
+        return said instanceof ControlMessage.Prepared
                 && coordinator.state().members().stream()
                         .allMatch(member -> member.voted() || member.name().equals(participant));
     }
@@ -575,7 +558,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
     }
 
     @Override
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return coordinator.ruling(word, service.settings().transaction().fence().isPresent());
     }
 
@@ -605,15 +588,11 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
 
     /** Over the attempt's session as long as that lives, else by a courier. */
     @Override
-    public void send(String participant, TransactionMessage message) {
-        Message said = WireMessages.toWire(message).orElse(null);
-        if (said == null) {
-            return;
-        }
+    public void send(String participant, int about, ControlMessage message) {
         SourceSession session = sessions.get(participant);
         if (session != null) {
             try {
-                session.send(said);
+                session.send(message);
                 return;
             } catch (IllegalArgumentException e) {
                 defect("a message cannot be sent", e);
@@ -623,7 +602,7 @@ final class SourceMigration implements CoordinatorPorts, OperatorView.Migration 
                 sessions.remove(participant);
             }
         }
-        couriers.computeIfAbsent(participant, this::courier).say(said);
+        couriers.computeIfAbsent(participant, this::courier).say(message);
     }
 
     private PersistentLink courier(String participant) {

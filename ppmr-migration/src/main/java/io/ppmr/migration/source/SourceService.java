@@ -15,13 +15,12 @@ import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.os.LogContext;
 import io.ppmr.source.image.OutgoingImageView;
-import io.ppmr.transaction.MappedJournal;
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OpenMigrations;
-import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.Resolution;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorInbox;
+import io.ppmr.transaction.operator.Resolution;
 import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -150,13 +149,13 @@ public final class SourceService implements AutoCloseable {
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
             throws IOException, InterruptedException {
-        OperatorCall call = new OperatorCall(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
+        OperatorInbox.Call call = new OperatorInbox.Call(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
         SourceMigration open = running.get();
-        if (open != null && OpenMigrations.isNamed(open.id(), id) && open.take(call)) {
+        if (open != null && OpenMigration.isNamed(open.id(), id) && open.take(call)) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
-            return answer == null ? OpenMigrations.silent(open.id(), ANSWER_LIMIT) : answer;
+            return answer == null ? Resolution.silent(open.id(), ANSWER_LIMIT) : answer;
         }
-        return OpenMigrations.notOpen(id, context.journal(), open == null ? List.of() : List.of(open.id()));
+        return Resolution.notOpen(id, context.journal(), open == null ? List.of() : List.of(open.id()));
     }
 
     /** Moves a job to the first spare node that takes it. */

@@ -4,7 +4,7 @@ import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.target.session.Transfer;
-import io.ppmr.transaction.Outcome;
+import io.ppmr.transaction.journal.Outcome;
 
 /** What is known of a migration from its beginning here, for those who ask how far it is. Any thread. */
 final class Incoming {

@@ -7,7 +7,7 @@ import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.target.TargetSettings.ReconnectHook;
 import io.ppmr.protocol.control.ControlMessage.Begin;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.HashMap;

@@ -2,15 +2,13 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.os.LogContext;
-import io.ppmr.transaction.NamedProcess;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionRecord;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -43,17 +41,11 @@ final class RestoredRanks {
         RestoredRanks copies = new RestoredRanks(migrationId);
         if (vote != null) {
             for (PlannedRank rank : vote.copies()) {
-                List<NamedProcess> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
-                copies.add(HeldRank.recorded(rank.rank(), identities(rank.processes()), identities(stopped)));
+                List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
+                copies.add(HeldRank.recorded(rank.rank(), rank.processes(), stopped));
             }
         }
         return copies;
-    }
-
-    private static List<ProcessIdentity> identities(List<NamedProcess> names) {
-        return names.stream()
-                .map(name -> new ProcessIdentity(name.bootId(), name.pidNamespace(), name.pid(), name.startTimeTicks()))
-                .toList();
     }
 
     /** The source says which processes of a rank the job itself had stopped. */
@@ -76,7 +68,7 @@ final class RestoredRanks {
     List<PlannedRank> stopped(String participant) {
         return ranks.stream()
                 .filter(rank -> !rank.stoppedByJob().isEmpty())
-                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.stoppedByJob())))
+                .map(rank -> new PlannedRank(rank.rank(), participant, List.copyOf(rank.stoppedByJob())))
                 .toList();
     }
 
@@ -100,14 +92,7 @@ final class RestoredRanks {
     /** The ranks with all their processes, for the journal. */
     List<PlannedRank> planned(String participant) {
         return ranks.stream()
-                .map(rank -> new PlannedRank(rank.rank(), participant, names(rank.processes())))
-                .toList();
-    }
-
-    private static List<NamedProcess> names(Collection<ProcessIdentity> processes) {
-        return processes.stream()
-                .map(process -> new NamedProcess(
-                        process.bootId(), process.pidNamespace(), process.pid(), process.startTimeTicks()))
+                .map(rank -> new PlannedRank(rank.rank(), participant, rank.processes()))
                 .toList();
     }
 

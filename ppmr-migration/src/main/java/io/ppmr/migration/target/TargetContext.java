@@ -3,7 +3,7 @@ package io.ppmr.migration.target;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.session.TargetTransport;
-import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionJournal;
 
 /**
  * What belongs to a target's service and each of its migrations uses. Made once, when the service starts. Immutable;

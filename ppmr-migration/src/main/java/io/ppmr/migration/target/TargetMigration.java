@@ -10,20 +10,16 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.OperatorVerdict;
-import io.ppmr.transaction.Outcome;
 import io.ppmr.transaction.Participant;
-import io.ppmr.transaction.ParticipantEvent;
-import io.ppmr.transaction.ParticipantPorts;
-import io.ppmr.transaction.ParticipantState.Phase;
-import io.ppmr.transaction.PlannedRank;
-import io.ppmr.transaction.TransactionMessage;
-import io.ppmr.transaction.TransactionRecord;
-import io.ppmr.transaction.TransactionTimes;
-import io.ppmr.transaction.WireMessages;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorInbox;
+import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantState.Phase;
+import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
@@ -46,7 +42,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
  */
-final class TargetMigration implements ParticipantPorts, OperatorView.Migration {
+final class TargetMigration implements Participant.Ports, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
@@ -127,7 +123,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     }
 
     /** Takes an operator's word. Any thread; false once its thread has ended. */
-    boolean take(OperatorCall call) {
+    boolean take(OperatorInbox.Call call) {
         return operators.take(call);
     }
 
@@ -148,8 +144,9 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
 
     /** Another target of the migration says something. Any thread. */
     void hearPeer(String from, int itsAttempt, Message message) {
-        inbox.add(() -> WireMessages.fromWire(itsAttempt, message)
-                .ifPresent(said -> participant.heardPeer(from, said, System.nanoTime())));
+        if (message instanceof ControlMessage.OfTransaction said) {
+            inbox.add(() -> participant.heardPeer(from, itsAttempt, said, System.nanoTime()));
+        }
     }
 
     /** The transfer, or what the attempt needs besides, has failed. Any thread. */
@@ -176,7 +173,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
         reconnection.begun(begin, attempt);
-        participant.heard(new TransactionMessage.Begin(id, attempt, begin.participants(), self), System.nanoTime());
+        participant.heard(attempt, begin, System.nanoTime());
         goOn();
     }
 
@@ -268,9 +265,8 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
             if (restoring && link.attempt() == attempt) {
                 hearOriginals(originals);
             }
-        } else {
-            WireMessages.fromWire(from.attempt(), message)
-                    .ifPresent(said -> participant.heard(said, System.nanoTime()));
+        } else if (message instanceof ControlMessage.OfTransaction said) {
+            participant.heard(from.attempt(), said, System.nanoTime());
         }
     }
 
@@ -364,7 +360,7 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     }
 
     @Override
-    public OperatorVerdict ruling(OperatorDecision word) {
+    public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return participant.ruling(word);
     }
 
@@ -395,35 +391,31 @@ final class TargetMigration implements ParticipantPorts, OperatorView.Migration 
     // ---- what follows ------------------------------------------------------------------------------------------
 
     @Override
-    public void reply(TransactionMessage message) {
-        if (message instanceof TransactionMessage.Committed || message instanceof TransactionMessage.RolledBack) {
+    public void reply(int about, ControlMessage message) {
+        if (message instanceof ControlMessage.Committed || message instanceof ControlMessage.RolledBack) {
             // Having heard this the source closes the connection: nothing is lost by that.
             conversationOver.run();
         }
-        if (message instanceof TransactionMessage.Prepared) {
+        if (message instanceof ControlMessage.Prepared) {
             voted = true;
             if (restoration != null) {
                 restoration.voted();
             }
             say(new ControlMessage.Prepared(report()));
-        } else if (message instanceof TransactionMessage.Accepted accepted) {
-            say(new ControlMessage.Accept(
-                    System.nanoTime(),
-                    TimeUnit.NANOSECONDS.toMillis(accepted.fenceWindowNs()),
-                    TimeUnit.NANOSECONDS.toMillis(accepted.silenceLimitNs())));
+        } else if (message instanceof ControlMessage.Accept accept) {
+            say(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs()));
         } else {
-            WireMessages.toWire(message).ifPresent(this::say);
+            say(message);
         }
     }
 
     private TransferReport report() {
-        return restoration == null ? new TransferReport(0, 0, 0, 0, 0, List.of()) : restoration.report();
+        return restoration == null ? TransferReport.EMPTY : restoration.report();
     }
 
     @Override
-    public void send(String to, TransactionMessage message) {
-        WireMessages.toWire(message).ifPresent(control -> couriers.computeIfAbsent(to, this::courier)
-                .say(control));
+    public void send(String to, int about, ControlMessage message) {
+        couriers.computeIfAbsent(to, this::courier).say(message);
     }
 
     private PersistentLink courier(String to) {

@@ -11,13 +11,12 @@ import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.session.PullerFactory;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetTransport;
-import io.ppmr.transaction.MappedJournal;
-import io.ppmr.transaction.OpenMigration;
-import io.ppmr.transaction.OpenMigrations;
-import io.ppmr.transaction.OperatorCall;
-import io.ppmr.transaction.OperatorDecision;
-import io.ppmr.transaction.Resolution;
-import io.ppmr.transaction.TransactionJournal;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.OperatorInbox;
+import io.ppmr.transaction.operator.Resolution;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.listen.PeerListener;
 import io.ppmr.transport.tcp.TcpChunkPuller;
@@ -190,10 +189,10 @@ public final class TargetService implements AutoCloseable {
         Duration window = settings.fence()
                 .map(fence -> fence.delay().plus(fence.deadline()))
                 .orElse(Duration.ZERO);
-        OperatorCall call = new OperatorCall(
+        OperatorInbox.Call call = new OperatorInbox.Call(
                 word, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
         List<TargetMigration> named = conversations.running().stream()
-                .filter(migration -> OpenMigrations.isNamed(migration.id(), id))
+                .filter(migration -> OpenMigration.isNamed(migration.id(), id))
                 .toList();
         if (named.size() > 1) {
             return new Resolution(
@@ -204,9 +203,9 @@ public final class TargetService implements AutoCloseable {
         }
         if (!named.isEmpty() && named.get(0).take(call)) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
-            return answer == null ? OpenMigrations.silent(named.get(0).id(), ANSWER_LIMIT) : answer;
+            return answer == null ? Resolution.silent(named.get(0).id(), ANSWER_LIMIT) : answer;
         }
-        return OpenMigrations.notOpen(id, journal, migrations());
+        return Resolution.notOpen(id, journal, migrations());
     }
 
     /**

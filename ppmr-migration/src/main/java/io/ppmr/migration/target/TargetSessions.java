@@ -6,19 +6,17 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.os.LogContext;
-import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.TargetTransport;
 import io.ppmr.target.session.Transfer;
-import io.ppmr.transaction.Outcome;
-import io.ppmr.transaction.TransactionJournal;
-import io.ppmr.transaction.TransactionMessage;
-import io.ppmr.transaction.TransactionRecord;
-import io.ppmr.transaction.WireMessages;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
@@ -255,10 +253,10 @@ final class TargetSessions {
         if (message instanceof ControlMessage.Peer peer) {
             return peer.migrationId();
         }
-        return WireMessages.fromWire(1, message)
-                .map(TransactionMessage::migrationId)
-                .orElseThrow(() -> new IOException(
-                        message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing"));
+        if (message instanceof ControlMessage.OfTransaction said) {
+            return said.migrationId();
+        }
+        throw new IOException(message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
     }
 
     private void begin(Begin begin, Optional<Admission.Visitor> heard, Connection from)

@@ -8,13 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
-import io.ppmr.source.image.ImageName;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
-import io.ppmr.source.image.ImageTee;
+import io.ppmr.source.image.ImageName;
 import io.ppmr.source.image.ImageTee.FileCopy;
+import io.ppmr.source.image.ImageTee;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.migration.RefusedException;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;

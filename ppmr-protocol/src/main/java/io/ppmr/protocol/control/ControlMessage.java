@@ -14,6 +14,14 @@ import org.agrona.DirectBuffer;
  * the target.
  */
 public sealed interface ControlMessage extends Message {
+    /**
+     * A step of the commit protocol that may come first on a connection, so it names its migration; docs/transaction.md
+     * says who answers what to it. The attempt is the frame's. All may come twice, late, or never.
+     */
+    sealed interface OfTransaction extends ControlMessage {
+        /** The migration's name. */
+        String migrationId();
+    }
 
     /** S to T, the first message of a migration or of a check: what the source is, and what would come. */
     record Introduce(NodeFacts node, JobFacts job) implements ControlMessage {
@@ -170,7 +178,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** S to T: the originals are gone; set the restored ranks going. */
-    record Commit(String migrationId) implements ControlMessage {
+    record Commit(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 10);
@@ -179,7 +187,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** T to S: the restored ranks run. */
-    record Committed(String migrationId) implements ControlMessage {
+    record Committed(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 11);
@@ -188,7 +196,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** S to T: give it up; end what was restored. */
-    record RollBack(String migrationId, String reason) implements ControlMessage {
+    record RollBack(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 12);
@@ -197,7 +205,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** T to S: nothing of it is left, and why. */
-    record RolledBack(String migrationId, String reason) implements ControlMessage {
+    record RolledBack(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 13);
@@ -206,7 +214,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** S to T, after all votes: are the restored ranks still held? */
-    record Confirm(String migrationId) implements ControlMessage {
+    record Confirm(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 16);
@@ -215,7 +223,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** T to S: yes, proved just now. */
-    record StillHeld(String migrationId) implements ControlMessage {
+    record StillHeld(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 17);
@@ -224,7 +232,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** T to S: no, and why. */
-    record NotHeld(String migrationId, String reason) implements ControlMessage {
+    record NotHeld(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 18);
@@ -245,7 +253,7 @@ public sealed interface ControlMessage extends Message {
      * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
      * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.
      */
-    record Ask(String migrationId, long round, long promiseMs) implements ControlMessage {
+    record Ask(String migrationId, long round, long promiseMs) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 21);
@@ -255,7 +263,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** First target to another one: the source is proved to be off; from your answer on my word decides. */
-    record TakeOver(String migrationId) implements ControlMessage {
+    record TakeOver(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 19);
@@ -264,7 +272,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** The answer to both; {@code round} is the question's, 0 for a take-over. */
-    record Standing(String migrationId, VoterState state, long round) implements ControlMessage {
+    record Standing(String migrationId, VoterState state, long round) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 20);

@@ -21,6 +21,8 @@ public record TransferReport(
         long peakResidentBytes,
         long firstReadNs,
         List<ReadSample> samples) {
+    /** The report where nothing was transferred. */
+    public static final TransferReport EMPTY = new TransferReport(0, 0, 0, 0, 0, List.of());
 
     /** At {@code timeNs}, {@code readBytes} had been read. */
     public record ReadSample(long timeNs, long readBytes) {}

@@ -11,8 +11,8 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;
-import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.TransferReport.ReadSample;
+import io.ppmr.protocol.data.TransferReport;
 import java.nio.charset.StandardCharsets;
 import java.util.Collections;
 import java.util.HashSet;
@@ -194,7 +194,11 @@ class ControlMessageTest {
     /** Every message of both planes. */
     static Set<Class<?>> kinds() {
         Set<Class<?>> kinds = new HashSet<>();
-        for (Class<?> sealed : List.of(ControlMessage.class, DataMessage.class, DataMessage.NameChange.class)) {
+        for (Class<?> sealed : List.of(
+                ControlMessage.class,
+                ControlMessage.OfTransaction.class,
+                DataMessage.class,
+                DataMessage.NameChange.class)) {
             Collections.addAll(kinds, sealed.getPermittedSubclasses());
         }
         kinds.removeIf(Class::isInterface);

@@ -7,7 +7,7 @@ import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
 import io.ppmr.migration.RefusedException;
-import io.ppmr.transaction.Resolution;
+import io.ppmr.transaction.operator.Resolution;
 import java.io.EOFException;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;

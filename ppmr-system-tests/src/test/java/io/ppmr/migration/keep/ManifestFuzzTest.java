@@ -1,10 +1,10 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.ProcessIdentity;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,0 +1,144 @@
+package io.ppmr.transaction.journal;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.zip.CRC32C;
+
+/**
+ * How a journal lies in its file. Numbers are big-endian; records are aligned to 8 bytes.
+ *
+ * <pre>
+ * file    0  "PPMRJRN"     7  version: "1" (1)   8  records ... zeros
+ * record  0  length of what follows the CRC, without padding; written last, 0 where no record is
+ *         4  CRC32C of that
+ *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
+ * </pre>
+ */
+final class JournalLayout {
+    static final int HEADER_BYTES = 8;
+    private static final int FRAME_BYTES = 8;
+    private static final int PREFIX_BYTES = 10;
+    /** How often each byte after the end is read, at most, in looking for records there. */
+    private static final long MOST_LOOKS = 64;
+
+    private JournalLayout() {}
+
+    /**
+     * What a file holds.
+     *
+     * @param entries the whole records, in order
+     * @param endOffset where the next one goes
+     */
+    record Contents(List<TransactionJournal.Entry> entries, long endOffset) {
+        Contents {
+            entries = List.copyOf(entries);
+        }
+    }
+
+    /** The header of a file of version 1, the one whose records {@link RecordCodec} writes and reads. */
+    static byte[] magic() {
+        return "PPMRJRN1".getBytes(StandardCharsets.US_ASCII);
+    }
+
+    static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
+        RecordCodec.Writer record = RecordCodec.written(entry.record());
+        byte[] body = record.body();
+        int lengthBytes = PREFIX_BYTES + body.length;
+        ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + (lengthBytes + 7) / 8 * 8);
+        frame.putInt(lengthBytes).putInt(0);
+        frame.put((byte) record.type());
+        frame.put((byte) (synced ? 1 : 0));
+        frame.putLong(entry.atEpochMs()).put(body);
+        frame.putInt(4, crc(frame.array(), FRAME_BYTES, lengthBytes));
+        return frame.array();
+    }
+
+    /** Reads a file; one that is being written too: what is half written is not there yet. */
+    static Contents read(Path path) throws IOException {
+        byte[] bytes = Files.readAllBytes(path);
+        requireHeader(path, bytes);
+        ByteBuffer file = ByteBuffer.wrap(bytes);
+        List<TransactionJournal.Entry> entries = new ArrayList<>();
+        int offset = HEADER_BYTES;
+        while (true) {
+            TransactionJournal.Entry entry = entryAt(file, offset);
+            if (entry == null) {
+                break;
+            }
+            entries.add(entry);
+            offset = next(file, offset);
+        }
+        requireNothingSyncedAfter(path, file, offset);
+        return new Contents(entries, offset);
+    }
+
+    private static void requireHeader(Path path, byte[] file) throws IOException {
+        byte[] magic = magic();
+        int version = HEADER_BYTES - 1;
+        if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
+            throw new IOException(path + " is no journal of ppmr; move it away to start anew");
+        }
+        if (file[version] != magic[version]) {
+            throw new IOException("the journal " + path + " is of version '" + (char) file[version]
+                    + "', and this release reads version 1; start the release that wrote it, or move it away to start"
+                    + " anew when none of its migrations is open");
+        }
+    }
+
+    /** A record that was synced has only whole ones before it: if there is one after the end, the file is damaged. */
+    private static void requireNothingSyncedAfter(Path path, ByteBuffer file, int endOffset) throws IOException {
+        long checkedBytes = 0;
+        for (int offset = endOffset; offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity(); offset += 8) {
+            if (file.getInt(offset) == 0 || file.get(offset + 9) != 1) {
+                continue;
+            }
+            checkedBytes += fits(file, offset) ? file.getInt(offset) : 0;
+            if (checkedBytes > MOST_LOOKS * file.capacity()) {
+                throw new IOException("the journal " + path + " is damaged at byte " + endOffset
+                        + ": what follows looks like records wherever one begins to read; nothing is done with it. Look"
+                        + " at its copies and at the processes by hand, then move it away to start anew");
+            }
+            if (entryAt(file, offset) != null) {
+                throw new IOException("the journal " + path + " is damaged at byte " + endOffset
+                        + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
+                        + " and at the processes by hand, then move it away to start anew");
+            }
+        }
+    }
+
+    private static int next(ByteBuffer file, int offset) {
+        return offset + FRAME_BYTES + (file.getInt(offset) + 7) / 8 * 8;
+    }
+
+    @SuppressWarnings("ByteBufferBackingArray")
+    private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
+        if (offset + FRAME_BYTES + PREFIX_BYTES > file.capacity()) {
+            return null;
+        }
+        int lengthBytes = file.getInt(offset);
+        if (!fits(file, offset) || crc(file.array(), offset + FRAME_BYTES, lengthBytes) != file.getInt(offset + 4)) {
+            return null;
+        }
+        int bodyOffset = offset + FRAME_BYTES + PREFIX_BYTES;
+        byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + lengthBytes);
+        TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
+        return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
+    }
+
+    private static boolean fits(ByteBuffer file, int offset) {
+        int lengthBytes = file.getInt(offset);
+        return lengthBytes >= PREFIX_BYTES && lengthBytes <= file.capacity() - offset - FRAME_BYTES;
+    }
+
+    private static int crc(byte[] bytes, int offset, int lengthBytes) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes, offset, lengthBytes);
+        return (int) crc.getValue();
+    }
+}

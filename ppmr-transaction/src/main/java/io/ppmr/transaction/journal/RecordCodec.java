@@ -1,0 +1,161 @@
+package io.ppmr.transaction.journal;
+
+import io.ppmr.os.ProcessIdentity;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Supplier;
+import net.openhft.chronicle.bytes.Bytes;
+
+/**
+ * Records as bytes, in version 1 of the journal ({@link JournalLayout}). Each record says by its own {@link
+ * TransactionRecord#write} which number its type has and which fields follow, and {@link TransactionRecord#read} reads
+ * the same: migration, attempt, and what the type adds, in that order. Numbers are big-endian; a flag is a byte, 0 or
+ * 1; a text is UTF-8 after its length in bytes (4), a list follows the count of its elements (4).
+ *
+ * <p>The number of a type and its fields never change within a version.
+ */
+final class RecordCodec {
+    /** A list that is longer than this is a damaged one. */
+    private static final int MOST_ELEMENTS = 1 << 20;
+
+    private RecordCodec() {}
+
+    /** The type and the fields of a record. */
+    static Writer written(TransactionRecord record) {
+        Writer out = new Writer();
+        record.write(out);
+        return out;
+    }
+
+    /** The record of that type, or null if these bytes are none. */
+    static TransactionRecord decode(int type, byte[] body) {
+        try {
+            return TransactionRecord.read(type, new Reader(ByteBuffer.wrap(body)));
+        } catch (BufferUnderflowException | IllegalArgumentException e) {
+            return null;
+        }
+    }
+
+    /** Takes the fields of one record, in order. */
+    static final class Writer {
+        private final Bytes<byte[]> out = Bytes.allocateElasticOnHeap(256);
+        private int type;
+
+        /** The type's number, and the fields that every record has. */
+        Writer begin(int number, TransactionRecord record) {
+            type = number;
+            return text(record.migrationId()).number(record.attempt());
+        }
+
+        Writer text(String text) {
+            byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+            number(utf8.length);
+            out.write(utf8);
+            return this;
+        }
+
+        Writer number(int number) {
+            out.writeInt(Integer.reverseBytes(number));
+            return this;
+        }
+
+        Writer number(long number) {
+            out.writeLong(Long.reverseBytes(number));
+            return this;
+        }
+
+        Writer flag(boolean flag) {
+            out.writeByte((byte) (flag ? 1 : 0));
+            return this;
+        }
+
+        Writer outcome(Outcome outcome) {
+            return flag(outcome == Outcome.COMMITTED);
+        }
+
+        Writer texts(List<String> texts) {
+            number(texts.size());
+            texts.forEach(this::text);
+            return this;
+        }
+
+        /** Each rank is its number, its participant, and the list of its processes. */
+        Writer ranks(List<PlannedRank> ranks) {
+            number(ranks.size());
+            for (PlannedRank rank : ranks) {
+                number(rank.rank())
+                        .text(rank.participant())
+                        .number(rank.processes().size());
+                for (ProcessIdentity process : rank.processes()) {
+                    text(process.bootId()).number(process.pidNamespace());
+                    number(process.pid()).number(process.startTimeTicks());
+                }
+            }
+            return this;
+        }
+
+        int type() {
+            return type;
+        }
+
+        byte[] body() {
+            return out.toByteArray();
+        }
+    }
+
+    /** Gives the fields of one record, in order; throws where there are not so many, or a length cannot be one. */
+    record Reader(ByteBuffer in) {
+        String text() {
+            int lengthBytes = in.getInt();
+            if (lengthBytes < 0 || lengthBytes > in.remaining()) {
+                throw new IllegalArgumentException("no text of " + lengthBytes + " bytes");
+            }
+            byte[] utf8 = new byte[lengthBytes];
+            in.get(utf8);
+            return new String(utf8, StandardCharsets.UTF_8);
+        }
+
+        int int32() {
+            return in.getInt();
+        }
+
+        long int64() {
+            return in.getLong();
+        }
+
+        boolean flag() {
+            return in.get() != 0;
+        }
+
+        Outcome outcome() {
+            return flag() ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        }
+
+        List<String> texts() {
+            return list(this::text);
+        }
+
+        List<PlannedRank> ranks() {
+            return list(() -> new PlannedRank(int32(), text(), list(this::process)));
+        }
+
+        private ProcessIdentity process() {
+            return new ProcessIdentity(text(), int64(), int32(), int64());
+        }
+
+        private <T> List<T> list(Supplier<T> element) {
+            int count = in.getInt();
+            if (count < 0 || count > MOST_ELEMENTS) {
+                throw new IllegalArgumentException("no count: " + count);
+            }
+            List<T> list = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                list.add(element.get());
+            }
+            return list;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package io.ppmr.transaction.journal;
+
+import java.io.IOException;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+
+/** Where the records of all migrations of one service go. Any thread. */
+public interface TransactionJournal extends AutoCloseable {
+    /**
+     * A record and when it was written.
+     *
+     * @param atEpochMs wall clock, for people
+     */
+    record Entry(long atEpochMs, TransactionRecord record) {}
+
+    /**
+     * Adds a record; it is on the disk some time later. It survives the service, not the node.
+     *
+     * @throws IOException the disk is full or broken; then nothing was added
+     */
+    void append(TransactionRecord record) throws IOException;
+
+    /**
+     * Adds a record; it is on the disk when this returns.
+     *
+     * @throws IOException the disk is full or broken; the step that it belongs to must not be taken
+     */
+    void appendSynced(TransactionRecord record) throws IOException;
+
+    /** The records of a migration, oldest first. */
+    List<TransactionRecord> records(String migrationId) throws IOException;
+
+    /** The migrations to be recovered: those that are open in its records. */
+    List<String> open() throws IOException;
+
+    /**
+     * The migrations of these records, oldest first, that have a step but no {@link TransactionRecord.Done} after it.
+     */
+    static List<String> openIn(List<TransactionRecord> records) {
+        Set<String> open = new LinkedHashSet<>();
+        for (TransactionRecord record : records) {
+            if (record instanceof TransactionRecord.Done) {
+                open.remove(record.migrationId());
+            } else if (record.isStep()) {
+                open.add(record.migrationId());
+            }
+        }
+        return List.copyOf(open);
+    }
+
+    @Override
+    void close() throws IOException;
+}

@@ -1,0 +1,313 @@
+package io.ppmr.transaction.journal;
+
+import io.ppmr.os.ProcessIdentity;
+import java.util.List;
+
+/**
+ * What stands in the journal, one record a step; docs/transaction.md says which are synced and when. The journal adds
+ * the time of each.
+ */
+public sealed interface TransactionRecord {
+    /** Which migration. */
+    String migrationId();
+
+    /** Which attempt of it, from 1; 0 where it is about all of them. */
+    int attempt();
+
+    /** Whether it belongs to the rules; the others are for the services and for {@code ppmr history}. */
+    default boolean isStep() {
+        return !(this instanceof Asked
+                || this instanceof StepTimed
+                || this instanceof Placement
+                || this instanceof CopyEnded
+                || this instanceof Stopped);
+    }
+
+    /** Writes the number of its type and its fields, as the journal keeps them. */
+    void write(RecordCodec.Writer out);
+
+    /** Reads the fields of a record; null for a type that there is not. */
+    static TransactionRecord read(int type, RecordCodec.Reader in) {
+        String id = in.text();
+        int attempt = in.int32();
+        return switch (type) {
+            case 1 -> new Begun(id, attempt, in.texts(), in.ranks());
+            case 2 -> new Sealed(id, attempt, in.text(), in.ranks(), in.int64(), in.int64());
+            case 3 -> new CommitDecided(id, attempt);
+            case 4 -> new RollBackDecided(id, attempt, in.text(), in.flag());
+            case 5 -> new Broken(id, attempt, in.text());
+            case 6 -> new Prepared(id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64());
+            case 7 -> new SourceLost(id, attempt, in.int64());
+            case 8 -> new Promised(id, attempt, in.int64());
+            case 9 -> new Fencing(id, attempt, in.int64());
+            case 10 -> new TakenOver(id, attempt, in.outcome());
+            case 11 -> new CommittedHere(id, attempt, in.flag());
+            case 12 -> new RolledBackHere(id, attempt, in.text(), in.flag());
+            case 13 -> new Done(id, attempt, in.outcome(), in.text());
+            case 14 -> new Asked(id, attempt, in.text(), in.text(), in.text());
+            case 15 -> new StepTimed(id, attempt, in.text(), in.int32(), in.text(), in.int64(), in.int64(), in.int64());
+            case 16 -> new Placement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
+            case 17 -> new CopyEnded(id, attempt, in.flag(), in.text());
+            case 18 -> new Stopped(id, attempt, in.ranks());
+            default -> null;
+        };
+    }
+
+    /** Coordinator: an attempt begins. */
+    record Begun(String migrationId, int attempt, List<String> participants, List<PlannedRank> originals)
+            implements TransactionRecord {
+        public Begun {
+            participants = List.copyOf(participants);
+            originals = List.copyOf(originals);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(1, this).texts(participants).ranks(originals);
+        }
+    }
+
+    /**
+     * Coordinator: the image for a participant may become whole, so it may vote.
+     *
+     * @param held the originals in it, now that they are held
+     * @param fenceWindowNs the participant's, from its Accept
+     * @param silenceLimitNs the participant's
+     */
+    record Sealed(
+            String migrationId,
+            int attempt,
+            String participant,
+            List<PlannedRank> held,
+            long fenceWindowNs,
+            long silenceLimitNs)
+            implements TransactionRecord {
+        public Sealed {
+            held = List.copyOf(held);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(2, this)
+                    .text(participant)
+                    .ranks(held)
+                    .number(fenceWindowNs)
+                    .number(silenceLimitNs);
+        }
+    }
+
+    /** Coordinator: the decision to commit. */
+    record CommitDecided(String migrationId, int attempt) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(3, this);
+        }
+    }
+
+    /**
+     * Coordinator: the decision to roll back.
+     *
+     * @param byOperator decided although an original is gone
+     */
+    record RollBackDecided(String migrationId, int attempt, String reason, boolean byOperator)
+            implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(4, this).text(reason).flag(byOperator);
+        }
+    }
+
+    /** Coordinator: an original is gone before all were prepared; an operator must decide. */
+    record Broken(String migrationId, int attempt, String reason) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(5, this).text(reason);
+        }
+    }
+
+    /**
+     * Participant: the vote.
+     *
+     * @param source the coordinator's address, which the fence command is given
+     * @param copies the restored ranks of this participant
+     * @param heardNs monotonic time ({@code System.nanoTime} of this boot) at which the source was last heard
+     */
+    record Prepared(
+            String migrationId,
+            int attempt,
+            List<String> participants,
+            String self,
+            String source,
+            List<PlannedRank> copies,
+            long heardNs)
+            implements TransactionRecord {
+        public Prepared {
+            participants = List.copyOf(participants);
+            copies = List.copyOf(copies);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(6, this)
+                    .texts(participants)
+                    .text(self)
+                    .text(source)
+                    .ranks(copies)
+                    .number(heardNs);
+        }
+    }
+
+    /** Participant: the source was lost at this monotonic time of this boot. Not synced. */
+    record SourceLost(String migrationId, int attempt, long atNs) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(7, this).number(atNs);
+        }
+    }
+
+    /** Participant: until this monotonic time it does not roll back on the source's word. */
+    record Promised(String migrationId, int attempt, long untilNs) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(8, this).number(untilNs);
+        }
+    }
+
+    /** Participant: its fence command may be running until this monotonic time. */
+    record Fencing(String migrationId, int attempt, long untilNs) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(9, this).number(untilNs);
+        }
+    }
+
+    /** Participant: the source is off, and from now on the first participant's word decides towards {@code aim}. */
+    record TakenOver(String migrationId, int attempt, Outcome aim) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(10, this).outcome(aim);
+        }
+    }
+
+    /** Participant: its copies may run. {@code decidedHere}: by its own decision after a take-over. */
+    record CommittedHere(String migrationId, int attempt, boolean decidedHere) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(11, this).flag(decidedHere);
+        }
+    }
+
+    /** Participant: its copies are ended, and it will never have any of this attempt. */
+    record RolledBackHere(String migrationId, int attempt, String reason, boolean decidedHere)
+            implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(12, this).text(reason).flag(decidedHere);
+        }
+    }
+
+    /** Either: nothing is left to do. */
+    record Done(String migrationId, int attempt, Outcome outcome, String reason) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(13, this).outcome(outcome).text(reason);
+        }
+    }
+
+    /** History: who asked for it, for which job. {@code what} is free text, as the plan's options. */
+    record Asked(String migrationId, int attempt, String who, String job, String what) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(14, this).text(who).text(job).text(what);
+        }
+    }
+
+    /**
+     * Participant: what a reconnect hook is told, kept with the vote.
+     *
+     * @param job its name
+     * @param uid as whom the hook runs
+     * @param moving the ranks that move, with a space between
+     * @param places "rank node" for every rank of the job, as it is to be
+     */
+    record Placement(String migrationId, int attempt, String job, int uid, int gid, String moving, List<String> places)
+            implements TransactionRecord {
+        public Placement {
+            places = List.copyOf(places);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(16, this).text(job).number(uid).number(gid).text(moving).texts(places);
+        }
+    }
+
+    /**
+     * History: a step has ended.
+     *
+     * @param step as checkpoint, transfer, restart, commit
+     * @param rank the rank, or -1 for all
+     * @param peer the other side's name, or empty
+     */
+    record StepTimed(
+            String migrationId,
+            int attempt,
+            String step,
+            int rank,
+            String peer,
+            long startEpochMs,
+            long durationNs,
+            long bytes)
+            implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(15, this)
+                    .text(step)
+                    .number(rank)
+                    .text(peer)
+                    .number(startEpochMs)
+                    .number(durationNs)
+                    .number(bytes);
+        }
+    }
+
+    /**
+     * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never
+     * set going. The last one counts; where there is none, there are none. The source writes it before it does anything
+     * to the job, a participant with its vote.
+     *
+     * @param ranks those ranks of which some were stopped, each with those processes alone
+     */
+    record Stopped(String migrationId, int attempt, List<PlannedRank> ranks) implements TransactionRecord {
+        public Stopped {
+            ranks = List.copyOf(ranks);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(18, this).ranks(ranks);
+        }
+
+        /** Those of a rank by the last such record of an attempt, or of all where {@code attempt} is 0. */
+        public static List<ProcessIdentity> of(List<TransactionRecord> records, int attempt, int rank) {
+            List<ProcessIdentity> stopped = List.of();
+            for (TransactionRecord record : records) {
+                if (record instanceof Stopped last && (attempt == 0 || last.attempt() == attempt)) {
+                    stopped = last.ranks().stream()
+                            .filter(one -> one.rank() == rank)
+                            .flatMap(one -> one.processes().stream())
+                            .toList();
+                }
+            }
+            return stopped;
+        }
+    }
+
+    /** History: what became of the copy of the images that was wanted, in a sentence. */
+    record CopyEnded(String migrationId, int attempt, boolean kept, String sentence) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(17, this).flag(kept).text(sentence);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package io.ppmr.transaction.operator;
+
+import io.ppmr.transaction.journal.Outcome;
+import java.util.Set;
+
+/**
+ * What an operator decides for a migration whose ranks are held, and what they vouch for (docs/transaction.md,
+ * "Operators"). Immutable.
+ *
+ * @param outcome the decision
+ * @param targetsOff targets, by their names in the plan, that the operator says are off for good
+ * @param sourceOff at a target: that the source's node is off
+ * @param firstOff at a target that is not the first: that the first one's node is off as well
+ */
+public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean sourceOff, boolean firstOff) {
+    public OperatorDecision {
+        targetsOff = Set.copyOf(targetsOff);
+    }
+
+    boolean commits() {
+        return outcome == Outcome.COMMITTED;
+    }
+
+    /**
+     * What an operator's word would mean where it is said, in words. Immutable.
+     *
+     * @param how whether it would be followed
+     * @param text what it would mean, or why it is refused and what to do instead; whole sentences
+     */
+    public record Verdict(How how, String text) {
+        /** Whether a word is followed. */
+        public enum How {
+            /** It is not; nothing changes. */
+            REFUSED,
+            /** It is, at once. */
+            FOLLOWED,
+            /** It is if the fence command proves the source off, which is run for it. */
+            AFTER_FENCE
+        }
+
+        static Verdict refused(String text) {
+            return new Verdict(How.REFUSED, text);
+        }
+
+        static Verdict followed(String text) {
+            return new Verdict(How.FOLLOWED, text);
+        }
+
+        /** Whether it is followed, at once or once the fence has succeeded. */
+        public boolean allows() {
+            return how != How.REFUSED;
+        }
+    }
+}

@@ -1,0 +1,307 @@
+package io.ppmr.transaction.operator;
+
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.operator.OperatorDecision.Verdict;
+import io.ppmr.transaction.rules.CoordinatorRules;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.ParticipantState;
+import java.util.Collection;
+import java.util.List;
+import java.util.Set;
+
+/** Whether an operator's word is followed, and what it would mean, in words. */
+public final class OperatorRules {
+    private static final String MAY_RUN_TWICE =
+            " If it is not, originals and copies may run at once, and the result may be wrong.";
+
+    private OperatorRules() {}
+
+    /**
+     * At the source.
+     *
+     * @param unreached participants that do not answer
+     * @param fence whether there is a fence command, which is run by itself
+     */
+    public static Verdict ofCoordinator(
+            CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
+        String id = state.migrationId();
+        List<String> strangers = word.targetsOff().stream()
+                .filter(name -> state.member(name) == null)
+                .sorted()
+                .toList();
+        if (!strangers.isEmpty()) {
+            return Verdict.refused(strangers + " takes no part in migration " + id + "; its targets, as they are to be"
+                    + " named: " + state.participants());
+        }
+        if (word.sourceOff() || word.firstOff()) {
+            return Verdict.refused("This is the source of migration " + id + ", and it runs: say --source-is-off and"
+                    + " --first-is-off to a target's service.");
+        }
+        return switch (state.phase()) {
+            case NEW, PREPARING ->
+                Verdict.refused(
+                        "Migration " + id + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id
+                                + "` calls it off.");
+            case CONFIRMING -> inLastRound(state, word, unreached);
+            case COMMITTING -> committing(state, word, unreached);
+            case ROLLING_BACK -> rollingBack(state, word, unreached, fence);
+            case BROKEN -> broken(state, word);
+            case COMMITTED -> Verdict.refused("Migration " + id + " is decided and over: it has committed.");
+            case ROLLED_BACK -> Verdict.refused("Migration " + id + " is decided and over: it was rolled back.");
+        };
+    }
+
+    private static Verdict inLastRound(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+        String id = state.migrationId();
+        List<String> missing =
+                Explanations.awaited(state).stream().filter(unreached::contains).toList();
+        if (word.commits()) {
+            return Verdict.refused("Migration " + id + " is not decided, and commits by itself when all still hold"
+                    + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
+        }
+        if (missing.isEmpty()) {
+            return Verdict.refused("Migration " + id + " is not in doubt: every target answers, and it decides by"
+                    + " itself in a moment.");
+        }
+        Verdict named = requireNamed(state, word, missing, "");
+        return named != null
+                ? named
+                : Verdict.followed("Migration " + id
+                        + " is rolled back: every copy is ended, and the originals that are"
+                        + " left go on here when all targets have said so or are off. If an original is gone, the"
+                        + " computation is not whole. You say that these are off: " + sorted(word.targetsOff()) + "."
+                        + MAY_RUN_TWICE);
+    }
+
+    private static Verdict committing(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+        String id = state.migrationId();
+        if (!word.commits()) {
+            return Verdict.refused("Migration " + id + " is decided already: it is committed, and its originals are"
+                    + " ended or being ended.");
+        }
+        List<String> missing =
+                Explanations.awaited(state).stream().filter(unreached::contains).toList();
+        Verdict named = requireNamed(state, word, missing, "");
+        if (named != null) {
+            return named;
+        }
+        if (word.targetsOff().isEmpty()) {
+            return Verdict.refused("Migration " + id + " is decided already: it is committed, and ends by itself when"
+                    + " its targets have answered.");
+        }
+        return Verdict.followed("Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
+                + " count as lost, and nobody waits for them any more: the computation is not whole.");
+    }
+
+    private static Verdict rollingBack(
+            CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
+        String id = state.migrationId();
+        if (word.commits()) {
+            return Verdict.refused("Migration " + id
+                    + " is decided already: it is rolled back, which may have been told" + " to a target.");
+        }
+        List<String> missing =
+                Explanations.awaited(state).stream().filter(unreached::contains).toList();
+        if (missing.isEmpty() && word.targetsOff().isEmpty()) {
+            return Verdict.refused("Migration " + id + " is decided already: it is rolled back, and the originals go on"
+                    + " by themselves when its targets have answered.");
+        }
+        Verdict named = requireNamed(
+                state,
+                word,
+                missing,
+                fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
+        return named != null
+                ? named
+                : Verdict.followed("Migration " + id + " is rolled back already, and the originals go on here at once."
+                        + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
+    }
+
+    /** Refuses a word that calls a target off which answers, or leaves one out which does not. */
+    private static Verdict requireNamed(
+            CoordinatorState state, OperatorDecision word, List<String> missing, String otherwise) {
+        List<String> awaited = Explanations.awaited(state);
+        List<String> answering = word.targetsOff().stream()
+                .filter(name -> awaited.contains(name) && !missing.contains(name))
+                .sorted()
+                .toList();
+        if (!answering.isEmpty()) {
+            return Verdict.refused(answering + " is not off: it is connected, and answers by itself.");
+        }
+        List<String> left = missing.stream()
+                .filter(name -> !word.targetsOff().contains(name))
+                .toList();
+        if (left.isEmpty()) {
+            return null;
+        }
+        return Verdict.refused("Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
+                + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
+                + String.join(" ", left) + ".");
+    }
+
+    private static Verdict broken(CoordinatorState state, OperatorDecision word) {
+        String id = state.migrationId();
+        if (!word.commits()) {
+            List<String> sealed = state.members().stream()
+                    .filter(Member::sealed)
+                    .map(Member::name)
+                    .filter(name -> !word.targetsOff().contains(name))
+                    .toList();
+            return Verdict.followed("An original of migration " + id + " is gone (" + state.reason()
+                    + "). Every copy is"
+                    + " ended, and what is left of the originals goes on here without it: the computation is not"
+                    + " whole. "
+                    + (sealed.isEmpty()
+                            ? "It goes on at once."
+                            : "It goes on when these, which may have voted, have said that their copies are ended: "
+                                    + sealed + ".")
+                    + (word.targetsOff().isEmpty()
+                            ? ""
+                            : " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE));
+        }
+        if (!CoordinatorRules.mayCommitBroken(state)) {
+            return Verdict.refused("Migration " + id + " cannot be committed: not every target can have voted, or one"
+                    + " was told to roll back. --rollback lets what is left of the originals go on.");
+        }
+        return word.targetsOff().isEmpty()
+                ? Verdict.followed("Every target of migration " + id + " is asked whether its copies are still held. If"
+                        + " all are, the originals that are left are ended and the copies run.")
+                : Verdict.refused("Migration " + id + " can be committed only with every target's copies: say --commit"
+                        + " without --target-is-off, or --rollback.");
+    }
+
+    /**
+     * At a target.
+     *
+     * @param source the source's address
+     * @param fence whether there is a fence command
+     */
+    public static Verdict ofParticipant(ParticipantState state, OperatorDecision word, String source, boolean fence) {
+        String id = state.migrationId();
+        List<String> strangers = word.targetsOff().stream()
+                .filter(name -> !state.others().contains(name))
+                .sorted()
+                .toList();
+        boolean known = !state.participants().isEmpty();
+        if (known && !strangers.isEmpty()) {
+            return Verdict.refused(strangers + " is no other target of migration " + id + "; the others, as they are to"
+                    + " be named: " + state.others());
+        }
+        return switch (state.phase()) {
+            case NOTHING, PREPARING ->
+                Verdict.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
+            case PREPARED ->
+                state.sourceLost()
+                        ? prepared(state, word, source, fence)
+                        : Verdict.refused("Migration " + id + " is not in doubt here: its source (" + source
+                                + ") answers, and decides by itself; what an operator decides is said to the source's"
+                                + " service.");
+            case TAKEN_OVER -> takenOver(state, word);
+            case COMMITTED, ROLLED_BACK -> decided(state, word);
+        };
+    }
+
+    private static Verdict prepared(ParticipantState state, OperatorDecision word, String source, boolean fence) {
+        String id = state.migrationId();
+        if (!state.isFirst()) {
+            return notFirst(state, word);
+        }
+        String others = state.others().isEmpty()
+                ? ""
+                : " These are asked where they stand, and all stays held until they have said so: " + state.others()
+                        + ".";
+        String off = "The source (" + source + ") counts as off from now on." + MAY_RUN_TWICE + others;
+        if (!word.commits()) {
+            return word.sourceOff()
+                    ? Verdict.followed(
+                            off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
+                    : Verdict.refused("The rollback of migration " + id + " ends every copy. Start the source's service"
+                            + " (" + source + ") again, or if its node is off for good, say so: --source-is-off.");
+        }
+        String commit = state.others().isEmpty()
+                ? " The copies here run."
+                : " If all have prepared, the copies run everywhere; if one has rolled back, all do.";
+        if (word.sourceOff()) {
+            return Verdict.followed(off + commit);
+        }
+        return fence
+                ? new Verdict(
+                        Verdict.How.AFTER_FENCE,
+                        "The fence command is run for the source (" + source + ") once the other targets have promised"
+                                + " to hold on: it may cut the power of a node that is well. If it proves the source"
+                                + " off, this target takes over." + others + commit)
+                : Verdict.refused("The source (" + source + ") of migration " + id + " must be proved off, and there is"
+                        + " no fence command in this target's configuration. Start the source's service "
+                        + "again, or if"
+                        + " its node is off for good, say so: --source-is-off. If it is not, originals "
+                        + "and copies may"
+                        + " run at once.");
+    }
+
+    private static Verdict notFirst(ParticipantState state, OperatorDecision word) {
+        String id = state.migrationId();
+        String first = state.participants().get(0);
+        if (word.commits()) {
+            return Verdict.refused("The first target of migration " + id + " is " + first + ": run `ppmr resolve " + id
+                    + " --commit` there.");
+        }
+        if (!word.firstOff() || !word.sourceOff()) {
+            return Verdict.refused(
+                    "The first target of migration " + id + " is " + first + ": run `ppmr resolve` there."
+                            + " If it is off for good, and the source as well, --rollback --source-is-off "
+                            + "--first-is-off gives"
+                            + " up what is held here.");
+        }
+        return Verdict.followed("The source and " + first + " count as off from now on. The copies here are ended, so"
+                + " the computation is gone, or not whole where another target's copies run.");
+    }
+
+    private static Verdict takenOver(ParticipantState state, OperatorDecision word) {
+        String id = state.migrationId();
+        if (!state.isFirst()) {
+            return notFirst(state, word);
+        }
+        List<String> left = state.silent().stream()
+                .filter(name -> !word.targetsOff().contains(name))
+                .toList();
+        if (word.commits()) {
+            return state.aim() == Outcome.COMMITTED
+                    ? Verdict.refused("Migration " + id
+                            + " is being taken over towards a commit already, and waits for "
+                            + state.silent() + ": start the service there again. If such a node is off for good, its"
+                            + " copies are lost: --rollback --target-is-off " + String.join(" ", state.silent()) + ".")
+                    : Verdict.followed("Migration " + id + " is taken over, now towards a commit: if all have prepared,"
+                            + " the copies run everywhere.");
+        }
+        return Verdict.followed(
+                "Migration " + id + " is given up: unless one has committed, every copy is ended and the"
+                        + " computation is gone. "
+                        + (left.isEmpty()
+                                ? "Nobody is waited for."
+                                : "All stays held until these have answered: " + left + "."));
+    }
+
+    private static Verdict decided(ParticipantState state, OperatorDecision word) {
+        String id = state.migrationId();
+        boolean committed = state.phase() == ParticipantState.Phase.COMMITTED;
+        String how = committed ? "committed" : "rolled back";
+        if (word.commits() != committed || state.done()) {
+            return Verdict.refused("Migration " + id + " is decided already: it is " + how + " here.");
+        }
+        List<String> off =
+                state.silent().stream().filter(word.targetsOff()::contains).toList();
+        return off.isEmpty()
+                ? Verdict.refused("Migration " + id + " is decided already: it is " + how + " here, and these are told"
+                        + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
+                        + " --target-is-off " + String.join(" ", state.silent()) + ".")
+                : Verdict.followed("Migration " + id + " is " + how + " here already; " + off + " count as lost and are"
+                        + " told no more.");
+    }
+
+    private static String sorted(Set<String> names) {
+        return names.isEmpty()
+                ? "none"
+                : String.join(", ", names.stream().sorted().toList());
+    }
+}

@@ -1,0 +1,63 @@
+package io.ppmr.transaction.operator;
+
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Collection;
+
+/**
+ * What has become of an operator's word for a migration. Immutable.
+ *
+ * @param migrationId its whole name
+ * @param result how far it has come
+ * @param text for the operator; whole sentences
+ */
+public record Resolution(String migrationId, Result result, String text) {
+    /** How far it has come. */
+    public enum Result {
+        /** Nothing was changed: it cannot be decided here, or not so. */
+        REFUSED,
+        /** Nothing was changed: the text says what it would mean. */
+        EXPLAINED,
+        /** It is decided and carried out: nothing is held here any more. */
+        DONE,
+        /** What was said is noted, but ranks stay held: the text says for whom. */
+        STILL_HELD
+    }
+
+    /** The answer to a word that is not followed, or only explained. */
+    public static Resolution of(String migrationId, OperatorDecision.Verdict ruling) {
+        return new Resolution(migrationId, ruling.allows() ? Result.EXPLAINED : Result.REFUSED, ruling.text());
+    }
+
+    /** The answer where the migration's thread gives none in time. */
+    public static Resolution silent(String id, Duration limit) {
+        return new Resolution(
+                id,
+                Result.STILL_HELD,
+                "Migration " + id + " has not answered within " + limit.toSeconds() + " s more: a command that it waits"
+                        + " for may hang; the log says which.");
+    }
+
+    /**
+     * The answer to an operator who speaks of a migration that is not open here.
+     *
+     * @param open those that are
+     */
+    public static Resolution notOpen(String said, TransactionJournal journal, Collection<String> open)
+            throws IOException {
+        String known = open.isEmpty() ? "No migration is open here." : "Open here: " + String.join(", ", open) + ".";
+        Outcome outcome = null;
+        for (TransactionRecord record : journal.records(said)) {
+            outcome = record instanceof TransactionRecord.Done done ? done.outcome() : outcome;
+        }
+        String text = outcome == null
+                ? "Migration '" + said + "' is not known here: `ppmr status` lists those that are open, with their"
+                        + " names, and `ppmr history` those that are over. "
+                : "Migration " + said + " is decided and over: it "
+                        + (outcome == Outcome.COMMITTED ? "has committed" : "was rolled back") + ". ";
+        return new Resolution(said, Result.REFUSED, text + known);
+    }
+}

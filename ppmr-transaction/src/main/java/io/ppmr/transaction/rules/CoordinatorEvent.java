@@ -1,0 +1,66 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import java.util.List;
+
+/** What can happen to a coordinator. */
+public sealed interface CoordinatorEvent {
+    /** A migration begins. */
+    record Start(List<String> participants, List<PlannedRank> originals) implements CoordinatorEvent {
+        public Start {
+            participants = List.copyOf(participants);
+            originals = List.copyOf(originals);
+        }
+    }
+
+    /** The image for a participant is complete but for its last word; its originals are held. */
+    record ImageComplete(String participant, List<PlannedRank> held) implements CoordinatorEvent {
+        public ImageComplete {
+            held = List.copyOf(held);
+        }
+    }
+
+    /** A message about an attempt. */
+    record Heard(String participant, int attempt, ControlMessage message) implements CoordinatorEvent {}
+
+    /**
+     * The attempt has failed: a checkpoint, a restart, a link, the pause budget, a hook, or it was called off.
+     *
+     * @param copiesGone a participant has no copies any more
+     * @param originals proved just now
+     * @param next who takes part in another attempt, empty for none
+     */
+    record Failed(String reason, boolean copiesGone, Originals originals, List<String> next)
+            implements CoordinatorEvent {
+        public Failed {
+            next = List.copyOf(next);
+        }
+    }
+
+    /** The originals were proved; {@code reason} says which is not held, for people, and is empty if all are. */
+    record Proved(Originals originals, String reason) implements CoordinatorEvent {}
+
+    /** There will be no other attempt: called off, or the pause budget is used up. */
+    record NoMoreAttempts(String reason) implements CoordinatorEvent {}
+
+    /** The participant has not been reached for so long that it may be fenced. */
+    record FenceDue(String participant) implements CoordinatorEvent {}
+
+    /** The participant's node is off: its fence says so, or an operator does. */
+    record Off(String participant) implements CoordinatorEvent {}
+
+    /** An operator decides. */
+    record Resolve(Outcome outcome) implements CoordinatorEvent {}
+
+    /** What has just been proved about all originals of a migration together, thread by thread. */
+    enum Originals {
+        /** Every one is alive and held, and has not run since it was found held. */
+        HELD,
+        /** Every one is alive; some run, or have run since they were found held. */
+        ALIVE,
+        /** At least one is gone, or cannot be proved to be alive. */
+        DEAD
+    }
+}

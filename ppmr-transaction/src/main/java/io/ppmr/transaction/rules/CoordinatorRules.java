@@ -1,0 +1,377 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage.Commit;
+import io.ppmr.protocol.control.ControlMessage.Confirm;
+import io.ppmr.protocol.control.ControlMessage.RollBack;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
+import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The coordinator's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
+ * place in the table changes nothing.
+ */
+public final class CoordinatorRules {
+    private CoordinatorRules() {}
+
+    /** What follows from an event. */
+    public static Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
+        if (event instanceof CoordinatorEvent.Heard heard) {
+            boolean known = heard.attempt() == state.attempt() && state.member(heard.participant()) != null;
+            return known ? hear(state, heard.participant(), heard.message()) : Transition.stay(state);
+        }
+        if (event instanceof CoordinatorEvent.Start start) {
+            return state.phase() == Phase.NEW
+                    ? begin(state, 1, start.participants(), start.originals())
+                    : Transition.stay(state);
+        }
+        if (event instanceof CoordinatorEvent.ImageComplete complete) {
+            return imageComplete(state, complete);
+        }
+        if (event instanceof CoordinatorEvent.Failed failed) {
+            return fail(state, failed);
+        }
+        if (event instanceof CoordinatorEvent.Proved proved) {
+            return proved(state, proved);
+        }
+        if (event instanceof CoordinatorEvent.NoMoreAttempts no) {
+            return state.next().isEmpty()
+                    ? Transition.stay(state)
+                    : Transition.of(state.withNext(List.of()).failed(no.reason()));
+        }
+        if (event instanceof CoordinatorEvent.FenceDue due) {
+            Member member = state.member(due.participant());
+            boolean wanted = state.phase() == Phase.ROLLING_BACK && member != null && waitsFor(member);
+            return wanted
+                    ? Transition.of(state, new Effect.FenceParticipant(due.participant()))
+                    : Transition.stay(state);
+        }
+        if (event instanceof CoordinatorEvent.Off off) {
+            return off(state, off.participant());
+        }
+        return resolve(state, ((CoordinatorEvent.Resolve) event).outcome());
+    }
+
+    /** What waits for an answer, to be said again until it comes. */
+    public static List<Effect.Send> unanswered(CoordinatorState state) {
+        List<Effect.Send> sends = new ArrayList<>();
+        for (Member member : state.members()) {
+            ControlMessage message =
+                    switch (state.phase()) {
+                        case CONFIRMING -> member.confirmed() ? null : new Confirm(state.migrationId());
+                        case COMMITTING -> member.answered() ? null : new Commit(state.migrationId());
+                        case ROLLING_BACK ->
+                            member.answered() ? null : new RollBack(state.migrationId(), state.reason());
+                        default -> null;
+                    };
+            if (message != null) {
+                sends.add(new Effect.Send(member.name(), state.attempt(), message));
+            }
+        }
+        return sends;
+    }
+
+    private static Transition<CoordinatorState> begin(
+            CoordinatorState state, int attempt, List<String> participants, List<PlannedRank> originals) {
+        return Transition.of(
+                state.preparing(attempt, participants, originals),
+                new Effect.Persist(new TransactionRecord.Begun(state.migrationId(), attempt, participants, originals)),
+                new Effect.StartAttempt(attempt, participants));
+    }
+
+    private static Transition<CoordinatorState> imageComplete(
+            CoordinatorState state, CoordinatorEvent.ImageComplete complete) {
+        Member member = state.member(complete.participant());
+        if (state.phase() != Phase.PREPARING || member == null || member.sealed()) {
+            return Transition.stay(state);
+        }
+        return Transition.of(
+                state.with(member.name(), Member::withSealed).holding(complete.held()),
+                new Effect.Persist(new TransactionRecord.Sealed(
+                        state.migrationId(),
+                        state.attempt(),
+                        member.name(),
+                        complete.held(),
+                        member.fenceWindowNs(),
+                        member.silenceLimitNs())),
+                new Effect.Seal(member.name()));
+    }
+
+    private static Transition<CoordinatorState> hear(CoordinatorState state, String from, ControlMessage message) {
+        if (message instanceof ControlMessage.Accept accept) {
+            long fenceWindowNs = TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs());
+            long silenceLimitNs = TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs());
+            return Transition.of(state.with(from, member -> member.withWindow(fenceWindowNs, silenceLimitNs)));
+        }
+        if (message instanceof ControlMessage.Prepared) {
+            return hearVote(state, from);
+        }
+        if (message instanceof ControlMessage.StillHeld) {
+            if (state.phase() != Phase.CONFIRMING) {
+                return Transition.stay(state);
+            }
+            CoordinatorState next = state.with(from, member -> member.withConfirmed(true));
+            // All copies are held; the decision is made if the originals are, too, just now.
+            return next.all(Member::confirmed) ? Transition.of(next, new Effect.ProveOriginals()) : Transition.of(next);
+        }
+        if (message instanceof ControlMessage.NotHeld not) {
+            return isOpen(state) ? judge(state, from, not.reason()) : Transition.stay(state);
+        }
+        if (message instanceof ControlMessage.Committed) {
+            return hearCommitted(state, from);
+        }
+        if (message instanceof ControlMessage.RolledBack back) {
+            return hearRolledBack(state, from, back.reason());
+        }
+        return Transition.stay(state);
+    }
+
+    private static Transition<CoordinatorState> proved(CoordinatorState state, CoordinatorEvent.Proved proved) {
+        if (state.phase() == Phase.ROLLING_BACK && isLetGo(state)) {
+            return letGo(state, proved.originals());
+        }
+        if (state.phase() != Phase.CONFIRMING) {
+            return Transition.stay(state);
+        }
+        if (proved.originals() == Originals.ALIVE) {
+            // What it has done since its image was written would be done once more by its copy.
+            return rollBack(state.withNext(List.of()).failed(proved.reason()), false);
+        }
+        // Where an original is gone the copies are what is left.
+        return state.all(Member::confirmed) ? decideCommit(state) : Transition.stay(state);
+    }
+
+    private static Transition<CoordinatorState> hearVote(CoordinatorState state, String from) {
+        if (state.phase() != Phase.PREPARING || !state.member(from).sealed()) {
+            return Transition.stay(state);
+        }
+        CoordinatorState next = state.with(from, Member::withVote);
+        return next.all(Member::voted) ? confirm(next, List.of()) : Transition.of(next);
+    }
+
+    private static Transition<CoordinatorState> hearCommitted(CoordinatorState state, String from) {
+        return switch (state.phase()) {
+            case COMMITTING -> answered(state, from, false);
+            // Told by a take-over: this node was thought to be off.
+            case PREPARING, CONFIRMING, ROLLING_BACK, BROKEN -> decideCommit(state);
+            case ROLLED_BACK ->
+                Transition.of(state, new Effect.Say(from + " says that it has committed what was rolled back here"));
+            default -> Transition.stay(state);
+        };
+    }
+
+    private static Transition<CoordinatorState> hearRolledBack(CoordinatorState state, String from, String reason) {
+        return switch (state.phase()) {
+            case PREPARING, CONFIRMING -> judge(state, from, reason);
+            case ROLLING_BACK -> state.member(from).answered() ? Transition.stay(state) : answered(state, from, false);
+            case COMMITTING -> answered(state, from, true);
+            default -> Transition.stay(state);
+        };
+    }
+
+    private static Transition<CoordinatorState> judge(CoordinatorState state, String from, String reason) {
+        return Transition.of(state, new Effect.Judge(from + ": " + reason, from, true));
+    }
+
+    private static Transition<CoordinatorState> fail(CoordinatorState state, CoordinatorEvent.Failed failed) {
+        if (!isOpen(state)) {
+            return Transition.stay(state);
+        }
+        if (failed.originals() != Originals.DEAD) {
+            return rollBack(state.withNext(failed.next()).failed(failed.reason()), false);
+        }
+        if (state.phase() == Phase.CONFIRMING && !failed.copiesGone()) {
+            // The copies are what is left, so a voter that is not reached is waited for.
+            return Transition.stay(state);
+        }
+        return breakOff(state.failed(failed.reason()));
+    }
+
+    private static Transition<CoordinatorState> breakOff(CoordinatorState state) {
+        return Transition.of(
+                state.in(Phase.BROKEN).withNext(List.of()),
+                new Effect.Persist(new TransactionRecord.Broken(state.migrationId(), state.attempt(), state.reason())),
+                new Effect.StopAttempt(state.attempt(), state.reason()),
+                new Effect.Say(
+                        "an original is gone; those alive stay held until ppmr resolve decides: " + state.reason()));
+    }
+
+    private static Transition<CoordinatorState> rollBack(CoordinatorState state, boolean byOperator) {
+        CoordinatorState next = state.rollingBack(byOperator).withEach(Member::undecided);
+        List<Effect> effects = new ArrayList<>();
+        effects.add(new Effect.Persist(new TransactionRecord.RollBackDecided(
+                state.migrationId(), state.attempt(), state.reason(), byOperator)));
+        effects.add(new Effect.StopAttempt(state.attempt(), state.reason()));
+        return sendAndSeeWhetherLetGo(next, effects);
+    }
+
+    private static Transition<CoordinatorState> sendAndSeeWhetherLetGo(CoordinatorState state, List<Effect> effects) {
+        effects.addAll(unanswered(state));
+        if (isLetGo(state)) {
+            effects.add(new Effect.ProveOriginals());
+        }
+        return new Transition<>(state, effects);
+    }
+
+    private static Transition<CoordinatorState> letGo(CoordinatorState state, Originals originals) {
+        if (originals == Originals.DEAD && !state.byOperator()) {
+            return breakOff(state.failed("an original has died while it was rolled back; " + state.reason()));
+        }
+        if (originals != Originals.DEAD && !state.next().isEmpty()) {
+            return begin(state, state.attempt() + 1, state.next(), state.originalsOf(state.next()));
+        }
+        return Transition.of(
+                state.in(Phase.ROLLED_BACK),
+                new Effect.ContinueOriginals(),
+                new Effect.Resume(),
+                new Effect.Persist(done(state, Outcome.ROLLED_BACK)),
+                new Effect.Finished(Outcome.ROLLED_BACK, state.reason()));
+    }
+
+    private static Transition<CoordinatorState> confirm(CoordinatorState state, List<Effect> first) {
+        CoordinatorState next = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(false));
+        List<Effect> effects = new ArrayList<>(first);
+        effects.addAll(unanswered(next));
+        effects.add(new Effect.ProveOriginals());
+        return new Transition<>(next, effects);
+    }
+
+    private static Transition<CoordinatorState> decideCommit(CoordinatorState state) {
+        List<Effect> effects = new ArrayList<>();
+        effects.add(new Effect.Persist(new TransactionRecord.CommitDecided(state.migrationId(), state.attempt())));
+        return carryOutCommit(state, effects);
+    }
+
+    private static Transition<CoordinatorState> carryOutCommit(CoordinatorState state, List<Effect> effects) {
+        CoordinatorState next = state.in(Phase.COMMITTING).withNext(List.of()).withEach(Member::undecided);
+        effects.add(new Effect.EndOriginals());
+        effects.addAll(unanswered(next));
+        return new Transition<>(next, effects);
+    }
+
+    private static Transition<CoordinatorState> off(CoordinatorState state, String participant) {
+        if (state.member(participant) == null) {
+            return Transition.stay(state);
+        }
+        return switch (state.phase()) {
+            case ROLLING_BACK -> answered(state, participant, false);
+            case COMMITTING -> answered(state, participant, true);
+            default -> Transition.stay(state);
+        };
+    }
+
+    /** In COMMITTING and ROLLING_BACK: the participant has answered, or needs not answer any more. */
+    private static Transition<CoordinatorState> answered(CoordinatorState state, String participant, boolean lost) {
+        if (state.member(participant).answered()) {
+            return Transition.stay(state);
+        }
+        CoordinatorState next = state.with(participant, member -> member.withAnswer(lost));
+        List<Effect> effects = new ArrayList<>();
+        if (lost) {
+            effects.add(new Effect.Say("the ranks of " + participant + " are lost"));
+        }
+        if (state.phase() == Phase.ROLLING_BACK) {
+            if (isLetGo(next) && state.member(participant).sealed()) {
+                effects.add(new Effect.ProveOriginals());
+            }
+            return new Transition<>(next, effects);
+        }
+        if (!next.all(Member::answered)) {
+            return new Transition<>(next, effects);
+        }
+        effects.add(new Effect.Reconnect());
+        effects.add(new Effect.Persist(done(next, Outcome.COMMITTED)));
+        effects.add(new Effect.Finished(Outcome.COMMITTED, ""));
+        return new Transition<>(next.in(Phase.COMMITTED), effects);
+    }
+
+    private static Transition<CoordinatorState> resolve(CoordinatorState state, Outcome outcome) {
+        boolean doubt = state.phase() == Phase.BROKEN || state.phase() == Phase.CONFIRMING;
+        if (doubt && outcome == Outcome.ROLLED_BACK) {
+            return rollBack(state, true);
+        }
+        return state.phase() == Phase.BROKEN && mayCommitBroken(state)
+                ? confirm(state, List.of())
+                : Transition.stay(state);
+    }
+
+    /** Tells whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody. */
+    public static boolean mayCommitBroken(CoordinatorState state) {
+        return state.all(Member::sealed) && !state.rollBackDecided();
+    }
+
+    /**
+     * What a restarted coordinator does.
+     *
+     * @param records those of this migration, in order
+     * @param originals proved just now
+     */
+    public static Transition<CoordinatorState> recover(
+            String migrationId, List<TransactionRecord> records, Originals originals) {
+        CoordinatorState state = replay(migrationId, records);
+        return switch (state.phase()) {
+            case COMMITTING -> carryOutCommit(state, new ArrayList<>());
+            // If the originals are gone the copies are what is left, and may be about to be taken over.
+            case ROLLING_BACK ->
+                originals == Originals.DEAD && !state.byOperator()
+                        ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
+                        : sendAndSeeWhetherLetGo(state, new ArrayList<>());
+            case PREPARING -> recoverUndecided(state.failed("the source's service was restarted"), originals);
+            default -> Transition.of(state);
+        };
+    }
+
+    private static Transition<CoordinatorState> recoverUndecided(CoordinatorState state, Originals originals) {
+        if (originals != Originals.DEAD) {
+            return rollBack(state, false);
+        }
+        return state.all(Member::sealed) ? confirm(state, List.of()) : breakOff(state);
+    }
+
+    /** Where a coordinator stood when its service ended, by the records of the migration, oldest first. */
+    public static CoordinatorState replay(String migrationId, List<TransactionRecord> records) {
+        CoordinatorState state = CoordinatorState.fresh(migrationId);
+        for (TransactionRecord record : records) {
+            if (record instanceof TransactionRecord.Begun begun) {
+                state = state.preparing(begun.attempt(), begun.participants(), begun.originals());
+            } else if (record instanceof TransactionRecord.Sealed sealed) {
+                state = state.with(sealed.participant(), member -> member.withSealed()
+                                .withWindow(sealed.fenceWindowNs(), sealed.silenceLimitNs()))
+                        .holding(sealed.held());
+            } else if (record instanceof TransactionRecord.CommitDecided) {
+                state = state.in(Phase.COMMITTING);
+            } else if (record instanceof TransactionRecord.RollBackDecided back) {
+                state = state.failed(back.reason()).rollingBack(back.byOperator());
+            } else if (record instanceof TransactionRecord.Broken broken) {
+                state = state.failed(broken.reason()).in(Phase.BROKEN);
+            } else if (record instanceof TransactionRecord.Done done) {
+                state = state.in(done.outcome() == Outcome.COMMITTED ? Phase.COMMITTED : Phase.ROLLED_BACK);
+            }
+        }
+        return state;
+    }
+
+    /** PREPARING or CONFIRMING: nothing is decided. */
+    private static boolean isOpen(CoordinatorState state) {
+        return state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+    }
+
+    private static boolean waitsFor(Member member) {
+        return member.sealed() && !member.answered();
+    }
+
+    private static boolean isLetGo(CoordinatorState state) {
+        return state.members().stream().noneMatch(CoordinatorRules::waitsFor);
+    }
+
+    private static TransactionRecord done(CoordinatorState state, Outcome outcome) {
+        return new TransactionRecord.Done(state.migrationId(), state.attempt(), outcome, state.reason());
+    }
+}

@@ -1,0 +1,90 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.util.List;
+
+/**
+ * What a step of the rules has to be followed by. The effects of a transition are carried out one after the other, in
+ * order; one that cannot be carried out yet is tried again, and those behind it wait.
+ */
+public sealed interface Effect {
+    /** The record is in the journal and on the disk before the next effect. */
+    record Persist(TransactionRecord record) implements Effect {}
+
+    /** Say it to that participant, about that attempt; it may be lost. */
+    record Send(String participant, int attempt, ControlMessage message) implements Effect {}
+
+    /**
+     * Participant: say it to the coordinator, about that attempt; it may be lost. What a vote says of the transfer is
+     * the service's to fill in.
+     */
+    record Reply(int attempt, ControlMessage message) implements Effect {}
+
+    /**
+     * Coordinator: say Begin to each who takes part in an attempt, and start its checkpoints. The originals are held
+     * already if it is not the first.
+     */
+    record StartAttempt(int attempt, List<String> participants) implements Effect {
+        public StartAttempt {
+            participants = List.copyOf(participants);
+        }
+    }
+
+    /** Coordinator: the message that completes the participant's image may leave. */
+    record Seal(String participant) implements Effect {}
+
+    /**
+     * Coordinator: a failure has come to light; prove the originals, find whether another attempt is due, and feed
+     * {@link CoordinatorEvent.Failed} to the rules.
+     *
+     * @param copiesGone the participant has none any more, or never will
+     */
+    record Judge(String reason, String participant, boolean copiesGone) implements Effect {}
+
+    /** Coordinator: stop what runs for this attempt (checkpoints, image streams); the originals stay as they are. */
+    record StopAttempt(int attempt, String reason) implements Effect {}
+
+    /**
+     * Coordinator: prove the originals, in the last round or before they go on, and feed {@link
+     * CoordinatorEvent.Proved} to the rules.
+     */
+    record ProveOriginals() implements Effect {}
+
+    /** Coordinator: end every original; none is left alive before the next effect. */
+    record EndOriginals() implements Effect {}
+
+    /** Coordinator: the originals that are alive go on. */
+    record ContinueOriginals() implements Effect {}
+
+    /** Coordinator: the job's resume hook. */
+    record Resume() implements Effect {}
+
+    /** Coordinator, or the participant that has decided without it: the job's reconnect hook. */
+    record Reconnect() implements Effect {}
+
+    /** Coordinator: have the participant's node proved off. */
+    record FenceParticipant(String participant) implements Effect {}
+
+    /** Participant: start to restore, held. */
+    record StartRestore(int attempt) implements Effect {}
+
+    /** Participant: prove the copies and feed {@link ParticipantEvent.CopiesProved} to the rules. */
+    record ProveCopies() implements Effect {}
+
+    /** Participant: the copies go on. One that is gone is no reason to stop. */
+    record ReleaseCopies() implements Effect {}
+
+    /** Participant: stop what is being restored and end every copy; none is left before the next effect. */
+    record EndCopies() implements Effect {}
+
+    /** Participant: have the source's node proved off. */
+    record FenceSource() implements Effect {}
+
+    /** Either: something that an operator has to know, loudly. */
+    record Say(String text) implements Effect {}
+
+    /** Either: over here. */
+    record Finished(Outcome outcome, String reason) implements Effect {}
+}

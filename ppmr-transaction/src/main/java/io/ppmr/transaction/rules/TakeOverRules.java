@@ -1,0 +1,138 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.VoterState;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.ParticipantState.Phase;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What a participant does when the source does not answer: fence it, take over, decide. */
+final class TakeOverRules {
+    private TakeOverRules() {}
+
+    static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
+        if (event instanceof ParticipantEvent.FenceDue due) {
+            return fenceDue(state, due);
+        }
+        if (event instanceof ParticipantEvent.FenceWindowOver) {
+            return state.fencing() || state.round() == 0 ? Transition.stay(state) : Transition.of(state.withRound(0));
+        }
+        if (event instanceof ParticipantEvent.FenceEnded ended) {
+            return fenceEnded(state, ended.off());
+        }
+        if (event instanceof ParticipantEvent.PeerOff off) {
+            return peerOff(state, off.participant());
+        }
+        return resolve(state, (ParticipantEvent.Resolve) event);
+    }
+
+    private static Transition<ParticipantState> fenceDue(ParticipantState state, ParticipantEvent.FenceDue due) {
+        boolean applies = state.phase() == Phase.PREPARED && state.isFirst() && state.sourceLost() && !state.fencing();
+        if (!applies) {
+            return Transition.stay(state);
+        }
+        ParticipantState next = state.withRound(due.untilNs());
+        if (next.others().isEmpty()) {
+            return fence(next);
+        }
+        List<Effect> effects = new ArrayList<>();
+        next.others().forEach(name -> effects.add(ParticipantRules.ask(next, name, due.untilNs(), due.promiseNs())));
+        return new Transition<>(next, effects);
+    }
+
+    private static Transition<ParticipantState> fence(ParticipantState state) {
+        return Transition.of(
+                state.withFencing(true),
+                new Effect.Persist(new TransactionRecord.Fencing(state.migrationId(), state.attempt(), state.round())),
+                new Effect.FenceSource());
+    }
+
+    private static Transition<ParticipantState> fenceEnded(ParticipantState state, boolean off) {
+        if (state.phase() != Phase.PREPARED || !state.fencing()) {
+            return Transition.stay(state);
+        }
+        return off ? takeOver(state, Outcome.COMMITTED) : Transition.of(state.withFencing(false));
+    }
+
+    private static Transition<ParticipantState> takeOver(ParticipantState state, Outcome aim) {
+        ParticipantState next = state.takenOver(aim);
+        List<Effect> effects = new ArrayList<>();
+        effects.add(new Effect.Persist(new TransactionRecord.TakenOver(state.migrationId(), state.attempt(), aim)));
+        if (next.others().isEmpty()) {
+            Transition<ParticipantState> decided = decide(next);
+            effects.addAll(decided.effects());
+            return new Transition<>(decided.state(), effects);
+        }
+        effects.addAll(ParticipantRules.unanswered(next));
+        return new Transition<>(next, effects);
+    }
+
+    private static Transition<ParticipantState> decide(ParticipantState state) {
+        return state.aim() == Outcome.COMMITTED || state.othersCommitted()
+                ? ParticipantRules.commit(state, true)
+                : ParticipantRules.rollBack(state, "an operator has decided so", true);
+    }
+
+    static Transition<ParticipantState> hearStanding(ParticipantState state, String from, Standing standing) {
+        VoterState where = standing.state();
+        if (state.phase() == Phase.PREPARED) {
+            // Both are final, and nobody in this attempt can decide otherwise.
+            if (where == VoterState.COMMITTED) {
+                return ParticipantRules.commit(state, false);
+            }
+            if (where == VoterState.ROLLED_BACK) {
+                return ParticipantRules.rollBack(state, from + " has rolled back", false);
+            }
+            boolean counts = where == VoterState.PROMISED
+                    && state.round() != 0
+                    && standing.round() == state.round()
+                    && !state.fencing();
+            if (!counts) {
+                return Transition.stay(state);
+            }
+            ParticipantState next = state.answeredBy(from, false);
+            return next.silent().isEmpty() ? fence(next) : Transition.of(next);
+        }
+        if (state.phase() != Phase.TAKEN_OVER || !state.isFirst()) {
+            return Transition.stay(state);
+        }
+        if (where == VoterState.ROLLED_BACK) {
+            return ParticipantRules.rollBack(state, from + " has rolled back", true);
+        }
+        if (where != VoterState.BOUND && where != VoterState.COMMITTED) {
+            return Transition.stay(state);
+        }
+        ParticipantState next = state.answeredBy(from, where == VoterState.COMMITTED);
+        return next.silent().isEmpty() ? decide(next) : Transition.of(next);
+    }
+
+    private static Transition<ParticipantState> resolve(ParticipantState state, ParticipantEvent.Resolve resolve) {
+        boolean open = state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER;
+        if (open && state.isFirst()) {
+            return takeOver(state, resolve.outcome());
+        }
+        if (open && resolve.firstOff() && resolve.outcome() == Outcome.ROLLED_BACK) {
+            return ParticipantRules.rollBack(state, "an operator has decided so", false);
+        }
+        return Transition.stay(state);
+    }
+
+    private static Transition<ParticipantState> peerOff(ParticipantState state, String participant) {
+        if (!state.silent().contains(participant)) {
+            return Transition.stay(state);
+        }
+        if (state.phase() == Phase.TAKEN_OVER && state.isFirst() && state.aim() == Outcome.ROLLED_BACK) {
+            ParticipantState next = state.answeredBy(participant, false);
+            return next.silent().isEmpty() ? decide(next) : Transition.of(next);
+        }
+        if (state.decidedHere() && !state.done()) {
+            ParticipantState next = state.answeredBy(participant, false);
+            return next.silent().isEmpty()
+                    ? new Transition<>(next.finished(), ParticipantRules.closing(next))
+                    : Transition.of(next);
+        }
+        return Transition.stay(state);
+    }
+}

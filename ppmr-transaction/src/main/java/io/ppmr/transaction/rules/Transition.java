@@ -1,0 +1,23 @@
+package io.ppmr.transaction.rules;
+
+import java.util.List;
+
+/**
+ * What follows from an event: the next state and what has to be done, in order.
+ *
+ * @param <S> {@link CoordinatorState} or {@link ParticipantState}
+ */
+public record Transition<S>(S state, List<Effect> effects) {
+    public Transition {
+        effects = List.copyOf(effects);
+    }
+
+    /** Nothing follows. */
+    public static <S> Transition<S> stay(S state) {
+        return new Transition<>(state, List.of());
+    }
+
+    static <S> Transition<S> of(S state, Effect... effects) {
+        return new Transition<>(state, List.of(effects));
+    }
+}

@@ -1,0 +1,198 @@
+package io.ppmr.transaction.journal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.rules.CoordinatorRules;
+import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.ParticipantRules;
+import io.ppmr.transaction.rules.ParticipantState;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The bytes of version 1 of the journal, as the releases before its schema was written down have left them. */
+class JournalVersionTest {
+    private static final long WRITTEN_MS = 1_700_000_000_000L;
+    private static final int SMALL_BYTES = 4096;
+    private static final List<String> TARGETS = List.of("a:7", "ü:8");
+    private static final List<PlannedRank> RANKS = List.of(
+            new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
+            new PlannedRank(3, "ü:8", List.of()));
+    /** Every type of record. Open are "s-1" at a source and "t-1" at a target; the others have ended. */
+    private static final List<TransactionRecord> RECORDS = List.of(
+            new TransactionRecord.Asked("s-1", 0, "root", "ring", "to a:7 ü:8"),
+            new TransactionRecord.Begun("s-1", 1, TARGETS, RANKS),
+            new TransactionRecord.Stopped("s-1", 1, RANKS),
+            new TransactionRecord.Sealed("s-1", 1, "a:7", RANKS, 5_000_000_000L, 3),
+            new TransactionRecord.StepTimed("s-1", 1, "transfer", -1, "a:7", WRITTEN_MS, 17, 1L << 40),
+            new TransactionRecord.Sealed("s-1", 1, "ü:8", List.of(), -1, 0),
+            new TransactionRecord.CommitDecided("s-1", 1),
+            new TransactionRecord.Placement("t-1", 2, "ring", 1000, 100, "0 3", List.of("0 a", "3 ü")),
+            new TransactionRecord.Prepared("t-1", 2, TARGETS, "ü:8", "source:7", RANKS, 8),
+            new TransactionRecord.SourceLost("t-1", 2, 9),
+            new TransactionRecord.Promised("t-1", 2, 10),
+            new TransactionRecord.Prepared("t-2", 1, TARGETS, "a:7", "source:7", List.of(), 8),
+            new TransactionRecord.Fencing("t-2", 1, 11),
+            new TransactionRecord.TakenOver("t-2", 1, Outcome.COMMITTED),
+            new TransactionRecord.CommittedHere("t-2", 1, true),
+            new TransactionRecord.Done("t-2", 1, Outcome.COMMITTED, ""),
+            new TransactionRecord.Begun("s-2", 1, List.of("a:7"), List.of()),
+            new TransactionRecord.Broken("s-2", 1, "an original is gone"),
+            new TransactionRecord.RollBackDecided("s-2", 1, "an operator has decided so", true),
+            new TransactionRecord.CopyEnded("s-2", 1, false, "The copy is lost."),
+            new TransactionRecord.Done("s-2", 1, Outcome.ROLLED_BACK, "übel"),
+            new TransactionRecord.RolledBackHere("t-3", 4, "over", false),
+            new TransactionRecord.Done("t-3", 4, Outcome.ROLLED_BACK, "over"));
+
+    @TempDir
+    Path folder;
+
+    /** The header, then a line for each record. */
+    private static List<byte[]> golden() throws IOException {
+        try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-1.hex")) {
+            return new String(in.readAllBytes(), StandardCharsets.US_ASCII)
+                    .lines()
+                    .map(HexFormat.of()::parseHex)
+                    .toList();
+        }
+    }
+
+    private static byte[] frame(int index) {
+        TransactionRecord record = RECORDS.get(index);
+        return JournalLayout.frame(new TransactionJournal.Entry(WRITTEN_MS + index, record), record.isStep());
+    }
+
+    /** A journal as a service has left it. */
+    private Path old() throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        for (byte[] part : golden()) {
+            bytes.writeBytes(part);
+        }
+        Path path = folder.resolve("journal");
+        Files.write(path, Arrays.copyOf(bytes.toByteArray(), SMALL_BYTES));
+        return path;
+    }
+
+    private static MappedJournal open(Path path, Duration after) throws IOException {
+        Clock clock = Clock.fixed(Instant.ofEpochMilli(WRITTEN_MS).plus(after), ZoneOffset.UTC);
+        return MappedJournal.open(path, SMALL_BYTES, clock);
+    }
+
+    private static List<TransactionRecord> records(Path path) throws IOException {
+        return MappedJournal.read(path).stream()
+                .map(TransactionJournal.Entry::record)
+                .toList();
+    }
+
+    @Test
+    void shouldWriteTheBytesOfVersion1() throws IOException {
+        List<byte[]> golden = golden();
+        assertEquals("PPMRJRN1", new String(golden.get(0), StandardCharsets.US_ASCII));
+        assertEquals(RECORDS.size() + 1, golden.size());
+        for (int i = 0; i < RECORDS.size(); i++) {
+            assertEquals(
+                    HexFormat.of().formatHex(golden.get(i + 1)),
+                    HexFormat.of().formatHex(frame(i)),
+                    RECORDS.get(i).toString());
+        }
+    }
+
+    @Test
+    void shouldHaveEveryTypeInTheGoldenJournal() {
+        Set<Class<?>> types = RECORDS.stream().map(Object::getClass).collect(Collectors.toSet());
+        assertEquals(Set.of(TransactionRecord.class.getPermittedSubclasses()), types);
+    }
+
+    @Test
+    void shouldGoOnWithAnOpenMigrationOfAnEarlierRelease() throws IOException {
+        Path path = old();
+        assertEquals(RECORDS, records(path));
+        List<TransactionRecord> more = List.of(
+                new TransactionRecord.CommittedHere("t-1", 2, false),
+                new TransactionRecord.Done("t-1", 2, Outcome.COMMITTED, ""));
+        try (MappedJournal journal = open(path, Duration.ofDays(1))) {
+            assertEquals(List.of("s-1", "t-1"), journal.open());
+            assertEquals(
+                    CoordinatorState.Phase.COMMITTING,
+                    CoordinatorRules.replay("s-1", journal.records("s-1")).phase());
+            ParticipantState target =
+                    ParticipantRules.recover("t-1", journal.records("t-1")).state();
+            assertEquals(ParticipantState.Phase.PREPARED, target.phase());
+            assertTrue(target.promised());
+            for (TransactionRecord record : more) {
+                journal.appendSynced(record);
+            }
+        }
+        assertEquals(Stream.concat(RECORDS.stream(), more.stream()).toList(), records(path));
+        try (MappedJournal journal = open(path, Duration.ofDays(1))) {
+            assertEquals(List.of("s-1"), journal.open());
+        }
+    }
+
+    @Test
+    void shouldTakeOpenMigrationsAndYoungEndsOfAnEarlierReleaseIntoTheNextFile() throws IOException {
+        assertEquals(List.of("s-1", "s-1", "t-1", "t-1", "t-2", "t-2", "s-2", "t-3", "t-3"), kept(Duration.ofDays(29)));
+        assertEquals(List.of("s-1", "s-1", "t-1", "t-1"), kept(Duration.ofDays(31)));
+    }
+
+    /** The migrations of the golden journal's steps that the next file begins with, one for each record. */
+    private List<String> kept(Duration after) throws IOException {
+        Path path = old();
+        TransactionRecord filler = new TransactionRecord.Asked("x", 0, "root", "ring", "x".repeat(500));
+        List<String> kept = new ArrayList<>();
+        try (MappedJournal journal = open(path, after)) {
+            while (Files.size(path) == SMALL_BYTES && !Files.exists(folder.resolve("journal.000001"))) {
+                journal.appendSynced(filler);
+            }
+        }
+        JournalLayout.read(path).entries().stream()
+                .map(TransactionJournal.Entry::record)
+                .filter(record -> record instanceof TransactionRecord.Begun
+                        || record instanceof TransactionRecord.CommitDecided
+                        || record instanceof TransactionRecord.Prepared
+                        || record instanceof TransactionRecord.Promised
+                        || record instanceof TransactionRecord.CommittedHere
+                        || record instanceof TransactionRecord.RolledBackHere
+                        || record instanceof TransactionRecord.Done)
+                .forEach(record -> kept.add(record.migrationId()));
+        assertEquals(
+                RECORDS,
+                JournalLayout.read(folder.resolve("journal.000001")).entries().stream()
+                        .map(TransactionJournal.Entry::record)
+                        .filter(record -> !record.equals(filler))
+                        .toList());
+        Files.delete(folder.resolve("journal.000001"));
+        return kept;
+    }
+
+    @Test
+    void shouldRefuseAVersionThatItDoesNotKnowByName() throws IOException {
+        Path path = old();
+        byte[] bytes = Files.readAllBytes(path);
+        bytes[JournalLayout.HEADER_BYTES - 1] = '9';
+        Files.write(path, bytes);
+        String refusal =
+                assertThrows(IOException.class, () -> open(path, Duration.ZERO)).getMessage();
+        assertTrue(refusal.contains(path.toString()) && refusal.contains("version '9'"), refusal);
+        assertEquals('9', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
+    }
+}

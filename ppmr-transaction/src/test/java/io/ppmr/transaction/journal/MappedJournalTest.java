@@ -1,0 +1,247 @@
+package io.ppmr.transaction.journal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Clock;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+class MappedJournalTest {
+    private static final long SMALL_BYTES = 8192;
+    private static final TransactionRecord ONE = new TransactionRecord.Begun(
+            "m1",
+            1,
+            List.of("a:7", "b:7"),
+            List.of(new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99)))));
+    private static final TransactionRecord TWO =
+            new TransactionRecord.Sealed("m1", 1, "a:7", List.of(), 5_000_000_000L, 3);
+    private static final TransactionRecord THREE =
+            new TransactionRecord.RollBackDecided("m1", 1, "the link to b:7 is lost: übel", false);
+
+    @TempDir
+    Path folder;
+
+    private Path path() {
+        return folder.resolve("journal");
+    }
+
+    private MappedJournal open() throws IOException {
+        return MappedJournal.open(path(), SMALL_BYTES, Clock.systemUTC());
+    }
+
+    private static List<TransactionRecord> records(Path path) throws IOException {
+        return MappedJournal.read(path).stream()
+                .map(TransactionJournal.Entry::record)
+                .toList();
+    }
+
+    private void writeThree() throws IOException {
+        try (MappedJournal journal = open()) {
+            journal.appendSynced(ONE);
+            journal.append(TWO);
+            journal.appendSynced(THREE);
+        }
+    }
+
+    @Test
+    void shouldGiveBackWhatWasWrittenWhenOpenedAgain() throws IOException {
+        writeThree();
+        try (MappedJournal journal = open()) {
+            assertEquals(List.of(ONE, TWO, THREE), journal.records("m1"));
+            assertEquals(List.of("m1"), journal.open());
+            journal.appendSynced(new TransactionRecord.Done("m1", 1, Outcome.ROLLED_BACK, "x"));
+            assertEquals(List.of(), journal.open());
+        }
+        assertEquals(4, records(path()).size());
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(path())));
+    }
+
+    @Test
+    void shouldRefuseByNameWhenAThreadWritesAfterTheEnd() throws IOException {
+        MappedJournal journal = open();
+        journal.appendSynced(ONE);
+        journal.close();
+        String message =
+                assertThrows(IOException.class, () -> journal.append(TWO)).getMessage();
+        assertTrue(message.contains(path() + " is closed"), message);
+        assertEquals(List.of(ONE), records(path()));
+    }
+
+    @Test
+    void shouldBeReadableWhileItsServiceRuns() throws IOException {
+        try (MappedJournal journal = open()) {
+            journal.append(ONE);
+            assertEquals(List.of(ONE), records(path()));
+        }
+    }
+
+    @Test
+    void shouldDropATornLastRecordWhereverItIsTorn() throws IOException {
+        writeThree();
+        byte[] whole = Files.readAllBytes(path());
+        int end = (int) JournalLayout.read(path()).endOffset();
+        int last = end - JournalLayout.frame(new TransactionJournal.Entry(0, THREE), true).length;
+        int body = lastNonZero(whole, end);
+        for (int cut = last; cut <= body; cut++) {
+            byte[] torn = whole.clone();
+            java.util.Arrays.fill(torn, cut, end, (byte) 0);
+            Files.write(path(), torn);
+            assertEquals(List.of(ONE, TWO), records(path()), "torn at byte " + cut);
+            try (MappedJournal journal = open()) {
+                journal.appendSynced(TWO);
+            }
+            assertEquals(List.of(ONE, TWO, TWO), records(path()), "torn at byte " + cut);
+        }
+    }
+
+    private static int lastNonZero(byte[] bytes, int end) {
+        int at = end - 1;
+        while (bytes[at] == 0) {
+            at--;
+        }
+        return at;
+    }
+
+    @Test
+    void shouldNeverGiveAWrongRecordWhenABitHasFlipped() throws IOException {
+        writeThree();
+        byte[] whole = Files.readAllBytes(path());
+        int end = (int) JournalLayout.read(path()).endOffset();
+        int refused = 0;
+        for (int bit = 8 * JournalLayout.HEADER_BYTES; bit < 8 * end; bit++) {
+            byte[] flipped = whole.clone();
+            flipped[bit / 8] ^= (byte) (1 << bit % 8);
+            Files.write(path(), flipped);
+            try {
+                List<TransactionRecord> read = records(path());
+                assertEquals(List.of(ONE, TWO, THREE).subList(0, read.size()), read, "bit " + bit);
+            } catch (IOException e) {
+                assertTrue(e.getMessage().contains("damaged"), e.getMessage());
+                refused++;
+            }
+        }
+        assertTrue(refused > 0, "damage before a synced record is never noticed");
+    }
+
+    @Test
+    void shouldKeepWhatIsOpenAndHowItEndedWhenAFileIsFull() throws IOException {
+        TransactionRecord ended = new TransactionRecord.CommittedHere("old", 2, false);
+        TransactionRecord done = new TransactionRecord.Done("old", 2, Outcome.COMMITTED, "");
+        int written = 0;
+        try (MappedJournal journal = open()) {
+            journal.appendSynced(new TransactionRecord.SourceLost("old", 2, 7));
+            journal.appendSynced(ended);
+            journal.appendSynced(done);
+            journal.appendSynced(ONE);
+            for (; written < 300; written++) {
+                journal.append(new TransactionRecord.StepTimed("m1", 1, "checkpoint", written, "", 1, 2, 3));
+            }
+            assertEquals(301, journal.records("m1").size());
+            assertEquals(List.of(ended, done), journal.records("old"));
+        }
+        try (MappedJournal journal = open()) {
+            assertEquals(ONE, journal.records("m1").get(0));
+            assertEquals(301, journal.records("m1").size());
+            assertEquals(List.of("m1"), journal.open());
+        }
+        List<TransactionRecord> all = records(path());
+        assertEquals(304, all.size(), "history reads the older files too, and nothing twice");
+        assertTrue(Files.exists(folder.resolve("journal.000001")));
+    }
+
+    @Test
+    void shouldKeepWhatStandsBeforeTheVoteWhenTheVoteBeginsANewFile() throws IOException {
+        TransactionRecord before = new TransactionRecord.Stopped("m2", 2, List.of());
+        TransactionRecord vote =
+                new TransactionRecord.Prepared("m2", 2, List.of("a:7"), "a:7", "x".repeat(3000), List.of(), 1);
+        for (int filling = 0; filling < 200; filling += 5) {
+            Files.deleteIfExists(path());
+            try (MappedJournal journal = open()) {
+                for (int i = 0; i < filling; i++) {
+                    journal.append(new TransactionRecord.StepTimed("m1", 1, "checkpoint", i, "", 1, 2, 3));
+                }
+                journal.append(before);
+                journal.appendSynced(vote);
+                assertEquals(List.of(before, vote), journal.records("m2"), "after " + filling + " records");
+            }
+        }
+    }
+
+    /** At each eighth byte it looks as if a record that was synced began, far more than can be read in time. */
+    @Test
+    @Timeout(20)
+    void shouldRefuseByNameAndSoonWhenWhatFollowsLooksLikeRecordsEverywhere() throws IOException {
+        ByteBuffer file = ByteBuffer.allocate(4 << 20);
+        file.put(JournalLayout.magic());
+        while (file.hasRemaining()) {
+            // A length of 64 KiB, in whose second byte the record before it has its mark of being synced.
+            file.putInt(1 << 16).putInt(0);
+        }
+        Files.write(path(), file.array());
+        IOException refusal = assertThrows(IOException.class, () -> JournalLayout.read(path()));
+        assertTrue(refusal.getMessage().contains("looks like records"), refusal.getMessage());
+    }
+
+    @Test
+    void shouldRefuseASecondOpenerByName() throws IOException {
+        try (MappedJournal journal = open()) {
+            journal.append(ONE);
+            IOException refused = assertThrows(IOException.class, this::open);
+            assertTrue(refused.getMessage().contains(path().toString()), refused.getMessage());
+        }
+        open().close();
+    }
+
+    @Test
+    void shouldRefuseASecondProcessByName() throws Exception {
+        try (MappedJournal journal = open()) {
+            journal.append(ONE);
+            String java =
+                    Path.of(System.getProperty("java.home"), "bin", "java").toString();
+            Process other = new ProcessBuilder(
+                            java, "-cp", System.getProperty("java.class.path"), Opener.class.getName(), "" + path())
+                    .redirectErrorStream(true)
+                    .start();
+            try (InputStream out = other.getInputStream()) {
+                String said = new String(out.readAllBytes(), StandardCharsets.UTF_8);
+                assertTrue(other.waitFor(30, TimeUnit.SECONDS), "the other process does not end");
+                assertTrue(said.contains("belongs to another running service"), said);
+            } finally {
+                other.destroyForcibly();
+            }
+        }
+    }
+
+    /** Opens a journal in a process of its own. */
+    static final class Opener {
+        private Opener() {}
+
+        public static void main(String[] arguments) {
+            try (MappedJournal journal = MappedJournal.open(Path.of(arguments[0]))) {
+                System.out.println("opened " + journal.open());
+            } catch (IOException e) {
+                System.out.println(e.getMessage());
+            }
+        }
+    }
+
+    @Test
+    void shouldRefuseAFileThatIsNoJournal() throws IOException {
+        Files.writeString(path(), "x".repeat(100));
+        IOException refused = assertThrows(IOException.class, this::open);
+        assertTrue(refused.getMessage().contains("no journal"), refused.getMessage());
+    }
+}

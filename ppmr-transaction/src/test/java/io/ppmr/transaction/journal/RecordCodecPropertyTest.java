@@ -1,0 +1,85 @@
+package io.ppmr.transaction.journal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.ppmr.os.ProcessIdentity;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.Size;
+
+class RecordCodecPropertyTest {
+    private static void comesBack(TransactionRecord record) {
+        byte[] body = RecordCodec.written(record).body();
+        assertEquals(record, RecordCodec.decode(RecordCodec.written(record).type(), body));
+    }
+
+    @Property(tries = 300)
+    void shouldGiveBackEveryRecord(
+            @ForAll String id,
+            @ForAll int attempt,
+            @ForAll @Size(max = 5) List<String> names,
+            @ForAll @Size(max = 4) List<Long> numbers,
+            @ForAll boolean flag,
+            @ForAll String text) {
+        List<PlannedRank> ranks = new ArrayList<>();
+        for (long number : numbers) {
+            ProcessIdentity process = new ProcessIdentity(text, number, (int) number, number ^ 77);
+            ranks.add(new PlannedRank((int) number, text, flag ? List.of(process, process) : List.of()));
+        }
+        Outcome outcome = flag ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        comesBack(new TransactionRecord.Begun(id, attempt, names, ranks));
+        comesBack(new TransactionRecord.Sealed(id, attempt, text, ranks, attempt, 7));
+        comesBack(new TransactionRecord.Prepared(id, attempt, names, text, id, ranks, 8));
+        comesBack(new TransactionRecord.RollBackDecided(id, attempt, text, flag));
+        comesBack(new TransactionRecord.TakenOver(id, attempt, outcome));
+        comesBack(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
+        comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
+        comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
+        comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
+        comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
+        comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
+        comesBack(new TransactionRecord.Stopped(id, attempt, ranks));
+    }
+
+    /** As the release before the record of stopped processes wrote them. */
+    @Example
+    void shouldReadAnOpenMigrationOfTheReleaseBefore() {
+        String id = "00000003 6d2d31 00000001 ";
+        String name = "00000003 613a37 ";
+        String ranks = "00000001 00000000 " + name + "00000001 00000001 62 00000000effffffc 00001267 0000000000000063 ";
+        List<PlannedRank> planned =
+                List.of(new PlannedRank(0, "a:7", List.of(new ProcessIdentity("b", 4026531836L, 4711, 99))));
+        List<TransactionRecord> old = List.of(
+                decoded(1, id + "00000001 " + name + ranks),
+                decoded(2, id + name + ranks + "0000000000000005 0000000000000006"),
+                decoded(6, id + "00000001 " + name + name + "00000001 73 " + ranks + "0000000000000008"));
+        assertEquals(
+                List.of(
+                        new TransactionRecord.Begun("m-1", 1, List.of("a:7"), planned),
+                        new TransactionRecord.Sealed("m-1", 1, "a:7", planned, 5, 6),
+                        new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", planned, 8)),
+                old);
+        assertEquals(List.of(), TransactionRecord.Stopped.of(old, 0, 0), "it knew of no stopped process");
+        assertEquals(List.of("m-1"), TransactionJournal.openIn(old));
+    }
+
+    private static TransactionRecord decoded(int type, String hex) {
+        return RecordCodec.decode(type, HexFormat.of().parseHex(hex.replace(" ", "")));
+    }
+
+    @Property(tries = 500)
+    void shouldGiveNothingOrSomethingWhenBytesAreNoRecord(@ForAll int type, @ForAll byte[] bytes) {
+        // Nothing is thrown, whatever the bytes are; what the CRC lets pass is another matter.
+        for (int known = 0; known <= 18; known++) {
+            TransactionRecord record = RecordCodec.decode(known, bytes);
+            if (record != null) {
+                assertEquals(known, RecordCodec.written(record).type());
+            }
+        }
+        assertEquals(null, RecordCodec.decode(Math.abs(type % 1000) + 100, bytes));
+    }
+}

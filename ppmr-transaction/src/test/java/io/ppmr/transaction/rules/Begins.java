@@ -1,0 +1,16 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage;
+import java.util.List;
+
+/** Begin as the rules read it: who takes part, and which of them hears it. */
+public final class Begins {
+    private Begins() {}
+
+    /** Said to {@code self} of these. */
+    public static ControlMessage.Begin of(String migrationId, List<String> participants, String self) {
+        int place = participants.indexOf(self);
+        return new ControlMessage.Begin(
+                migrationId, "", "", 0, 0, 0, 0, List.of(), participants, place, 1, List.of(), List.of());
+    }
+}

@@ -1,0 +1,193 @@
+package io.ppmr.transaction.rules;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.transaction.journal.TransactionRecord;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * Visits every state that the real rules can get into, for one source, two targets and two attempts, within budgets of
+ * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses
+ * of the source's and of a target's node, deaths of an original and of a copy, failures, losses of a link, fence
+ * windows, operators' decisions, returns of the source's node and
+ * held originals that are continued by their user as the row says. The same search has to find what is
+ * wrong with rules that are broken on purpose.
+ */
+@Timeout(600)
+@Tag("long")
+class ModelCheckTest {
+    private static final int SLOTS_LOG = 22;
+
+    @ParameterizedTest
+    @CsvSource({
+        "crashes,                      2,0,0,0,0,0,0,0,0,0, true",
+        "crash and failure,            1,0,0,0,0,1,0,0,0,0, true",
+        "crash and source,             1,1,0,0,0,0,0,1,0,1, true",
+        "both nodes and failure,       0,1,1,0,0,1,0,1,0,0, true",
+        "crash while links are cut,    1,0,0,0,0,0,1,1,0,0, true",
+        "target while links are cut,   0,0,1,0,0,1,1,1,0,0, true",
+        "processes die,                0,0,0,1,1,0,0,0,1,0, true",
+        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
+        "source comes back,            0,1,0,0,0,1,0,1,0,1, true",
+        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0, true",
+        "source without a fence,       1,1,0,0,0,0,0,0,1,0, false"
+    })
+    void shouldKeepThePromiseWhateverFails(
+            String name,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int reboots,
+            boolean fence) {
+        keeps(
+                new ModelBudget(
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, 0),
+                fence);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "continued twice and failure, 0,0,0,0,1,0,0,0,2",
+        "continued and crash,         1,0,0,0,0,0,0,0,1",
+        "continued while cut,         0,1,0,0,0,1,1,0,1",
+        "continued and deaths,        0,0,1,1,0,0,0,1,1"
+    })
+    void shouldNotCommitWhenAHeldOriginalIsContinued(
+            String name,
+            int crashes,
+            int source,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int continued) {
+        keeps(
+                new ModelBudget(
+                        name, crashes, source, 0, original, copy, failures, links, windows, resolves, 0, continued),
+                true);
+    }
+
+    private static void keeps(ModelBudget budget, boolean fence) {
+        long startNs = System.nanoTime();
+        ModelSearch search = new ModelSearch(budget, ModelVariant.REAL, null, fence, true, SLOTS_LOG);
+        boolean good = search.run();
+        System.out.printf(
+                "model check, %s: %d states, %d ms%n",
+                budget.name(), search.states(), (System.nanoTime() - startNs) / 1_000_000);
+        assertNull(search.problem(), () -> search.problem() + "\n" + String.join("\n", search.trace()));
+        assertTrue(good, "a search that finds nothing and is not content");
+        // Without a circle every run without further failures ends, and the ends were judged.
+        assertFalse(search.hasCircle(), "without any further failure it need not come to an end");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0,0",
+        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0,0",
+        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0,0",
+        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0",
+        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0",
+        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0",
+        "PROMISE_AND_KEEP_IT_SHORTER,      0,0,0,0,0,1,1,1,0",
+        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0",
+        "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1",
+        "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1"
+    })
+    void shouldFindWhatIsWrongWhenRulesAreBroken(
+            ModelVariant variant,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int continued) {
+        finds(
+                new ModelBudget(
+                        variant.name(),
+                        crashes,
+                        source,
+                        target,
+                        original,
+                        copy,
+                        failures,
+                        links,
+                        windows,
+                        0,
+                        0,
+                        continued),
+                variant,
+                null,
+                false);
+    }
+
+    /** By what becomes of the computation alone: a forgotten sync of these may lose it, double it or leave it held. */
+    @ParameterizedTest
+    @CsvSource({
+        "Begun,           2,0,0,0,0,0",
+        "Sealed,          1,1,1,0,1,0",
+        "RollBackDecided, 1,1,1,0,1,0",
+        "Prepared,        2,0,0,0,0,0",
+        "RolledBackHere,  1,0,1,0,0,0",
+        "TakenOver,       1,1,1,0,0,1",
+        "CommittedHere,   1,1,0,0,0,0",
+        "Promised,        1,0,1,1,1,0",
+        "Fencing,         1,0,1,1,1,0"
+    })
+    void shouldFindWhatIsWrongWhenASyncIsForgotten(
+            String record, int crashes, int source, int failures, int links, int windows, int resolves)
+            throws ClassNotFoundException {
+        Class<? extends TransactionRecord> type =
+                Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
+        ModelBudget budget = new ModelBudget(
+                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0);
+        finds(budget, ModelVariant.REAL, type, false);
+    }
+
+    /**
+     * A lost COMMIT, BROKEN or DONE is found out again from what is there (originals that are ended, the other side's
+     * answer), so it harms no computation; but something has been done, or people have been told, that no journal
+     * knows. That is looked for here.
+     */
+    @ParameterizedTest
+    @CsvSource({"CommitDecided, 0", "CommittedHere, 0", "Done, 0", "Broken, 1"})
+    void shouldFindWhatIsDoneBeforeItIsOnTheDiskWhenASyncIsForgotten(String record, int originalDeaths)
+            throws ClassNotFoundException {
+        Class<? extends TransactionRecord> type =
+                Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
+        finds(
+                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0, 0),
+                ModelVariant.REAL,
+                type,
+                true);
+    }
+
+    private static void finds(
+            ModelBudget budget,
+            ModelVariant variant,
+            Class<? extends TransactionRecord> notSynced,
+            boolean writeAhead) {
+        ModelSearch search = new ModelSearch(budget, variant, notSynced, true, writeAhead, SLOTS_LOG);
+        search.run();
+        assertNotNull(search.problem(), () -> "nothing was found in " + search.states() + " states");
+        System.out.printf(
+                "model check, %s: found after %d steps in %d states: %s%n",
+                budget.name(), search.trace().size(), search.states(), search.problem());
+    }
+}

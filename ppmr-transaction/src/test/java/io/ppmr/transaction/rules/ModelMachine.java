@@ -1,0 +1,416 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/** Runs the rules in a {@link ModelWorld}: numbers for states, journals and messages, and the effects. */
+@SuppressWarnings("EnumOrdinal") // A compact encoding of states, for this run alone.
+final class ModelMachine {
+    static final String ID = "m";
+    static final List<String> NAMES = List.of("a", "b");
+    private static final int NEVER = Integer.MAX_VALUE;
+    /** Of two originals the first is ended; they do not end at once. */
+    private static final int FIRST_HALF = -2;
+
+    /** A message on its way: from and to are nodes, 0 the source. */
+    record Said(int from, int to, int attempt, ControlMessage message) {}
+
+    /** A journal, and how much of it is on the disk. */
+    record Journal(List<TransactionRecord> records, int synced) {}
+
+    /** An effect, with the number of its message or record. */
+    private record Op(Effect effect, int number) {
+        /** Whether it is said to people alone: a crash after it is one before it. */
+        boolean isWords() {
+            return effect instanceof Effect.Say || effect instanceof Effect.Finished;
+        }
+    }
+
+    private record Step(int next, List<Op> effects) {}
+
+    private final ModelVariant variant;
+    private final Class<? extends TransactionRecord> notSynced;
+    private final boolean writeAhead;
+    final ModelNumbers<Object> states = new ModelNumbers<>();
+    final ModelNumbers<Journal> journals = new ModelNumbers<>();
+    final ModelNumbers<Said> messages = new ModelNumbers<>();
+    private final ModelNumbers<Object> events = new ModelNumbers<>();
+    private final Map<Long, Step> steps = new HashMap<>();
+    private final ModelNumbers<TransactionRecord> records = new ModelNumbers<>();
+    private final Map<Long, Integer> appended = new HashMap<>();
+    private final Map<Integer, Integer> recoveries = new HashMap<>();
+    private final List<Integer> hearings = new ArrayList<>();
+    private final List<Boolean> committedJournals = new ArrayList<>();
+    private int done;
+    String violation;
+
+    /** @param writeAhead whether it counts as wrong when something is done, or told, that is not on the disk */
+    ModelMachine(ModelVariant variant, Class<? extends TransactionRecord> notSynced, boolean writeAhead) {
+        this.variant = variant;
+        this.notSynced = notSynced;
+        this.writeAhead = writeAhead;
+    }
+
+    ModelWorld start(ModelBudget budget) {
+        ModelWorld world = new ModelWorld();
+        int empty = journals.of(new Journal(List.of(), 0));
+        world.state[0] = states.of(CoordinatorState.fresh(ID));
+        world.journal[0] = empty;
+        for (int node = 1; node <= 2; node++) {
+            world.state[node] = states.of(ParticipantState.nothing(ID));
+            world.journal[node] = empty;
+        }
+        world.budget = budget.packed();
+        return world;
+    }
+
+    CoordinatorState coordinator(ModelWorld world) {
+        return (CoordinatorState) states.get(world.state[0]);
+    }
+
+    ParticipantState participant(ModelWorld world, int target) {
+        return (ParticipantState) states.get(world.state[target + 1]);
+    }
+
+    /** Takes an event to its end; false if it changes nothing. */
+    boolean run(ModelWorld world, int node, Object event) {
+        return run(world, node, event, NEVER);
+    }
+
+    /** How many effects the last run had. */
+    int effects() {
+        return done;
+    }
+
+    /** The same, but the service crashes after so many effects. */
+    boolean run(ModelWorld world, int node, Object event, int crashAfter) {
+        return run(world, node, events.of(event), crashAfter);
+    }
+
+    /** The same with the number of the event. */
+    boolean run(ModelWorld world, int node, int event, int crashAfter) {
+        done = 0;
+        Step first = step(world, node, event);
+        if (first.next() == world.state[node] && first.effects().isEmpty()) {
+            return false;
+        }
+        Deque<Object> waiting = new ArrayDeque<>();
+        boolean changed = false;
+        Step step = first;
+        while (step != null) {
+            changed |= step.next() != world.state[node] || !step.effects().isEmpty();
+            world.state[node] = step.next();
+            for (Op op : step.effects()) {
+                if (writeAhead) {
+                    requireOnDisk(world, node, op.effect());
+                }
+                if (op.isWords()) {
+                    continue;
+                }
+                perform(world, node, op, waiting);
+                check(world);
+                done++;
+                if (done == crashAfter) {
+                    crash(world, node);
+                    return true;
+                }
+            }
+            step = waiting.isEmpty() ? null : step(world, node, events.of(waiting.poll()));
+        }
+        return changed;
+    }
+
+    void crash(ModelWorld world, int node) {
+        Journal journal = journals.get(world.journal[node]);
+        world.state[node] = -1;
+        world.journal[node] =
+                journals.of(new Journal(List.copyOf(journal.records().subList(0, journal.synced())), journal.synced()));
+    }
+
+    /** The number of an event. */
+    int event(Object event) {
+        return events.of(event);
+    }
+
+    /** The number of the event that is hearing this message. */
+    int hearing(int number) {
+        while (hearings.size() < messages.size()) {
+            Said said = messages.get(hearings.size());
+            Object event = said.to() == 0
+                    ? new CoordinatorEvent.Heard(NAMES.get(said.from() - 1), said.attempt(), said.message())
+                    : said.from() == 0
+                            ? new ParticipantEvent.Heard(said.attempt(), said.message())
+                            : new ParticipantEvent.HeardPeer(
+                                    NAMES.get(said.from() - 1), said.attempt(), said.message(), 0);
+            hearings.add(events.of(event));
+        }
+        return hearings.get(number);
+    }
+
+    private Step step(ModelWorld world, int node, int event) {
+        long key = ((long) world.state[node] * 3 + node) << 32 | event;
+        Step known = steps.get(key);
+        if (known != null) {
+            return known;
+        }
+        Transition<?> transition = transition(world, node, events.get(event));
+        Object next = transition.state() instanceof CoordinatorState state
+                ? state.failed("")
+                : ModelTexts.without((ParticipantState) transition.state());
+        Step step = new Step(
+                states.of(next),
+                transition.effects().stream()
+                        .filter(ModelTexts::matters)
+                        .flatMap(effect -> ops(node, effect))
+                        .toList());
+        steps.put(key, step);
+        return step;
+    }
+
+    private Transition<?> transition(ModelWorld world, int node, Object event) {
+        if (event instanceof CoordinatorEvent heard) {
+            return variant.apply(coordinator(world), heard);
+        }
+        return event instanceof ParticipantEvent heard
+                ? variant.apply(participant(world, node - 1), heard)
+                : (Transition<?>) event;
+    }
+
+    /** The number of the event that is the service's start with what its journal says. */
+    int recoveryEvent(ModelWorld world, int node) {
+        int key = (world.journal[node] * 3 + node) * 3 + originals(world).ordinal();
+        return recoveries.computeIfAbsent(key, unknown -> events.of(recovery(world, node)));
+    }
+
+    /** The service starts again, with what its journal says. */
+    Transition<?> recovery(ModelWorld world, int node) {
+        List<TransactionRecord> records = journals.get(world.journal[node]).records();
+        return node == 0
+                ? CoordinatorRules.recover(ID, records, originals(world))
+                : ParticipantRules.recover(ID, records);
+    }
+
+    Originals originals(ModelWorld world) {
+        if (world.alive != 3) {
+            return Originals.DEAD;
+        }
+        boolean stoodStill = world.moved == 0 || variant == ModelVariant.PROVE_BY_STATE_ALONE;
+        return world.held == 3 && stoodStill ? Originals.HELD : Originals.ALIVE;
+    }
+
+    /** The links of a node that was off are gone, and what was on its way on them. */
+    void forgetWordsOfSource(ModelWorld world) {
+        for (int number = 0; number < messages.size(); number++) {
+            if (messages.get(number).from() == 0) {
+                world.unsay(number);
+            }
+        }
+    }
+
+    private Stream<Op> ops(int node, Effect effect) {
+        if (effect instanceof Effect.StartAttempt start) {
+            return start.participants().stream()
+                    .map(name -> new Op(
+                            effect,
+                            said(
+                                    node,
+                                    NAMES.indexOf(name) + 1,
+                                    start.attempt(),
+                                    Begins.of(ID, start.participants(), name))));
+        }
+        return effect instanceof Effect.EndOriginals
+                ? Stream.of(new Op(effect, FIRST_HALF), new Op(effect, -1))
+                : Stream.of(op(node, effect));
+    }
+
+    /** What is done to a process, or told to people, follows a record that is on the disk. */
+    private void requireOnDisk(ModelWorld world, int node, Effect effect) {
+        Journal journal = journals.get(world.journal[node]);
+        List<TransactionRecord> onDisk = journal.records().subList(0, journal.synced());
+        Class<? extends TransactionRecord> wanted = null;
+        if (effect instanceof Effect.EndOriginals) {
+            wanted = TransactionRecord.CommitDecided.class;
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            wanted = TransactionRecord.RollBackDecided.class;
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            wanted = TransactionRecord.CommittedHere.class;
+        } else if (effect instanceof Effect.Finished) {
+            wanted = TransactionRecord.Done.class;
+        } else if (effect instanceof Effect.Say && node == 0 && isBroken(world)) {
+            wanted = TransactionRecord.Broken.class;
+        }
+        if (wanted != null && onDisk.stream().noneMatch(wanted::isInstance)) {
+            violation = effect.getClass().getSimpleName() + " before " + wanted.getSimpleName() + " is on the disk";
+        }
+    }
+
+    private boolean isBroken(ModelWorld world) {
+        return coordinator(world).phase() == CoordinatorState.Phase.BROKEN;
+    }
+
+    private Op op(int node, Effect effect) {
+        if (effect instanceof Effect.Persist persist) {
+            return new Op(effect, records.of(ModelTexts.without(persist.record())));
+        }
+        if (effect instanceof Effect.Send send) {
+            return new Op(effect, said(node, NAMES.indexOf(send.participant()) + 1, send.attempt(), send.message()));
+        }
+        return new Op(
+                effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.attempt(), reply.message()) : -1);
+    }
+
+    private void perform(ModelWorld world, int node, Op op, Deque<Object> waiting) {
+        Effect effect = op.effect();
+        if (effect instanceof Effect.Persist) {
+            persist(world, node, op.number());
+        } else if (op.number() >= 0) {
+            world.say(op.number());
+        } else if (effect instanceof Effect.Seal seal) {
+            world.whole |= 1 << (2 * (coordinator(world).attempt() - 1) + NAMES.indexOf(seal.participant()));
+        } else if (effect instanceof Effect.Judge judge) {
+            waiting.add(failed(world, judge.copiesGone(), true));
+        } else if (effect instanceof Effect.ProveOriginals) {
+            waiting.add(new CoordinatorEvent.Proved(originals(world), ""));
+        } else if (effect instanceof Effect.EndOriginals) {
+            world.alive &= op.number() == FIRST_HALF ? ~1 : 0;
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            world.held = 0;
+            world.moved = 0;
+            world.continued = true;
+            if (world.ran) {
+                violation = "originals go on after a copy has run";
+            }
+        } else if (effect instanceof Effect.ProveCopies) {
+            boolean held = world.copy[node - 1] == ModelWorld.HELD;
+            waiting.add(new ParticipantEvent.CopiesProved(held ? "" : "gone"));
+        } else {
+            performOnCopies(world, node - 1, effect, waiting);
+        }
+    }
+
+    private void performOnCopies(ModelWorld world, int target, Effect effect, Deque<Object> waiting) {
+        if (effect instanceof Effect.StartRestore) {
+            world.copy[target] = ModelWorld.RESTORING;
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            if (world.copy[target] == ModelWorld.HELD) {
+                world.copy[target] = ModelWorld.RUNNING;
+                world.ran = true;
+            }
+        } else if (effect instanceof Effect.EndCopies) {
+            world.copy[target] = ModelWorld.NONE;
+        } else if (effect instanceof Effect.FenceSource) {
+            if (world.copy[target] == ModelWorld.HELD) {
+                world.fencing |= 1 << target;
+            } else {
+                waiting.add(new ParticipantEvent.FenceEnded(false));
+            }
+        }
+    }
+
+    CoordinatorEvent.Failed failed(ModelWorld world, boolean copiesGone, boolean again) {
+        CoordinatorState state = coordinator(world);
+        // The other one is the first in the second attempt.
+        List<String> next = again && state.attempt() == 1 ? List.of("b", "a") : List.of();
+        return new CoordinatorEvent.Failed("", copiesGone, originals(world), next);
+    }
+
+    private void persist(ModelWorld world, int node, int number) {
+        long key = (long) world.journal[node] << 32 | number;
+        TransactionRecord record = records.get(number);
+        if (record instanceof TransactionRecord.Begun begun && begun.attempt() > 1) {
+            requireLetGo(world, begun.attempt() - 1);
+        }
+        if (record instanceof TransactionRecord.CommitDecided && world.alive == 3 && world.moved != 0) {
+            // A take-over that has committed could not ask, and where an original is gone the copies are what is left.
+            boolean told = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
+            violation = told ? violation : "committed although an original has run since its image was written";
+        }
+        Integer known = appended.get(key);
+        world.journal[node] = known != null ? known : append(journals.get(world.journal[node]), record, key);
+    }
+
+    private int append(Journal journal, TransactionRecord record, long key) {
+        boolean sync = notSynced == null || !notSynced.isInstance(record);
+        List<TransactionRecord> all = new ArrayList<>(journal.records());
+        if (!isRepeated(journal, record)) {
+            all.add(record);
+        }
+        int next = journals.of(new Journal(List.copyOf(all), sync ? all.size() : journal.synced()));
+        appended.put(key, next);
+        return next;
+    }
+
+    /** Records that change nothing once they are there, whose number is not to grow. */
+    private static boolean isRepeated(Journal journal, TransactionRecord record) {
+        boolean lasting = record instanceof TransactionRecord.Promised || record instanceof TransactionRecord.Fencing;
+        int size = journal.records().size();
+        return record instanceof TransactionRecord.SourceLost
+                || (lasting && journal.records().contains(record))
+                || (size > 0
+                        && journal.synced() == size
+                        && journal.records().get(size - 1).equals(record));
+    }
+
+    private void requireLetGo(ModelWorld world, int attempt) {
+        for (int target = 0; target < 2; target++) {
+            boolean sealed = (world.whole >> (2 * (attempt - 1) + target) & 1) != 0;
+            boolean over = journals.get(world.journal[target + 1]).records().stream()
+                    .anyMatch(record ->
+                            record instanceof TransactionRecord.RolledBackHere && record.attempt() == attempt);
+            if (sealed && !over && !world.isOff(target + 1)) {
+                violation = "another attempt begins before " + NAMES.get(target) + " was let go";
+            }
+        }
+    }
+
+    private int said(int from, int to, int attempt, ControlMessage message) {
+        return messages.of(new Said(from, to, attempt, ModelTexts.without(message)));
+    }
+
+    /** What must hold always. */
+    void check(ModelWorld world) {
+        boolean running = world.copy[0] == ModelWorld.RUNNING || world.copy[1] == ModelWorld.RUNNING;
+        if (running && world.alive != 0) {
+            violation = "an original lives while a copy runs";
+        }
+        if (running && world.continued) {
+            violation = "a copy runs after the originals have gone on";
+        }
+        boolean committed = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
+        boolean ended = false;
+        for (int target = 0; target < 2; target++) {
+            int copy = world.copy[target];
+            ended |= world.ran && (copy == ModelWorld.NONE || copy == ModelWorld.RESTORING) && !world.isOff(target + 1);
+        }
+        if (committed && ended) {
+            violation = "half of the copies run";
+        }
+        if (committed && world.continued) {
+            violation = "committed here, and the originals have gone on";
+        }
+        boolean copies = lives(world.copy[0]) && lives(world.copy[1]);
+        if (world.alive != 3 && !copies && !world.excused) {
+            violation = "no copy is left, and no case is named for it";
+        }
+    }
+
+    private boolean hasCommitted(int journal) {
+        while (committedJournals.size() < journals.size()) {
+            committedJournals.add(journals.get(committedJournals.size()).records().stream()
+                    .anyMatch(record -> record instanceof TransactionRecord.CommittedHere));
+        }
+        return committedJournals.get(journal);
+    }
+
+    private static boolean lives(int copy) {
+        return copy == ModelWorld.HELD || copy == ModelWorld.RUNNING;
+    }
+}

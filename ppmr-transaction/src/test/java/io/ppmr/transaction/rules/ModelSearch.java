@@ -1,0 +1,228 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.List;
+
+/** Visits every state of a model, the nearest first, in a table of fixed size. */
+final class ModelSearch {
+    private static final int WORDS = 5;
+
+    private final ModelMachine machine;
+    private final ModelActions actions;
+    private final ModelBudget budget;
+    private final boolean fenceWorks;
+    private final long[] table;
+    private final int[] order;
+    private final int[] parent;
+    private final int mask;
+    private final long[] key = new long[WORDS];
+    private int count;
+    private boolean stop;
+    private String problem;
+    private int problemAt = -1;
+    private ModelWorld problemWorld;
+    private String problemLabel;
+
+    ModelSearch(
+            ModelBudget budget,
+            ModelVariant variant,
+            Class<? extends TransactionRecord> notSynced,
+            boolean fenceWorks,
+            boolean writeAhead,
+            int logSlots) {
+        this.machine = new ModelMachine(variant, notSynced, writeAhead);
+        this.actions = new ModelActions(machine, fenceWorks);
+        this.budget = budget;
+        this.fenceWorks = fenceWorks;
+        int slots = 1 << logSlots;
+        this.table = new long[slots * WORDS];
+        this.order = new int[slots];
+        this.parent = new int[slots];
+        this.mask = slots - 1;
+    }
+
+    int states() {
+        return count;
+    }
+
+    String problem() {
+        return problem;
+    }
+
+    /** Searches all; whether nothing was found wrong. */
+    boolean run() {
+        add(machine.start(budget), -1, "", "");
+        for (int at = 0; at < count && !stop; at++) {
+            int slot = order[at];
+            ModelWorld world = world(slot);
+            boolean[] quiet = {true};
+            actions.each(world, false, (next, label, detail, good) -> {
+                boolean isNew = add(next, slot, label, detail);
+                quiet[0] &= !(good && (isNew || !isSame(next, slot)));
+            });
+            if (quiet[0] && !stop) {
+                String stuck = ModelEnds.stuck(machine, world, fenceWorks);
+                if (stuck != null) {
+                    found(stuck, slot, null, "");
+                }
+            }
+        }
+        return problem == null;
+    }
+
+    /**
+     * Whether what is no failure can go round in a circle, so that a run need not come to an end. To be called after
+     * {@link #run}.
+     */
+    boolean hasCircle() {
+        byte[] seen = new byte[mask + 1];
+        Deque<int[]> path = new ArrayDeque<>();
+        Deque<int[]> ways = new ArrayDeque<>();
+        for (int i = 0; i < count; i++) {
+            if (seen[order[i]] == 0) {
+                enter(order[i], seen, path, ways);
+            }
+            while (!path.isEmpty()) {
+                int[] at = path.peek();
+                int[] next = ways.peek();
+                if (at[1] == next.length) {
+                    seen[at[0]] = 2;
+                    path.pop();
+                    ways.pop();
+                } else {
+                    int slot = next[at[1]++];
+                    if (seen[slot] == 1) {
+                        return true;
+                    }
+                    if (seen[slot] == 0) {
+                        enter(slot, seen, path, ways);
+                    }
+                }
+            }
+        }
+        return false;
+    }
+
+    private void enter(int slot, byte[] seen, Deque<int[]> path, Deque<int[]> ways) {
+        seen[slot] = 1;
+        path.push(new int[] {slot, 0});
+        List<Integer> next = new ArrayList<>();
+        actions.each(world(slot), true, (world, label, detail, good) -> {
+            if (good && !isSame(world, slot)) {
+                world.encode(key);
+                next.add(find());
+            }
+        });
+        ways.push(next.stream().mapToInt(Integer::intValue).toArray());
+    }
+
+    private ModelWorld world(int slot) {
+        return ModelWorld.decode(Arrays.copyOfRange(table, slot * WORDS, slot * WORDS + WORDS));
+    }
+
+    private boolean isSame(ModelWorld world, int slot) {
+        world.encode(key);
+        return Arrays.equals(key, 0, WORDS, table, slot * WORDS, slot * WORDS + WORDS);
+    }
+
+    private void found(String what, int slot, ModelWorld world, String label) {
+        if (!stop) {
+            stop = true;
+            problem = what;
+            problemAt = slot;
+            problemWorld = world;
+            problemLabel = label;
+        }
+    }
+
+    private boolean add(ModelWorld world, int from, String label, Object detail) {
+        if (machine.violation != null) {
+            found(machine.violation, from, world, label + " " + detail);
+            machine.violation = null;
+            return false;
+        }
+        int slot = slotOf(world);
+        if (slot < 0) {
+            return false;
+        }
+        parent[slot] = from;
+        order[count++] = slot;
+        if (count > mask * 0.9) {
+            throw new IllegalStateException("more states than " + count + ": give the table more room");
+        }
+        return true;
+    }
+
+    /** A new slot, or less than 0 if the state is known. */
+    private int slotOf(ModelWorld world) {
+        world.encode(key);
+        int slot = find();
+        if (isFree(slot)) {
+            System.arraycopy(key, 0, table, slot * WORDS, WORDS);
+            return slot;
+        }
+        return -1;
+    }
+
+    /** Where the key is, or the free slot where it would be. */
+    private int find() {
+        long hash = 0;
+        for (long word : key) {
+            hash = (hash ^ word) * 0x9E3779B97F4A7C15L;
+            hash ^= hash >>> 29;
+        }
+        int slot = (int) (hash >>> 20) & mask;
+        while (!isFree(slot) && !Arrays.equals(key, 0, WORDS, table, slot * WORDS, slot * WORDS + WORDS)) {
+            slot = slot + 1 & mask;
+        }
+        return slot;
+    }
+
+    /** The words of the states are never all 0 in a slot that is in use: some service is there, or was. */
+    private boolean isFree(int slot) {
+        int at = slot * WORDS;
+        return table[at + 2] == 0 && table[at + 3] == 0 && table[at + 4] == 0;
+    }
+
+    /** How the problem comes about, one line a step. */
+    List<String> trace() {
+        List<Integer> slots = new ArrayList<>();
+        for (int slot = problemAt; slot >= 0; slot = parent[slot]) {
+            slots.add(slot);
+        }
+        Collections.reverse(slots);
+        List<String> lines = new ArrayList<>();
+        for (int i = 0; i + 1 < slots.size(); i++) {
+            int next = slots.get(i + 1);
+            String[] line = {"?"};
+            actions.each(world(slots.get(i)), false, (world, label, detail, good) -> {
+                if (line[0].equals("?") && isSame(world, next)) {
+                    line[0] = label + ": " + detail;
+                }
+            });
+            machine.violation = null;
+            lines.add(line[0]);
+        }
+        if (problemWorld != null) {
+            lines.add(problemLabel);
+        } else {
+            lines.add("stuck:" + describe(world(problemAt)));
+        }
+        return lines;
+    }
+
+    private String describe(ModelWorld world) {
+        StringBuilder text = new StringBuilder();
+        for (int node = 0; node <= 2; node++) {
+            text.append("\n  node ").append(node).append(world.isOff(node) ? " off " : " ");
+            text.append(world.state[node] < 0 ? "down" : machine.states.get(world.state[node]));
+        }
+        return text + "\n  alive=" + world.alive + " held=" + world.held + " copies=" + Arrays.toString(world.copy)
+                + " window=" + world.window + " fencing=" + world.fencing;
+    }
+}

@@ -1,0 +1,92 @@
+package io.ppmr.transaction.rules;
+
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
+import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The real rules, or rules that are broken on purpose around the real ones. */
+enum ModelVariant {
+    REAL,
+    COMMIT_BEFORE_ALL_VOTES,
+    SKIP_LAST_ROUND,
+    NEXT_ATTEMPT_BEFORE_VOTER_LET_GO,
+    CONTINUE_BEFORE_ANSWERS,
+    TAKE_OVER_WITHOUT_FENCE,
+    FENCE_WITHOUT_PROMISES,
+    /** Says that it promises what was asked for, and keeps it for a shorter time: here none at all. */
+    PROMISE_AND_KEEP_IT_SHORTER,
+    RELEASE_BEFORE_ORIGINALS_END,
+    COMMIT_WHATEVER_ORIGINALS_DO,
+    /** Not rules, but a proof that a continued process which was stopped again passes. */
+    PROVE_BY_STATE_ALONE;
+
+    Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
+        Transition<CoordinatorState> real = CoordinatorRules.apply(state, event);
+        boolean ran = state.phase() == Phase.CONFIRMING
+                && event instanceof CoordinatorEvent.Proved proved
+                && proved.originals() == Originals.ALIVE;
+        if (this == COMMIT_WHATEVER_ORIGINALS_DO && ran) {
+            return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+        }
+        boolean vote = event instanceof CoordinatorEvent.Heard heard
+                && heard.message() instanceof ControlMessage.Prepared
+                && state.phase() == Phase.PREPARING;
+        if (this == COMMIT_BEFORE_ALL_VOTES
+                && vote
+                && real.state().members().stream().anyMatch(Member::voted)) {
+            return commitNow(state);
+        }
+        if (this == SKIP_LAST_ROUND && vote && real.state().phase() == Phase.CONFIRMING) {
+            return commitNow(real.state());
+        }
+        boolean decided = state.phase() != Phase.ROLLING_BACK && real.state().phase() == Phase.ROLLING_BACK;
+        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO
+                        && !real.state().next().isEmpty())
+                || this == CONTINUE_BEFORE_ANSWERS;
+        if (decided && letGoAtOnce) {
+            CoordinatorState all = real.state().withEach(member -> member.withAnswer(false));
+            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(Originals.HELD, "")));
+        }
+        if (this == RELEASE_BEFORE_ORIGINALS_END && real.effects().contains(new Effect.EndOriginals())) {
+            List<Effect> effects = new ArrayList<>(real.effects());
+            effects.remove(new Effect.EndOriginals());
+            effects.add(new Effect.EndOriginals());
+            return new Transition<>(real.state(), effects);
+        }
+        return real;
+    }
+
+    private static Transition<CoordinatorState> commitNow(CoordinatorState state) {
+        CoordinatorState confirmed = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(true));
+        return CoordinatorRules.apply(confirmed, new CoordinatorEvent.Proved(Originals.HELD, ""));
+    }
+
+    Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
+        Transition<ParticipantState> real = ParticipantRules.apply(state, event);
+        boolean fence = real.effects().contains(new Effect.FenceSource());
+        if (this == TAKE_OVER_WITHOUT_FENCE && fence) {
+            return join(real, ParticipantRules.apply(real.state(), new ParticipantEvent.FenceEnded(true)));
+        }
+        if (this == FENCE_WITHOUT_PROMISES
+                && event instanceof ParticipantEvent.FenceDue
+                && real.state().round() != 0) {
+            return new Transition<>(real.state().withFencing(true), List.of(new Effect.FenceSource()));
+        }
+        if (this == PROMISE_AND_KEEP_IT_SHORTER
+                && !state.promised()
+                && real.state().promised()) {
+            return new Transition<>(real.state().withPromise(false), real.effects());
+        }
+        return real;
+    }
+
+    private static <S> Transition<S> join(Transition<S> first, Transition<S> second) {
+        List<Effect> effects = new ArrayList<>(first.effects());
+        effects.removeIf(effect -> effect instanceof Effect.FenceSource || effect instanceof Effect.ProveOriginals);
+        effects.addAll(second.effects());
+        return new Transition<>(second.state(), effects);
+    }
+}
