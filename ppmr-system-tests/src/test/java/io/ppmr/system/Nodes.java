@@ -14,9 +14,7 @@ import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionJournal;
 import io.ppmr.transaction.TransactionRecord;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -73,11 +71,9 @@ final class Nodes implements AutoCloseable {
                         directory.resolve(name + "-journal"),
                         Optional.empty(),
                         false,
-                        TransportWish.TCP,
                         Set.of(),
                         Map.of(),
                         trustedUsers),
-                TcpChunkPuller::new,
                 TransportChoice.tcp(),
                 probe::facts);
         services.push(target::close);

@@ -12,12 +12,9 @@ import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.protocol.control.NodeFacts;
-import io.ppmr.target.session.PullerFactory;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -47,56 +44,42 @@ final class ServicePair implements AutoCloseable {
             PreSharedKey sourceKey,
             long stagingBytes,
             Duration stallLimit,
-            PullerFactory pullers,
             List<Checkpointer> restores,
             Duration discardDeadline) {
 
         static Options with(Checkpointer checkpointer) {
             PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
             return new Options(
-                    pool,
-                    pool,
-                    KEY,
-                    0,
-                    Duration.ofSeconds(20),
-                    TcpChunkPuller::new,
-                    List.of(checkpointer),
-                    Duration.ofMinutes(5));
+                    pool, pool, KEY, 0, Duration.ofSeconds(20), List.of(checkpointer), Duration.ofMinutes(5));
         }
 
         Options pool(int chunks, int chunkBytes) {
             PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
-            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(both, both, sourceKey, stagingBytes, stallLimit, restores, discardDeadline);
         }
 
         Options sourcePool(PoolGeometry other) {
-            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, restores, discardDeadline);
         }
 
         Options sourceKey(PreSharedKey key) {
-            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, restores, discardDeadline);
         }
 
         Options staging(long bytes) {
-            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores, discardDeadline);
+            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, restores, discardDeadline);
         }
 
         Options stall(Duration limit) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores, discardDeadline);
-        }
-
-        Options pullers(PullerFactory factory) {
-            return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, restores, discardDeadline);
         }
 
         Options discard(Duration deadline) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, deadline);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, restores, deadline);
         }
 
         Options restores(List<Checkpointer> checkpointers) {
-            return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, checkpointers, discardDeadline);
         }
     }
 
@@ -150,11 +133,9 @@ final class ServicePair implements AutoCloseable {
                         directory.resolve("target-journal"),
                         Optional.empty(),
                         false,
-                        TransportWish.TCP,
                         Set.of(),
                         Map.of(),
                         Map.of()),
-                options.pullers,
                 targetChoice,
                 () -> targetIs.apply(probe.facts()));
         target.start();

@@ -1,7 +1,6 @@
 package io.ppmr.bench.node;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.DirectExporter;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.rdma.RdmaTransport;
@@ -35,7 +34,7 @@ record SourceConnections(SocketChannel control, RegionExporter exporter, String 
         SocketChannel control = noDelay(SocketChannel.open(target));
         if (where.size() > 2) {
             InetSocketAddress direct = new InetSocketAddress(target.getAddress(), Integer.parseInt(where.get(2)));
-            DirectExporter exporter = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
+            RegionExporter exporter = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
             MemoryProof proof = exporter.proof();
             return new SourceConnections(control, exporter, proof.address() + " " + proof.key() + " " + proof.digest());
         }

@@ -129,7 +129,6 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 service.journal(),
                 service.fence(),
                 top.get(ALLOW_ROOT_JOBS),
-                service.transport(),
                 ignoredChecks(top),
                 reconnects(file),
                 tools.trustedUsers());

@@ -21,7 +21,6 @@ import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.MappedJournal;
 import io.ppmr.transaction.TransactionJournal;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -288,7 +287,6 @@ public final class WarmUp implements AutoCloseable {
                 folder.resolve("target-journal"),
                 Optional.empty(),
                 true,
-                TransportWish.TCP,
                 Set.of(),
                 Map.of(),
                 Map.of());

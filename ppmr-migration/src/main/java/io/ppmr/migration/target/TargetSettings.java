@@ -5,7 +5,6 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -31,7 +30,6 @@ import java.util.Set;
  * @param journal the directory of the journal
  * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
  * @param allowRootJobs whether a job of root may be restored
- * @param transport how the bytes may travel
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
  *     job's name or {@link ReconnectHook#ANY}
@@ -52,7 +50,6 @@ public record TargetSettings(
         Path journal,
         Optional<Fence> fence,
         boolean allowRootJobs,
-        TransportWish transport,
         Set<String> ignoredChecks,
         Map<String, ReconnectHook> reconnects,
         Map<String, Set<Integer>> trustedUsers) {

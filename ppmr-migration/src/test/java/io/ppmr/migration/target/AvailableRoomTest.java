@@ -41,7 +41,6 @@ class AvailableRoomTest {
                 null,
                 Optional.empty(),
                 false,
-                null,
                 Set.of(),
                 Map.of(),
                 Map.of());
