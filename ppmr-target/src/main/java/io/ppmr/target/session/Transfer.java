@@ -59,7 +59,7 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
     private final Consumer<String> onFailure;
     private final TransferWatch watch;
     private final TargetHops hops;
-    private final TransferGauges gauges;
+    private final TargetHops.Share gauges;
 
     private final ChunkBits freedChunks;
     private final long[] freedNow;
@@ -102,7 +102,7 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
             throws ErrnoException {
         this.link = link;
         this.hops = hops;
-        this.gauges = new TransferGauges(hops);
+        this.gauges = hops.new Share();
         this.syncs = new PendingSyncs(link);
         this.onFailure = onFailure;
         int chunks = pool.geometry().chunkCount();
