@@ -51,8 +51,7 @@ final class Answers implements CreditLedger.Decisions {
 
     /** A chunk has come: the source may reuse its own. */
     void released(int file, long order, int sourceChunk) {
-        link.advance(
-                ReleaseFrame.encode(link.outBuffer(), link.outOffset(), link.attempt(), file, order, sourceChunk));
+        link.advance(ReleaseFrame.encode(link.outBuffer(), link.outOffset(), link.attempt(), file, order, sourceChunk));
         if (!syncs.isEmpty()) {
             for (PendingSync sync : syncs) {
                 sync.outstanding -= sync.file == file && order < sync.beforeOrder ? 1 : 0;
@@ -97,8 +96,7 @@ final class Answers implements CreditLedger.Decisions {
 
     private void decide(FrameType type, ArrivingFile file, long window, int slotOrReason) {
         if (!link.hasRoom(FRAME_BYTES)) {
-            onFailure.accept(
-                    "the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
+            onFailure.accept("the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
             return;
         }
         link.advance(CreditFrame.encode(
