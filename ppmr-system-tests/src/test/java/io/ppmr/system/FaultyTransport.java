@@ -22,7 +22,7 @@ import java.util.function.Consumer;
 import java.util.function.LongFunction;
 
 /**
- * A transport in the place of RDMA, whose target listens on a port of its own and whose pulls go wrong as they are told.
+ * A transport in the place of RDMA, whose target listens on a port of its own and whose pulls go wrong as told.
  *
  * @param faults gives the fault of a pull by its id
  */

@@ -117,7 +117,7 @@ final class CreditSupply {
         return Answer.GRANTED;
     }
 
-    /** Uses the receive slot of a window, gives back those the writer is past, and asks ahead if it goes on in order. */
+    /** Uses a window's receive slot, gives back those the writer is past, and asks ahead if it goes on in order. */
     int use(long window, boolean inOrder) throws IOException {
         int slot = (int) credits.remove(window);
         giveBackBelow(window);

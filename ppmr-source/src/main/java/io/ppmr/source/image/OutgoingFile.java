@@ -23,9 +23,9 @@ import org.slf4j.LoggerFactory;
  * pool, and hands the chunk over when it is full, when the writer goes elsewhere, closes or pauses, or when others
  * starve for chunks.
  *
- * <p>A chunk covers one aligned window of the file and is claimed only for a receive slot that the target granted for that
- * window, so every full chunk can leave. The first 4 KiB leave at once and need no receive slot. Written by FUSE's threads; the
- * session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
+ * <p>A chunk covers one aligned window of the file and is claimed only for a receive slot that the target granted for
+ * that window, so every full chunk can leave. The first 4 KiB leave at once and need none. Written by FUSE's threads;
+ * the session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
  *
  * <p>After a failure it depends on the {@link ImageFate} whether calls fail, or succeed and are thrown away. The latter
  * takes no chunk, no receive slot and no frame: the pool may be full and the link dead.
@@ -301,8 +301,8 @@ public final class OutgoingFile {
     }
 
     /**
-     * Sends a chunk that has been gathered for long, and gives back receive slots that nobody uses: a writer that pauses holds
-     * nothing. Skips a file that is busy.
+     * Sends a chunk that has been gathered for long, and gives back receive slots that nobody uses: a writer that
+     * pauses holds nothing. Skips a file that is busy.
      */
     public void flushIfOlder(long nowNs, long chunkAgeNs, long idleNs) throws IOException {
         if (!lock.tryLock()) {

@@ -209,7 +209,7 @@ public final class ArrivingFile {
         return waitingOffset != NOBODY_WAITS;
     }
 
-    /** Tells whether a receive slot's bytes may move to staging: they have come, and nobody waits for a byte of its window. */
+    /** Tells whether a receive slot may move to staging: its bytes have come, and nobody waits in its window. */
     public synchronized boolean canEvict(ReceiveSlot slot) {
         return !readerWaitsIn(slot.window()) && slots.canEvict(slot);
     }

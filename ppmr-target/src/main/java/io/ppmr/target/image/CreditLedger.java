@@ -17,8 +17,9 @@ import org.agrona.collections.LongHashSet;
  *
  * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
  * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
- * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into staging,
- * pass through one and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
+ * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
+ * staging, pass through one and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot
+ * lock up.
  *
  * <p>A transfer can stand still because its programs wait for each other: a restart for a file that its checkpointer
  * writes later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.

@@ -4,11 +4,11 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 
 /**
- * Knows which receive slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an earlier one as
- * soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
+ * Knows which receive slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an
+ * earlier one as soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
  *
- * <p>Guarded by the file's lock. Counts the live bytes of each {@link ReceiveSlot} and tells its owner when one has lost
- * its last byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
+ * <p>Guarded by the file's lock. Counts the live bytes of each {@link ReceiveSlot} and tells when one has lost its last
+ * byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
  */
 final class Extents {
     private final Consumer<ReceiveSlot> whenEmptied;

@@ -254,8 +254,8 @@ public final class Transfer {
     }
 
     /**
-     * Ends the transfer after the agent has ended: stops the transport, then frees every receive slot. Returns once nothing of
-     * it is left.
+     * Ends the transfer after the agent has ended: stops the transport, then frees every receive slot. Returns once
+     * nothing of it is left.
      */
     public void close() {
         pulls.close();

@@ -26,8 +26,6 @@ final class ImageFixture implements ImageListener {
     static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
 
-    private record UnderWay(long offset, byte[] bytes) {}
-
     final PoolGeometry geometry;
     final RankImage rank;
     final ArrivingFile file;
@@ -39,7 +37,8 @@ final class ImageFixture implements ImageListener {
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
-    private final Map<ReceiveSlot, UnderWay> underWay = new HashMap<>();
+    private final Map<ReceiveSlot, Long> offsets = new HashMap<>();
+    private final Map<ReceiveSlot, byte[]> underWay = new HashMap<>();
     private final ByteBuffer headMemory = ByteBuffer.allocateDirect(HEAD_BYTES);
     private int nextIndex;
 
@@ -82,16 +81,17 @@ final class ImageFixture implements ImageListener {
     }
 
     void advertise(ReceiveSlot slot, long offset, byte[] bytes) throws ImageException {
-        underWay.put(slot, new UnderWay(offset, bytes));
+        underWay.put(slot, bytes);
+        offsets.put(slot, offset);
         file.advertised(slot, offset, bytes.length);
     }
 
     /** The pull of an advertised slot ends. */
     void arrive(ReceiveSlot slot) {
-        UnderWay pull = underWay.remove(slot);
-        long to = slot.address() + geometry.offsetInWindow(pull.offset);
-        for (int i = 0; i < pull.bytes.length; i++) {
-            UnsafeApi.putByte(to + i, pull.bytes[i]);
+        byte[] bytes = underWay.remove(slot);
+        long to = slot.address() + geometry.offsetInWindow(offsets.remove(slot));
+        for (int i = 0; i < bytes.length; i++) {
+            UnsafeApi.putByte(to + i, bytes[i]);
         }
         file.arrived(slot);
     }

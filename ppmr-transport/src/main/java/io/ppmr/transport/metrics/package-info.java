@@ -1,2 +1,2 @@
-/** What both ends measure in the same way on the way of the bytes: meters for scrapes, events of the flight recorder. */
+/** What both ends measure alike on the way of the bytes: meters for scrapes, and events of the flight recorder. */
 package io.ppmr.transport.metrics;
