@@ -9,7 +9,9 @@ import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.tcp.TcpChunkPuller;
 import io.ppmr.transport.tcp.TcpRegionExporter;
+import java.io.Closeable;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketTimeoutException;
@@ -63,7 +65,7 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
 
             @Override
             public void close() {
-                closeQuietly(server);
+                closeNow(server);
             }
         };
     }
@@ -96,15 +98,15 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
 
         @Override
         public void close() {
-            closeQuietly(channel);
+            closeNow(channel);
         }
     }
 
-    private static void closeQuietly(AutoCloseable open) {
+    private static void closeNow(Closeable open) {
         try {
             open.close();
-        } catch (Exception e) {
-            throw new IllegalStateException(e);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 }
