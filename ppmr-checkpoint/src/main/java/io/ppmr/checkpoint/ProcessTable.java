@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;

@@ -2,8 +2,8 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.Command;
-import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -31,7 +31,8 @@ import org.slf4j.LoggerFactory;
  * A hook's directory is made like that of a rank.
  */
 public final class WorkDirectories {
-    private static final Pattern ATTEMPT = Pattern.compile("(hooks-)?([A-Za-z0-9_-]{1,64})(?:\\.(\\d{1,9}))?(?:\\.\\d+)?");
+    private static final Pattern ATTEMPT =
+            Pattern.compile("(hooks-)?([A-Za-z0-9_-]{1,64})(?:\\.(\\d{1,9}))?(?:\\.\\d+)?");
 
     private static final Logger LOG = LoggerFactory.getLogger(WorkDirectories.class);
     private static final String OWN = "own";

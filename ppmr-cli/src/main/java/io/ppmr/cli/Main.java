@@ -3,8 +3,8 @@ package io.ppmr.cli;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.cli.install.InstallCommand;
@@ -34,6 +34,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import picocli.CommandLine;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -42,7 +43,6 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
-import picocli.CommandLine;
 
 /**
  * The program {@code ppmr}, with those of its commands that are a few lines. Each command's description says what it

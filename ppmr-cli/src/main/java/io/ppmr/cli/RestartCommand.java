@@ -1,8 +1,8 @@
 package io.ppmr.cli;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;

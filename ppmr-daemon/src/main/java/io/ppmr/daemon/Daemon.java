@@ -13,9 +13,7 @@ import io.ppmr.daemon.service.Supervisor;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.os.KernelFeatures;
-import io.ppmr.transport.DirectTransport;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
@@ -90,7 +88,8 @@ final class Daemon {
                 Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
                 WarmUp warmUp =
                         new WarmUp(role, config.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
-                Service service = opening.open(meters, transports(config.transport()), watchdog)) {
+                Service service =
+                        opening.open(meters, new TransportChoice(config.transport(), RdmaTransport::load), watchdog)) {
             warmUp.run(config.warmUpMigrations());
             service.start();
             try (ControlServer control = new ControlServer(config.controlSocket(), access, service.requests())) {
@@ -128,12 +127,6 @@ final class Daemon {
             // The usual case; the mount itself says what is wrong with it, if anything is.
             LOG.debug("the mount point {} is there", mountPoint, e);
         }
-    }
-
-    /** What the service may use: the native library is loaded where RDMA may be. */
-    private static TransportChoice transports(TransportWish wish) {
-        return new TransportChoice(
-                wish, wish.allowsRdma() ? RdmaTransport.load() : DirectTransport.none("the configuration says so"));
     }
 
     private static Optional<String> complaint(Service service, ControlServer control, Duration limit)

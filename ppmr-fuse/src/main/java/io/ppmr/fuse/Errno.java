@@ -16,16 +16,13 @@ public enum Errno {
     ENOTDIR(20),
     EISDIR(21),
     EINVAL(22),
-    EFBIG(27),
     ENOSPC(28),
     ESPIPE(29),
     EROFS(30),
     ENAMETOOLONG(36),
     ENOSYS(38),
     ENOTEMPTY(39),
-    ENOTSUP(95),
-    ETIMEDOUT(110),
-    ESTALE(116);
+    ENOTSUP(95);
 
     private final int number;
 

@@ -168,7 +168,7 @@ public final class FuseMount implements AutoCloseable {
 
     private void abortConnection(MountEntry entry) {
         try {
-            FuseControl.abort(entry.deviceMinor());
+            MountCalls.abortConnection(entry.deviceMinor());
         } catch (IOException e) {
             // An ordinary user cannot mount fusectl; whoever still holds a file then decides when this mount ends.
             LOG.warn("{}: its connection cannot be aborted: {}", mountPoint, e.getMessage());

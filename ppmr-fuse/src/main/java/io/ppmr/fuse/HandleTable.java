@@ -34,6 +34,15 @@ public final class HandleTable<T> {
         return handle >= 0 && handle < current.length ? (T) current[(int) handle] : null;
     }
 
+    /** The open file of a handle; EBADF if there is none. */
+    public T require(long handle) throws ErrnoException {
+        T open = get(handle);
+        if (open == null) {
+            throw new ErrnoException(Errno.EBADF, "handle " + handle + " is not open");
+        }
+        return open;
+    }
+
     /** Takes a handle out and gives what was open, or null if nothing was. */
     public synchronized T remove(long handle) {
         T open = get(handle);

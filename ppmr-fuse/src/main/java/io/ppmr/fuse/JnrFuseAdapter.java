@@ -1,5 +1,7 @@
 package io.ppmr.fuse;
 
+import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.Capacity;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -10,6 +12,8 @@ import java.util.function.Supplier;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 import jnr.ffi.provider.jffi.ClosureHelper;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import ru.serce.jnrfuse.FuseFillDir;
 import ru.serce.jnrfuse.struct.FileStat;
 import ru.serce.jnrfuse.struct.FuseFileInfo;
@@ -21,6 +25,7 @@ import ru.serce.jnrfuse.struct.Statvfs;
  * the view that blocks, never this class.
  */
 final class JnrFuseAdapter {
+    private static final Logger LOG = LoggerFactory.getLogger(JnrFuseAdapter.class);
     private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
     private static final long HANDLE_OFFSET = FILE_INFO.fh.offset();
     private static final long FLAGS_OFFSET = FILE_INFO.flags.offset();
@@ -73,8 +78,23 @@ final class JnrFuseAdapter {
             call.run();
             return 0;
         } catch (Throwable failure) {
-            return ErrorReply.of(name, subject, failure);
+            return errno(name, subject, failure);
         }
+    }
+
+    /** The one place where a failed call becomes a negated errno, and a log line that says why. */
+    static int errno(String call, String subject, Throwable failure) {
+        if (failure instanceof ErrnoException refused) {
+            // A name that is not there is an everyday answer: checkpointers ask for a dozen of them.
+            if (refused.errno() == Errno.ENOENT) {
+                LOG.debug("{} {}: {}", call, subject, refused.getMessage());
+            } else {
+                LOG.warn("{} {}: {}", call, subject, refused.getMessage());
+            }
+            return refused.errno().negated();
+        }
+        LOG.error("{} {}: answered EIO because of an unexpected error", call, subject, failure);
+        return Errno.EIO.negated();
     }
 
     private static long handleOf(Pointer fileInfo) {
@@ -91,7 +111,7 @@ final class JnrFuseAdapter {
         try {
             return view.read(handle, address, lengthBytes, offset);
         } catch (Throwable failure) {
-            return ErrorReply.of("read", "handle " + handle + " at " + offset, failure);
+            return errno("read", "handle " + handle + " at " + offset, failure);
         }
     }
 
@@ -99,7 +119,7 @@ final class JnrFuseAdapter {
         try {
             return view.write(handle, address, lengthBytes, offset);
         } catch (Throwable failure) {
-            return ErrorReply.of("write", "handle " + handle + " at " + offset, failure);
+            return errno("write", "handle " + handle + " at " + offset, failure);
         }
     }
 

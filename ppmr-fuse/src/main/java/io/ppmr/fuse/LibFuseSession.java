@@ -1,5 +1,6 @@
 package io.ppmr.fuse;
 
+import io.ppmr.fuse.FilesystemView.Caller;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;

@@ -3,7 +3,10 @@ package io.ppmr.fuse;
 import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
 
@@ -12,6 +15,7 @@ import java.util.List;
  * ordinary user's unmount goes through fusermount(1), which is set-uid root. Stateless; any thread.
  */
 final class MountCalls {
+    private static final Path CONNECTIONS = Path.of("/sys/fs/fuse/connections");
     private static final int MNT_DETACH = 2;
     private static final int UMOUNT_NOFOLLOW = 8;
     private static final int MS_NOSUID = 2;
@@ -26,6 +30,25 @@ final class MountCalls {
         if (LibC.CALLS.mount(type, target.toString(), type, MS_NOSUID | MS_NODEV | MS_NOEXEC, null) != 0) {
             throw new MountException("cannot mount " + type + " at " + target + ": " + lastError());
         }
+    }
+
+    /**
+     * Aborts the connection of a FUSE mount through the kernel's control filesystem (fusectl, {@code
+     * Documentation/filesystems/fuse.rst}), which ends every request that waits in it and so frees readers, and
+     * services that hang on their own mount. Mounts fusectl first where it is not mounted, which needs root.
+     *
+     * @return false where the kernel lists no such connection: then nothing waits in it
+     */
+    static boolean abortConnection(int deviceMinor) throws IOException {
+        if (MountEntry.at(CONNECTIONS).isEmpty()) {
+            mountKernelFilesystem("fusectl", CONNECTIONS);
+        }
+        Path abort = CONNECTIONS.resolve(Integer.toString(deviceMinor)).resolve("abort");
+        if (!Files.exists(abort)) {
+            return false;
+        }
+        Files.write(abort, "1".getBytes(StandardCharsets.US_ASCII), StandardOpenOption.WRITE);
+        return true;
     }
 
     /** Takes the topmost mount off the tree at once, whoever still holds it (MNT_DETACH of umount(2)). */

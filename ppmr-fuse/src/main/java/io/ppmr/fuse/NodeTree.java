@@ -2,6 +2,7 @@ package io.ppmr.fuse;
 
 import java.time.Instant;
 import java.util.List;
+import java.util.TreeMap;
 
 /**
  * The names of a filesystem that lives in memory: both services keep theirs in one. Cold path; one lock guards the
@@ -12,6 +13,83 @@ import java.util.List;
 public final class NodeTree<F> {
     private static final int MAX_NAME_BYTES = 255;
     private static final int NANOS = 1_000_000_000;
+
+    /**
+     * One name: a regular file, a directory or a symbolic link. Guarded by its tree.
+     *
+     * @param <F> what stands behind a regular file
+     */
+    public static final class Node<F> {
+        private final TreeMap<String, Node<F>> children;
+        private final long inode;
+        private final int type;
+        private final F file;
+        private final String linkTarget;
+        private int permissions;
+        private int uid;
+        private int gid;
+        private long modifiedEpochNs;
+
+        private Node(long inode, int mode, int uid, int gid, long modifiedEpochNs, F file, String linkTarget) {
+            this.inode = inode;
+            this.type = mode & FileType.MASK;
+            this.permissions = mode & ~FileType.MASK;
+            this.uid = uid;
+            this.gid = gid;
+            this.modifiedEpochNs = modifiedEpochNs;
+            this.file = file;
+            this.linkTarget = linkTarget;
+            this.children = type == FileType.DIRECTORY ? new TreeMap<>() : null;
+        }
+
+        public boolean isDirectory() {
+            return type == FileType.DIRECTORY;
+        }
+
+        public boolean isFile() {
+            return type == FileType.REGULAR;
+        }
+
+        /** What stands behind a regular file; null for others. */
+        public F file() {
+            return file;
+        }
+
+        /** What stands behind a regular file; EISDIR for others. */
+        public F requireFile(String path) throws ErrnoException {
+            if (!isFile()) {
+                throw new ErrnoException(Errno.EISDIR, path + " is no file");
+            }
+            return file;
+        }
+
+        /** The text of a symbolic link; null for others. */
+        public String linkTarget() {
+            return linkTarget;
+        }
+
+        public int mode() {
+            return type | permissions;
+        }
+
+        public int uid() {
+            return uid;
+        }
+
+        public int gid() {
+            return gid;
+        }
+
+        public long modifiedEpochNs() {
+            return modifiedEpochNs;
+        }
+
+        /** What stat(2) answers, with the size that the caller knows. */
+        public FileAttributes attributes(long sizeBytes) {
+            int links = isDirectory() ? 2 : 1;
+            return new FileAttributes(inode, mode(), links, uid, gid, sizeBytes, modifiedEpochNs);
+        }
+    }
 
     private final Node<F> root;
     private long lastInode = 1;
@@ -105,6 +183,15 @@ public final class NodeTree<F> {
             throw new ErrnoException(Errno.ENOTDIR, path + " is not a directory");
         }
         return List.copyOf(node.children.keySet());
+    }
+
+    /** The text of a symbolic link. */
+    public String readLink(String path) throws ErrnoException {
+        String target = find(path).linkTarget();
+        if (target == null) {
+            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
+        }
+        return target;
     }
 
     public synchronized void changeMode(Node<F> node, int permissions) {

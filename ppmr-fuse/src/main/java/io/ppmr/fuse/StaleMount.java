@@ -116,7 +116,7 @@ public final class StaleMount {
 
     private static void abortThenDetach(MountEntry entry, Path mountPoint) throws IOException, InterruptedException {
         try {
-            boolean aborted = FuseControl.abort(entry.deviceMinor());
+            boolean aborted = MountCalls.abortConnection(entry.deviceMinor());
             LOG.warn(
                     "{}: clearing the mount that {} left behind (connection {} {})",
                     mountPoint,

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.os.Command;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -149,7 +150,8 @@ class FuseMountIT {
 
     @Test
     void shouldReportLossAndTakeMountOffWhenConnectionIsAborted() throws Exception {
-        assertTrue(FuseControl.abort(MountEntry.at(mount.mountPoint()).get(0).deviceMinor()));
+        assertTrue(MountCalls.abortConnection(
+                MountEntry.at(mount.mountPoint()).get(0).deviceMinor()));
         Await.until("the loss is seen", () -> mount.failure().isPresent());
         Await.until(
                 "the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());

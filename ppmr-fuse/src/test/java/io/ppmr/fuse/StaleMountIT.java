@@ -38,7 +38,7 @@ class StaleMountIT {
         while (!MountEntry.at(mountPoint).isEmpty()) {
             MountEntry entry = MountEntry.at(mountPoint).get(0);
             if (entry.isPpmr()) {
-                FuseControl.abort(entry.deviceMinor());
+                MountCalls.abortConnection(entry.deviceMinor());
             }
             MountCalls.detach(mountPoint);
         }

@@ -1,6 +1,8 @@
 package io.ppmr.fuse;
 
 import com.kenai.jffi.MemoryIO;
+import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.Capacity;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;

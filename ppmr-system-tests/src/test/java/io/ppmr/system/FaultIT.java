@@ -3,11 +3,9 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.target.session.PullerFactory;
-import io.ppmr.testbed.FaultyPuller;
 import io.ppmr.testbed.FaultyPuller.Drawn;
 import io.ppmr.testbed.FaultyPuller.PullFault;
-import io.ppmr.transport.tcp.TcpChunkPuller;
+import io.ppmr.transport.TransportChoice;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -30,23 +28,16 @@ class FaultIT {
     @TempDir
     private Path directory;
 
-    /** The fault of each pull by its number, from 0. */
-    private static PullerFactory faulty(IntFunction<Drawn> faultOfPull) {
-        AtomicInteger pulls = new AtomicInteger();
-        return (pool, data, listener) -> new FaultyPuller(
-                pool,
-                listener,
-                id -> faultOfPull.apply(pulls.getAndIncrement()),
-                inner -> new TcpChunkPuller(pool, data, inner));
-    }
-
+    /** @param faultOfPull the fault of each pull by its number, from 0 */
     private ServicePair pair(ReplayJob job, IntFunction<Drawn> faultOfPull) throws Exception {
+        AtomicInteger pulls = new AtomicInteger();
+        TransportChoice choice = new TransportChoice(
+                TransportChoice.Wish.RDMA, () -> new FaultyTransport(id -> faultOfPull.apply(pulls.getAndIncrement())));
         return new ServicePair(
                 directory,
-                ServicePair.Options.with(job.checkpointer())
-                        .staging(64 << 20)
-                        .stall(Duration.ofSeconds(6))
-                        .pullers(faulty(faultOfPull)));
+                ServicePair.Options.with(job.checkpointer()).staging(64 << 20).stall(Duration.ofSeconds(6)),
+                choice,
+                choice);
     }
 
     private static Drawn onlyAt(int pull, int at, PullFault fault) {

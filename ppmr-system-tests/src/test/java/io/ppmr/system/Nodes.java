@@ -4,8 +4,8 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.SourceService;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SourceSettings;
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
@@ -14,9 +14,7 @@ import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -74,11 +72,9 @@ final class Nodes implements AutoCloseable {
                         Optional.empty(),
                         false,
                         true,
-                        TransportWish.TCP,
                         Set.of(),
                         Map.of(),
                         trustedUsers),
-                TcpChunkPuller::new,
                 TransportChoice.tcp(),
                 probe::facts);
         services.push(target::close);

@@ -66,8 +66,8 @@ class RefusalIT {
     @Test
     void shouldRefuseWhenTheTargetsUserDatabaseDoesNotKnowTheUser() throws Exception {
         try (ReplayJob job = job();
-                ServicePair pair = pair(
-                        ServicePair.Options.with(job.checkpointer()).knownUsers())) {
+                ServicePair pair =
+                        pair(ServicePair.Options.with(job.checkpointer()).knownUsers())) {
             job.fails(pair, Outcome.REFUSED, "user database knows no user 20001", "set unknown_users = true");
         }
     }

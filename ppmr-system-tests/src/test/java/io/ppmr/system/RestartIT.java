@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.migration.keep.Keeping;
-import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.testbed.Conditions;

@@ -12,12 +12,9 @@ import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.protocol.control.NodeFacts;
-import io.ppmr.target.session.PullerFactory;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -47,7 +44,6 @@ final class ServicePair implements AutoCloseable {
             PreSharedKey sourceKey,
             long stagingBytes,
             Duration stallLimit,
-            PullerFactory pullers,
             List<Checkpointer> restores,
             Duration discardDeadline,
             boolean unknownUsers) {
@@ -55,56 +51,53 @@ final class ServicePair implements AutoCloseable {
         static Options with(Checkpointer checkpointer) {
             PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
             return new Options(
-                    pool,
-                    pool,
-                    KEY,
-                    0,
-                    Duration.ofSeconds(20),
-                    TcpChunkPuller::new,
-                    List.of(checkpointer),
-                    Duration.ofMinutes(5),
-                    true);
+                    pool, pool, KEY, 0, Duration.ofSeconds(20), List.of(checkpointer), Duration.ofMinutes(5), true);
         }
 
         Options pool(int chunks, int chunkBytes) {
             PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
-            return new Options(both, both, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
+            return new Options(
+                    both, both, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
         }
 
         Options sourcePool(PoolGeometry other) {
-            return new Options(pool, other, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
+            return new Options(
+                    pool, other, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
         }
 
         Options sourceKey(PreSharedKey key) {
-            return new Options(pool, sourcePool, key, stagingBytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
+            return new Options(
+                    pool, sourcePool, key, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
         }
 
         Options staging(long bytes) {
-            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, pullers, restores, discardDeadline, unknownUsers);
+            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, restores, discardDeadline, unknownUsers);
         }
 
         Options stall(Duration limit) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, limit, pullers, restores, discardDeadline, unknownUsers);
-        }
-
-        Options pullers(PullerFactory factory) {
             return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, factory, restores, discardDeadline, unknownUsers);
+                    pool, sourcePool, sourceKey, stagingBytes, limit, restores, discardDeadline, unknownUsers);
         }
 
         Options discard(Duration deadline) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, deadline, unknownUsers);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, restores, deadline, unknownUsers);
         }
 
         /** Only users of this machine's database. */
         Options knownUsers() {
-            return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, restores, discardDeadline, false);
+            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, false);
         }
 
         Options restores(List<Checkpointer> checkpointers) {
             return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, stallLimit, pullers, checkpointers, discardDeadline, unknownUsers);
+                    pool,
+                    sourcePool,
+                    sourceKey,
+                    stagingBytes,
+                    stallLimit,
+                    checkpointers,
+                    discardDeadline,
+                    unknownUsers);
         }
     }
 
@@ -159,11 +152,9 @@ final class ServicePair implements AutoCloseable {
                         Optional.empty(),
                         false,
                         options.unknownUsers,
-                        TransportWish.TCP,
                         Set.of(),
                         Map.of(),
                         Map.of()),
-                options.pullers,
                 targetChoice,
                 () -> targetIs.apply(probe.facts()));
         target.start();

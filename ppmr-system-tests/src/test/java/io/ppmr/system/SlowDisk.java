@@ -1,7 +1,5 @@
 package io.ppmr.system;
 
-import io.ppmr.fuse.Caller;
-import io.ppmr.fuse.Capacity;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
@@ -9,8 +7,8 @@ import io.ppmr.fuse.FilesystemView;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
+import io.ppmr.fuse.NodeTree.Node;
 import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.nio.file.Path;

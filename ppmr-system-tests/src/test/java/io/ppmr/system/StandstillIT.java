@@ -6,19 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Queue;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.logging.Handler;
-import java.util.logging.Level;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -70,20 +67,18 @@ class StandstillIT {
 
     @Test
     void shouldSayWhatItWaitsForWhenAJobStandsStillForLongerThanTenSeconds() throws Exception {
-        Lines lines = new Lines();
-        Logger log = Logger.getLogger("io.ppmr.migration.source");
-        log.addHandler(lines);
+        PrintStream ordinary = System.err;
+        ByteArrayOutputStream log = new ByteArrayOutputStream();
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, and(RESTART, "work 13000"));
                 ServicePair pair = pair(job)) {
+            System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
             job.commits(pair);
         } finally {
-            log.removeHandler(lines);
+            System.setErr(ordinary);
         }
-        assertTrue(
-                lines.texts.stream()
-                        .anyMatch(text -> text.contains("the job has stood still for 1")
-                                && text.contains("step RESTART: 2097152 bytes written, 2097152 arrived, 2097152 read")),
-                lines.texts::toString);
+        String said = log.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("the job has stood still for 1"), said);
+        assertTrue(said.contains("step RESTART: 2097152 bytes written, 2097152 arrived, 2097152 read"), said);
     }
 
     @Test
@@ -110,36 +105,14 @@ class StandstillIT {
     /** A checkpointer of another name. */
     private static Checkpointer called(String name, Checkpointer checkpointer) {
         return (Checkpointer) Proxy.newProxyInstance(
-                Checkpointer.class.getClassLoader(), new Class<?>[] {Checkpointer.class}, (proxy, method, arguments) -> {
+                Checkpointer.class.getClassLoader(),
+                new Class<?>[] {Checkpointer.class},
+                (proxy, method, arguments) -> {
                     try {
                         return method.getName().equals("name") ? name : method.invoke(checkpointer, arguments);
                     } catch (InvocationTargetException e) {
                         throw e.getCause();
                     }
                 });
-    }
-
-    /** What is logged. */
-    private static final class Lines extends Handler {
-        private final Queue<String> texts = new ConcurrentLinkedQueue<>();
-
-        Lines() {
-            setLevel(Level.INFO);
-        }
-
-        @Override
-        public void publish(LogRecord line) {
-            texts.add(line.getMessage());
-        }
-
-        @Override
-        public void flush() {
-            // Nothing is kept back.
-        }
-
-        @Override
-        public void close() {
-            // It has nothing to close.
-        }
     }
 }

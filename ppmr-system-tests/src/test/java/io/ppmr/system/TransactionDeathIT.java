@@ -63,9 +63,8 @@ class TransactionDeathIT {
         pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
         Conditions.until(
                 "no command of the migration is left", () -> job.programs().size() == KillablePair.RANKS);
-        Conditions.until(
-                "no work directory of the migration is left",
-                () -> pair.workDirectories(id).isEmpty());
+        Conditions.until("no work directory of the migration is left", () -> pair.workDirectories(id)
+                .isEmpty());
         wentWell = true;
     }
 

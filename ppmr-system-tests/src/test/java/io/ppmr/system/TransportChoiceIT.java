@@ -5,12 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.transport.DirectExporter;
-import io.ppmr.transport.DirectListener;
-import io.ppmr.transport.DirectPeer;
-import io.ppmr.transport.DirectTransport;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -28,34 +25,27 @@ import org.junit.jupiter.api.io.TempDir;
 /** How two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransportChoiceIT {
-    private static final DirectTransport WITHOUT_DEVICE = DirectTransport.none("this node has no RDMA device");
+    private static final Unlucky WITHOUT_DEVICE = new Unlucky("this node has no RDMA device");
 
     @TempDir
     private Path directory;
 
-    /** Has everything but a network that lets it through. */
-    private static final class Unlucky implements DirectTransport {
-        @Override
-        public String unusable() {
-            return null;
+    /** Has no device, or everything but a network that lets it through. */
+    private record Unlucky(String unusable) implements Transport {
+        Unlucky() {
+            this(null);
         }
 
         @Override
-        public String unreachable(InetAddress peer, Duration deadline) {
-            return null;
-        }
-
-        @Override
-        public DirectListener listen(BufferPool pool, InetAddress address) {
-            return new DirectListener() {
+        public Listener listen(BufferPool pool, InetAddress address) {
+            return new Listener() {
                 @Override
                 public int port() {
                     return 1;
                 }
 
                 @Override
-                public DirectPeer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
-                        throws IOException {
+                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
                     long deadlineNs = System.nanoTime() + deadline.toNanos();
                     while (!givenUp.getAsBoolean()) {
                         if (System.nanoTime() - deadlineNs > 0) {
@@ -74,33 +64,35 @@ class TransportChoiceIT {
         }
 
         @Override
-        public DirectExporter connect(
+        public RegionExporter connect(
                 BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
                 throws IOException {
             throw new IOException("the network swallows it");
         }
     }
 
-    private static TransportChoice of(TransportWish wish, DirectTransport direct) {
-        return new TransportChoice(wish, direct);
+    private static TransportChoice of(TransportChoice.Wish wish, Transport rdma) {
+        return new TransportChoice(wish, () -> rdma);
     }
 
     @Test
     void shouldFallBackToTcpWhenTheConnectionFails() throws Exception {
         assertEquals(
                 "tcp: the network swallows it",
-                commits(of(TransportWish.AUTO, new Unlucky()), of(TransportWish.AUTO, new Unlucky())));
+                commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, new Unlucky())));
     }
 
     @Test
     void shouldUseTcpWhenTheTargetMayNotUseRdma() throws Exception {
-        String state = commits(of(TransportWish.AUTO, new Unlucky()), of(TransportWish.AUTO, WITHOUT_DEVICE));
+        String state =
+                commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE));
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
     @Test
     void shouldUseTcpWhenTheSourceHasNoDevice() throws Exception {
-        String state = commits(of(TransportWish.AUTO, WITHOUT_DEVICE), of(TransportWish.AUTO, new Unlucky()));
+        String state =
+                commits(of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE), of(TransportChoice.Wish.AUTO, new Unlucky()));
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
@@ -108,8 +100,8 @@ class TransportChoiceIT {
     void shouldFailByNameWhenRdmaAloneIsAllowedAndItDoesNotComeAbout() throws Exception {
         fails(
                 MigrationReport.Outcome.ROLLED_BACK,
-                of(TransportWish.RDMA, new Unlucky()),
-                of(TransportWish.AUTO, new Unlucky()),
+                of(TransportChoice.Wish.RDMA, new Unlucky()),
+                of(TransportChoice.Wish.AUTO, new Unlucky()),
                 "the network swallows it");
     }
 
@@ -117,8 +109,8 @@ class TransportChoiceIT {
     void shouldFailByNameWhenRdmaAloneIsAllowedAndTheSourceHasNoDevice() throws Exception {
         fails(
                 MigrationReport.Outcome.ROLLED_BACK,
-                of(TransportWish.RDMA, WITHOUT_DEVICE),
-                of(TransportWish.AUTO, new Unlucky()),
+                of(TransportChoice.Wish.RDMA, WITHOUT_DEVICE),
+                of(TransportChoice.Wish.AUTO, new Unlucky()),
                 "this node has no RDMA device");
     }
 
@@ -126,8 +118,8 @@ class TransportChoiceIT {
     void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheTargetHasNoDevice() throws Exception {
         fails(
                 MigrationReport.Outcome.REFUSED,
-                of(TransportWish.RDMA, new Unlucky()),
-                of(TransportWish.AUTO, WITHOUT_DEVICE),
+                of(TransportChoice.Wish.RDMA, new Unlucky()),
+                of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE),
                 "it must use RDMA, and this node cannot: this node has no RDMA device");
     }
 
@@ -135,8 +127,8 @@ class TransportChoiceIT {
     void shouldBeRefusedWhenTheTargetAllowsRdmaAloneAndTheSourceHasNone() throws Exception {
         fails(
                 MigrationReport.Outcome.REFUSED,
-                of(TransportWish.TCP, WITHOUT_DEVICE),
-                of(TransportWish.RDMA, new Unlucky()),
+                of(TransportChoice.Wish.TCP, WITHOUT_DEVICE),
+                of(TransportChoice.Wish.RDMA, new Unlucky()),
                 "allows RDMA alone");
     }
 

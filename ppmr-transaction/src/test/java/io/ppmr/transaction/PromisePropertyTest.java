@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Standing;
-import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Effect;

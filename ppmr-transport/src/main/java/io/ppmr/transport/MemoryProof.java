@@ -15,6 +15,8 @@ import java.util.HexFormat;
  */
 public record MemoryProof(long address, long key, String digest) {
     public static final int SECRET_BYTES = 32;
+    /** Of a connection that has proved in another way whose it is. */
+    public static final MemoryProof NONE = new MemoryProof(0, 0, "");
 
     /** The digest of these bytes. */
     public static String digest(byte[] secret) {
@@ -25,7 +27,7 @@ public record MemoryProof(long address, long key, String digest) {
         }
     }
 
-    /** Whether these are the promised bytes. */
+    /** Tells whether these are the promised bytes. */
     public boolean holds(byte[] secret) {
         return digest(secret).equals(digest);
     }

@@ -18,6 +18,12 @@ public interface RegionExporter extends AutoCloseable {
     /** Steps that this process has taken to serve pulls: with one-sided reads none, whatever is pulled. Any thread. */
     long work();
 
+    /** What the target must find in this process's memory; to be told over the control session alone. */
+    MemoryProof proof();
+
+    /** The device and the peer, for messages. */
+    String path();
+
     /** Ends every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
     @Override
     void close();

@@ -1,51 +1,67 @@
 package io.ppmr.transport;
 
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.DataMessage.Attached;
+import io.ppmr.protocol.data.DataMessage.Offer;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A service's choice between RDMA and TCP: what its configuration wishes, what this node has, and what was chosen last
- * and why. One a service, for any thread.
+ * A service's choice between RDMA and TCP: what its configuration wishes, what this node has, what it agrees on with
+ * the peer of a session, and what was chosen last and why. One a service, for any thread.
+ *
+ * <p>Where the source cannot use RDMA it connects by TCP before it asks the target for anything. Else the target
+ * chooses: its {@link Offer} says what it listens for, the source connects so, or by TCP where that fails, and says in
+ * {@link Attached} how it has.
  */
 public final class TransportChoice {
-    /** In what a source says it may use: data connections. */
-    public static final int OVER_TCP = 1;
-    /** In what a source says it may use: RDMA. */
-    public static final int OVER_RDMA = 2;
-
     private static final Logger LOG = LoggerFactory.getLogger(TransportChoice.class);
+    /** In what a source says it may use: data connections. */
+    private static final int OVER_TCP = 1;
+    /** In what a source says it may use: RDMA. */
+    private static final int OVER_RDMA = 2;
 
-    private final TransportWish wish;
-    private final DirectTransport direct;
+    private static final Duration DATA_DEADLINE = Duration.ofSeconds(10);
+    /** The source may try RDMA until its own deadline before it says what it has. */
+    private static final Duration ATTACH_DEADLINE = Duration.ofSeconds(30);
+
+    /** What a node is told about its transport: to take the best that both nodes have, or this one and no other. */
+    public enum Wish {
+        /** RDMA where a device, its library and a route to the peer are there, else TCP. */
+        AUTO,
+        RDMA,
+        TCP
+    }
+
+    private final Wish wish;
+    private final Transport rdma;
     private volatile String state;
 
-    public TransportChoice(TransportWish wish, DirectTransport direct) {
+    /** @param rdma makes the transport, and is asked only where the wish allows it */
+    public TransportChoice(Wish wish, Supplier<? extends Transport> rdma) {
         this.wish = wish;
-        this.direct = direct;
-        String why = whyNot();
-        state = why == null ? "rdma where the peer has it, else tcp" : "tcp: " + why;
-        if (why == null && !wish.allowsTcp()) {
-            state = "rdma";
-        } else if (why != null && !wish.allowsTcp()) {
-            state = "none: transport is \"rdma\", and " + why;
+        this.rdma = wish == Wish.TCP ? null : rdma.get();
+        String why = whyNotRdma();
+        if (wish == Wish.RDMA) {
+            state = why == null ? "rdma" : "none: transport is \"rdma\", and " + why;
+        } else {
+            state = why == null ? "rdma where the peer has it, else tcp" : "tcp: " + why;
         }
         LOG.info("transport: {}", state);
     }
 
     /** A service that knows TCP alone. */
     public static TransportChoice tcp() {
-        return new TransportChoice(TransportWish.TCP, DirectTransport.none("this service was made for TCP alone"));
-    }
-
-    public TransportWish wish() {
-        return wish;
-    }
-
-    public DirectTransport direct() {
-        return direct;
+        return new TransportChoice(Wish.TCP, () -> null);
     }
 
     /** What was chosen last, and why; before the first migration what may be chosen. For people. */
@@ -53,28 +69,206 @@ public final class TransportChoice {
         return state;
     }
 
-    /** Why this node does not use RDMA, or null if it may. */
-    public String whyNot() {
-        return wish.allowsRdma() ? direct.unusable() : "the configuration says so";
-    }
-
-    /** The same at a source for one target, with the route to it. */
-    public String whyNot(InetAddress target, Duration deadline) {
-        String why = whyNot();
-        return why == null ? direct.unreachable(target, deadline) : why;
+    private String whyNotRdma() {
+        return rdma == null ? "the configuration says so" : rdma.unusable();
     }
 
     /** Notes what is used for a session, in the log as well. */
-    public void chosen(boolean isDirect, String reason) {
-        state = (isDirect ? "rdma: " : "tcp: ") + reason;
+    private void chosen(String transport, String reason) {
+        state = transport + ": " + reason;
         LOG.info("transport of this migration: {}", state);
     }
 
     /** Fails where TCP is what is left and the configuration does not allow it. */
-    public void requireTcpAllowed(String whyNotRdma) throws IOException {
-        if (!wish.allowsTcp()) {
+    private void requireTcpAllowed(String whyNotRdma) throws IOException {
+        if (wish == Wish.RDMA) {
             throw new IOException("transport is \"rdma\" in this node's configuration, but RDMA cannot be used: "
                     + whyNotRdma + " (mend that, or configure transport = \"auto\")");
         }
+    }
+
+    // ---- at the source ----------------------------------------------------------------------------------------
+
+    /**
+     * Looks for a route to the target where this node has RDMA.
+     *
+     * @param tcp TCP for this session
+     * @param deadline for that, and for each connection
+     */
+    public Proposal propose(InetSocketAddress target, Transport tcp, Duration deadline) throws IOException {
+        String why = whyNotRdma();
+        why = why == null ? rdma.unreachable(target.getAddress(), deadline) : why;
+        if (why != null) {
+            requireTcpAllowed(why);
+        }
+        return new Proposal(target, tcp, deadline, why);
+    }
+
+    /** What was connected, and what the target is told of it. */
+    public record Attachment(RegionExporter exporter, Attached message) {}
+
+    /** What a source proposes to one target. Used by the migration's thread. */
+    public final class Proposal {
+        private final InetSocketAddress target;
+        private final Transport tcp;
+        private final Duration deadline;
+        private final String whyNotRdma;
+
+        private Proposal(InetSocketAddress target, Transport tcp, Duration deadline, String whyNotRdma) {
+            this.target = target;
+            this.tcp = tcp;
+            this.deadline = deadline;
+            this.whyNotRdma = whyNotRdma;
+        }
+
+        /** Tells whether the target is to choose; if not, it is TCP, whose connections come before the question. */
+        public boolean offersRdma() {
+            return whyNotRdma == null;
+        }
+
+        /** How the bytes may travel, for the target to choose: 1 by TCP, 2 by RDMA, 3 either way. */
+        public int transports() {
+            return (offersRdma() ? OVER_RDMA : 0) | (wish == Wish.RDMA ? 0 : OVER_TCP);
+        }
+
+        /** Connects by TCP, which the target is not asked about. */
+        public RegionExporter connect(BufferPool pool, Consumer<String> onFailure)
+                throws IOException, InterruptedException {
+            chosen("tcp", whyNotRdma);
+            return tcp.connect(pool, target, deadline, onFailure);
+        }
+
+        /** Connects as the target offers; by TCP where that does not work and TCP is allowed. */
+        public Attachment attach(Offer offer, BufferPool pool, Consumer<String> onFailure)
+                throws IOException, InterruptedException {
+            String reason = offer.reason();
+            if (offer.direct()) {
+                try {
+                    InetSocketAddress at = new InetSocketAddress(target.getAddress(), offer.port());
+                    RegionExporter exporter = rdma.connect(pool, at, deadline, onFailure);
+                    chosen("rdma", exporter.path());
+                    return attachment(true, exporter, exporter.path());
+                } catch (IOException e) {
+                    reason = e.getMessage();
+                    LOG.warn("{}", reason);
+                }
+            }
+            requireTcpAllowed(reason);
+            RegionExporter exporter = tcp.connect(pool, target, deadline, onFailure);
+            chosen("tcp", reason);
+            return attachment(false, exporter, reason);
+        }
+
+        private static Attachment attachment(boolean direct, RegionExporter exporter, String reason) {
+            MemoryProof proof = exporter.proof();
+            return new Attachment(exporter, new Attached(direct, proof.address(), proof.key(), proof.digest(), reason));
+        }
+    }
+
+    // ---- at the target ----------------------------------------------------------------------------------------
+
+    /**
+     * Says why there is no transport that both nodes may use; null if there is one.
+     *
+     * @param sourceMay how the bytes may travel for the source, as {@link Proposal#transports} says it
+     */
+    public String refusal(int sourceMay) {
+        boolean sourceRdma = (sourceMay & OVER_RDMA) != 0;
+        String whyNot = whyNotRdma();
+        if ((sourceMay & OVER_TCP) == 0 && (!sourceRdma || whyNot != null)) {
+            return "it must use RDMA, and this node cannot: " + whyNot;
+        }
+        if (wish == Wish.RDMA && !sourceRdma) {
+            return "this node's configuration allows RDMA alone, which the source cannot use";
+        }
+        return null;
+    }
+
+    /**
+     * Chooses among what the source may use and takes the session's connections. Blocks the thread of the control
+     * connection until they are there.
+     *
+     * @param tcp TCP for this session
+     * @param events what the source says
+     */
+    public Transport.Peer join(
+            int sourceMay,
+            Transport tcp,
+            BufferPool pool,
+            SocketChannel control,
+            ControlLink link,
+            BlockingQueue<SessionEvent> events)
+            throws IOException, InterruptedException {
+        InetAddress here = ((InetSocketAddress) control.getLocalAddress()).getAddress();
+        InetAddress source = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
+        if ((sourceMay & OVER_RDMA) == 0) {
+            return takeTcp(tcp, pool, here, source, "the source cannot use RDMA");
+        }
+        String whyNot = whyNotRdma();
+        Transport.Listener waiting = null;
+        if (whyNot == null) {
+            try {
+                waiting = rdma.listen(pool, here);
+            } catch (IOException e) {
+                whyNot = e.getMessage();
+                LOG.warn("{}", whyNot);
+            }
+        }
+        if (waiting == null) {
+            requireTcpAllowed(whyNot);
+            link.send(new Offer(false, 0, whyNot));
+            requireAttached(events);
+            return takeTcp(tcp, pool, here, source, whyNot);
+        }
+        try (Transport.Listener open = waiting) {
+            link.send(new Offer(true, open.port(), ""));
+            Transport.Peer peer = open.accept(source, ATTACH_DEADLINE, () -> saysOtherwise(events.peek()));
+            boolean kept = false;
+            try {
+                Attached said = requireAttached(events);
+                if (!said.direct()) {
+                    return takeTcp(tcp, pool, here, source, said.reason());
+                }
+                if (peer == null) {
+                    throw new IOException("the source says that it has connected by RDMA, and no connection has come");
+                }
+                peer.require(new MemoryProof(said.address(), said.key(), said.digest()), DATA_DEADLINE);
+                chosen("rdma", peer.path());
+                kept = true;
+                return peer;
+            } finally {
+                if (peer != null && !kept) {
+                    peer.close();
+                }
+            }
+        }
+    }
+
+    private Transport.Peer takeTcp(Transport tcp, BufferPool pool, InetAddress here, InetAddress source, String reason)
+            throws IOException, InterruptedException {
+        try (Transport.Listener waiting = tcp.listen(pool, here)) {
+            Transport.Peer peer = waiting.accept(source, DATA_DEADLINE, () -> false);
+            chosen("tcp", reason);
+            return peer;
+        }
+    }
+
+    /** Tells whether something has come that is not the word of a connection by RDMA. */
+    private static boolean saysOtherwise(SessionEvent event) {
+        return event != null && !(attached(event) instanceof Attached said && said.direct());
+    }
+
+    private static Attached requireAttached(BlockingQueue<SessionEvent> events)
+            throws IOException, InterruptedException {
+        SessionEvent event = events.poll(ATTACH_DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+        if (attached(event) instanceof Attached said) {
+            return said;
+        }
+        throw new IOException("the source does not say how it has connected: "
+                + (event == null ? "nothing for " + ATTACH_DEADLINE : event));
+    }
+
+    private static Object attached(SessionEvent event) {
+        return event instanceof SessionEvent.Said said ? said.message() : null;
     }
 }

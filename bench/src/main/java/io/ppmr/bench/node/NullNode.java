@@ -1,12 +1,11 @@
 package io.ppmr.bench.node;
 
-import io.ppmr.fuse.Caller;
-import io.ppmr.fuse.Capacity;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.FilesystemView;
+import io.ppmr.fuse.FilesystemView.Capacity;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import java.io.IOException;

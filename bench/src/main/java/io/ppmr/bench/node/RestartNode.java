@@ -162,15 +162,13 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
 
     private void fillGranted() throws ProtocolException, ImageException {
         for (ReceiveSlot slot = grants.poll(); slot != null; slot = grants.poll()) {
-            ArrivingFile file = slot.file;
-            int start = slot.window == 0 ? HEAD_BYTES : 0;
-            long offset = slot.window * geometry.chunkBytes() + start;
+            ArrivingFile file = slot.file();
+            int start = slot.window() == 0 ? HEAD_BYTES : 0;
+            long offset = slot.window() * geometry.chunkBytes() + start;
             int length = geometry.chunkBytes() - start;
             ledger.advertised(file, slot.index(), offset, length);
-            slot.offset = offset;
-            slot.lengthBytes = length;
             fileOf[slot.index()] = file.id();
-            file.advertised(slot);
+            file.advertised(slot, offset, length);
             file.arrived(slot);
         }
     }

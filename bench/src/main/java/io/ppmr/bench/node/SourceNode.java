@@ -16,7 +16,6 @@ import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.DirectExporter;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.SessionAgent;
@@ -220,7 +219,7 @@ final class SourceNode implements NodeMain.BenchNode {
             SocketChannel control = noDelay(SocketChannel.open(target));
             if (where.size() > 2) {
                 InetSocketAddress direct = new InetSocketAddress(target.getAddress(), Integer.parseInt(where.get(2)));
-                DirectExporter exporter = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
+                RegionExporter exporter = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
                 MemoryProof proof = exporter.proof();
                 return new SourceConnections(
                         control, exporter, proof.address() + " " + proof.key() + " " + proof.digest());

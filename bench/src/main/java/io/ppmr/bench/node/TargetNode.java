@@ -18,14 +18,13 @@ import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.DirectListener;
-import io.ppmr.transport.DirectPeer;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
-import io.ppmr.transport.tcp.TcpChunkPuller;
+import io.ppmr.transport.tcp.TcpTransport;
 import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -166,7 +165,7 @@ final class TargetNode implements NodeMain.BenchNode {
         private final BufferPool pool;
         private final ServerSocketChannel listener = ServerSocketChannel.open();
         private FutureTask<Joined> joining;
-        private DirectPeer peer;
+        private Transport.Peer peer;
 
         /** A run's connections. */
         record Joined(SocketChannel control, Function<PullListener, ChunkPuller> puller) {}
@@ -182,35 +181,31 @@ final class TargetNode implements NodeMain.BenchNode {
         String begin(int dataConnections) throws IOException {
             InetSocketAddress at = (InetSocketAddress) listener.getLocalAddress();
             String where = at.getAddress().getHostAddress() + " " + at.getPort();
-            if (direct) {
-                DirectListener waiting = RdmaTransport.load().listen(pool, at.getAddress());
-                where += " " + waiting.port();
-                joining = new FutureTask<>(() -> acceptDirect(waiting));
-            } else {
-                joining = new FutureTask<>(() -> accept(dataConnections));
-            }
+            Transport transport = direct ? RdmaTransport.load() : new TcpTransport(deadline -> accept(dataConnections));
+            Transport.Listener waiting = transport.listen(pool, at.getAddress());
+            where += direct ? " " + waiting.port() : "";
+            joining = new FutureTask<>(() -> accept(waiting));
             Thread thread = new Thread(joining, "bench-accept");
             thread.setDaemon(true);
             thread.start();
             return where;
         }
 
-        private Joined accept(int dataConnections) throws IOException {
-            SocketChannel control = SourceConnections.noDelay(listener.accept());
-            List<SocketChannel> data = new ArrayList<>();
-            for (int i = 0; i < dataConnections; i++) {
-                data.add(SourceConnections.noDelay(listener.accept()));
-            }
-            return new Joined(control, pulls -> new TcpChunkPuller(pool, data, pulls));
-        }
-
-        private Joined acceptDirect(DirectListener waiting) throws IOException {
-            try (DirectListener open = waiting) {
+        private Joined accept(Transport.Listener waiting) throws IOException, InterruptedException {
+            try (Transport.Listener open = waiting) {
                 SocketChannel control = SourceConnections.noDelay(listener.accept());
                 InetAddress from = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
                 peer = open.accept(from, SourceConnections.DEADLINE, () -> false);
                 return new Joined(control, peer::puller);
             }
+        }
+
+        private List<SocketChannel> accept(int dataConnections) throws IOException {
+            List<SocketChannel> data = new ArrayList<>();
+            for (int i = 0; i < dataConnections; i++) {
+                data.add(SourceConnections.noDelay(listener.accept()));
+            }
+            return data;
         }
 
         /** The connections, when the source has made its own; {@code proof} is what it says with RDMA. */

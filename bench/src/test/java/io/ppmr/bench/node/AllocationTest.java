@@ -106,9 +106,7 @@ class AllocationTest {
                 ledger.want(file, window, 1, 0);
                 long offset = window * CHUNK_BYTES;
                 ReceiveSlot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
-                slot.offset = offset;
-                slot.lengthBytes = CHUNK_BYTES;
-                file.advertised(slot);
+                file.advertised(slot, offset, CHUNK_BYTES);
                 file.arrived(slot);
                 if (file.read(address, CHUNK_BYTES, offset) != CHUNK_BYTES) {
                     throw new AssertionError("window " + window + " was not read");

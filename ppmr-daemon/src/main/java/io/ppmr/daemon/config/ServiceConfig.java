@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.warmup.WarmUp;
-import io.ppmr.transport.TransportWish;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -38,7 +38,7 @@ public record ServiceConfig(
         PoolGeometry pool,
         PreSharedKey key,
         Duration silenceLimit,
-        TransportWish transport,
+        TransportChoice.Wish transport,
         int warmUpMigrations,
         Path controlSocket,
         ControlAccess access,
@@ -67,9 +67,9 @@ public record ServiceConfig(
             ValueType.TIME,
             "15s",
             "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
-    private static final ConfigKey<TransportWish> TRANSPORT = TOP.withDefault(
+    private static final ConfigKey<TransportChoice.Wish> TRANSPORT = TOP.withDefault(
             "transport",
-            ValueType.choice(TransportWish.class),
+            ValueType.choice(TransportChoice.Wish.class),
             "auto",
             "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
 

@@ -3,8 +3,8 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.migration.node.PairCheck;
-import io.ppmr.migration.target.TargetSettings.ReconnectHook;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.ReconnectHook;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.net.InetSocketAddress;
@@ -33,7 +33,10 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
             "/run/ppmr/target.sock",
             "the Unix socket that ppmr status talks to; at most 100 characters");
     private static final ConfigKey<Duration> STALL_LIMIT = TOP.withDefault(
-            "stall_limit", ValueType.TIME, "60s", "how long nothing at all may move before a migration fails, and a restart that has read all may stand still");
+            "stall_limit",
+            ValueType.TIME,
+            "60s",
+            "how long nothing at all may move before a migration fails, and a restart that has read all may stand still");
     private static final ConfigKey<Duration> RESTART_DEADLINE =
             TOP.withDefault("restart_deadline", ValueType.TIME, "1h", "how long a restart may take in all");
     private static final ConfigKey<Boolean> ALLOW_ROOT_JOBS =
@@ -137,7 +140,6 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 service.fence(),
                 top.get(ALLOW_ROOT_JOBS),
                 top.get(UNKNOWN_USERS),
-                service.transport(),
                 ignoredChecks(top),
                 reconnects(file),
                 tools.trustedUsers());

@@ -13,15 +13,14 @@ import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SourceSettings;
+import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -289,7 +288,6 @@ public final class WarmUp implements AutoCloseable {
                 Optional.empty(),
                 true,
                 true,
-                TransportWish.TCP,
                 Set.of(),
                 Map.of(),
                 Map.of());

@@ -1,8 +1,8 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.WorkDirectories;

@@ -87,7 +87,8 @@ public final class SourceMetrics {
             }
         }
         pause = Timer.builder("ppmr.source.pause")
-                .description("how long a job did not compute: from the moment at which its checkpointer stops it until copies or originals go on")
+                .description(
+                        "how long a job did not compute: from the moment at which its checkpointer stops it until copies or originals go on")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }

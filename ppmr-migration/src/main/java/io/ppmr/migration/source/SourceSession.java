@@ -16,12 +16,13 @@ import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
-import io.ppmr.source.session.SourceTransport;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
+import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -111,10 +112,11 @@ final class SourceSession {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
-        SourceTransport transport =
-                new SourceTransport(service.transports(), connector, leg().target(), settings.connectDeadline());
+        TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
+        TransportChoice.Proposal transport =
+                service.transports().propose(leg().target(), tcp, settings.connectDeadline());
         if (!transport.offersRdma()) {
-            exporter = transport.tcp(service.pool(), control.session(), settings.dataConnections(), this::lost);
+            exporter = transport.connect(service.pool(), this::lost);
         }
         end = new SourceEnd(service.claims(), this::hear);
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
@@ -138,8 +140,7 @@ final class SourceSession {
                 plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
         if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
-            SourceTransport.Attachment attachment =
-                    transport.attach(offer, service.pool(), control.session(), settings.dataConnections(), this::lost);
+            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), this::lost);
             exporter = attachment.exporter();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);

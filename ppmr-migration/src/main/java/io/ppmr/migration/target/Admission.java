@@ -13,9 +13,9 @@ import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ReadingMode;
-import io.ppmr.target.session.TargetTransport;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.nio.file.FileStore;
 import java.nio.file.Files;
@@ -39,11 +39,11 @@ final class Admission {
     private static final int MAX_DATA_CONNECTIONS = 64;
 
     private final TargetSettings settings;
-    private final TargetTransport transports;
+    private final TransportChoice transports;
     private final Supplier<NodeFacts> node;
 
     /** @param node says what this node is, as it is now */
-    Admission(TargetSettings settings, TargetTransport transports, Supplier<NodeFacts> node) {
+    Admission(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node) {
         this.settings = settings;
         this.transports = transports;
         this.node = node;

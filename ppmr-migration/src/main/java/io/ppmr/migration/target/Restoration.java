@@ -2,8 +2,8 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankCommand;
@@ -14,8 +14,8 @@ import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
@@ -152,7 +152,8 @@ final class Restoration {
         boolean wantsProcessor = commands.stream()
                 .flatMap(process -> ProcStat.read(Path.of("/proc", Long.toString(process.pid()), "stat")).stream())
                 .anyMatch(ProcStat::isRunnable);
-        // One that computes may be starved on a busy node; one that polls is seen runnable now and then, not twice running.
+        // One that computes may be starved on a busy node; one that polls is seen runnable now and then, not twice
+        // running.
         boolean computes = processorNs - lastProcessorNs > (nowNs - lastLookNs) / IDLE_SHARE
                 || (wantsProcessor && wantedProcessor && processorNs > lastProcessorNs);
         wantedProcessor = wantsProcessor;

@@ -2,8 +2,8 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.target.image.ArrivingImageView;
-import io.ppmr.target.session.TargetTransport;
 import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transport.TransportChoice;
 
 /**
  * What belongs to a target's service and each of its migrations uses. Made once, when the service starts. Immutable;
@@ -18,7 +18,7 @@ import io.ppmr.transaction.journal.TransactionJournal;
  */
 record TargetContext(
         TargetSettings settings,
-        TargetTransport transports,
+        TransportChoice transports,
         Admission admission,
         NativePrograms programs,
         TransactionJournal journal,

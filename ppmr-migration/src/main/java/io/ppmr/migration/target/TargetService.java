@@ -8,9 +8,7 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.image.ArrivingImageView;
-import io.ppmr.target.session.PullerFactory;
 import io.ppmr.target.session.ReceiveBuffers;
-import io.ppmr.target.session.TargetTransport;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.operator.OpenMigration;
@@ -19,7 +17,6 @@ import io.ppmr.transaction.operator.OperatorInbox;
 import io.ppmr.transaction.operator.Resolution;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.listen.PeerListener;
-import io.ppmr.transport.tcp.TcpChunkPuller;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -49,7 +46,7 @@ public final class TargetService implements AutoCloseable {
 
     private final TargetSettings settings;
     private final Supplier<NodeFacts> node;
-    private final TargetTransport transports;
+    private final TransportChoice transports;
     private final List<ReceiveBuffers> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView();
     private final MeterRegistry meters;
@@ -73,29 +70,19 @@ public final class TargetService implements AutoCloseable {
      * @param meters where its meters are registered
      */
     public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
-        this(settings, TcpChunkPuller::new, transports, probe(settings), meters);
-    }
-
-    /** A service whose transport is made by somebody else: one that injects faults, say. */
-    public TargetService(TargetSettings settings, PullerFactory pullers) {
-        this(settings, pullers, TransportChoice.tcp(), probe(settings));
+        this(settings, transports, probe(settings), meters);
     }
 
     /** A service that takes the node for what somebody else says of it. */
-    public TargetService(
-            TargetSettings settings, PullerFactory pullers, TransportChoice choice, Supplier<NodeFacts> node) {
-        this(settings, pullers, choice, node, new SimpleMeterRegistry());
+    public TargetService(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node) {
+        this(settings, transports, node, new SimpleMeterRegistry());
     }
 
     private TargetService(
-            TargetSettings settings,
-            PullerFactory pullers,
-            TransportChoice choice,
-            Supplier<NodeFacts> node,
-            MeterRegistry meters) {
+            TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, MeterRegistry meters) {
         this.settings = settings;
         this.node = node;
-        this.transports = new TargetTransport(choice, pullers);
+        this.transports = transports;
         for (int i = 0; i < settings.migrations(); i++) {
             berths.add(ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }

@@ -6,13 +6,12 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.os.LogContext;
-import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetEnd;
-import io.ppmr.target.session.TargetTransport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -20,8 +19,10 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
+import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
@@ -323,26 +324,20 @@ final class TargetSessions {
     }
 
     /** The connections over which the bytes come; a source that cannot be joined hears why. */
-    private TargetTransport.Joined join(Begin begin, Connection from, ReceiveBuffers berth)
+    private Transport.Peer join(Begin begin, Connection from, ReceiveBuffers berth)
             throws IOException, InterruptedException {
+        TcpTransport tcp =
+                new TcpTransport(deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline));
         try {
             return service.transports()
-                    .join(
-                            begin.transports(),
-                            begin.dataConnections(),
-                            berth.pool(),
-                            from.session(),
-                            from.channel(),
-                            from.link(),
-                            from.early(),
-                            listener);
+                    .join(begin.transports(), tcp, berth.pool(), from.channel(), from.link(), from.early());
         } catch (IOException e) {
             refuse(from, String.valueOf(e.getMessage()));
             throw e;
         }
     }
 
-    private void run(Begin begin, TargetTransport.Joined joined, Connection from, ReceiveBuffers berth)
+    private void run(Begin begin, Transport.Peer joined, Connection from, ReceiveBuffers berth)
             throws IOException, InterruptedException {
         ControlLink link = from.link();
         SessionAgent agent = from.agent();
@@ -384,7 +379,7 @@ final class TargetSessions {
             Checkpointer checkpointer,
             ReceiveBuffers berth,
             ControlLink link,
-            TargetTransport.Joined joined,
+            Transport.Peer joined,
             TargetMigration migration)
             throws IOException {
         berth.heads().reset();
@@ -404,7 +399,7 @@ final class TargetSessions {
                             owner.uid(),
                             owner.gid(),
                             begin.ranks()),
-                    joined.maker(),
+                    joined::puller,
                     migration::failed,
                     service.metrics().hops());
         } catch (ErrnoException | RuntimeException e) {

@@ -5,7 +5,6 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -33,7 +32,6 @@ import java.util.Set;
  * @param allowRootJobs whether a job of root may be restored
  * @param unknownUsers whether a job may be restored whose user this node's user database does not know; its group is
  *     then believed as the source names it
- * @param transport how the bytes may travel
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
  * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
  *     job's name or {@link ReconnectHook#ANY}
@@ -55,7 +53,6 @@ public record TargetSettings(
         Optional<Fence> fence,
         boolean allowRootJobs,
         boolean unknownUsers,
-        TransportWish transport,
         Set<String> ignoredChecks,
         Map<String, ReconnectHook> reconnects,
         Map<String, Set<Integer>> trustedUsers) {

@@ -42,7 +42,6 @@ class AvailableRoomTest {
                 Optional.empty(),
                 false,
                 true,
-                null,
                 Set.of(),
                 Map.of(),
                 Map.of());

@@ -1,6 +1,5 @@
 package io.ppmr.protocol.data;
 
-import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -13,10 +12,8 @@ import org.agrona.MutableDirectBuffer;
  *  |  u64   |  u64  |   u64   | u64 |  u32   |  u32   |     u32     | u32  |
  *  +--------+-------+---------+-----+--------+--------+-------------+------+
  * </pre>
- *
- * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
  */
-public final class AdvertiseFrame {
+public final class AdvertiseFrame extends Flyweight<AdvertiseFrame> {
     public static final int LENGTH_BYTES = 64;
 
     private static final int OFFSET_OFFSET = 16;
@@ -27,15 +24,6 @@ public final class AdvertiseFrame {
     private static final int CRC32C_OFFSET = 52;
     private static final int SOURCE_CHUNK_OFFSET = 56;
     private static final int SLOT_OFFSET = 60;
-
-    private DirectBuffer buffer;
-    private int offset;
-
-    public AdvertiseFrame wrap(DirectBuffer frame, int frameOffset) {
-        buffer = frame;
-        offset = frameOffset;
-        return this;
-    }
 
     /** Writes a whole frame and returns its length. */
     public static int encode(
@@ -61,10 +49,6 @@ public final class AdvertiseFrame {
         out.putInt(at + SOURCE_CHUNK_OFFSET, sourceChunk, Frame.ORDER);
         out.putInt(at + SLOT_OFFSET, slot, Frame.ORDER);
         return LENGTH_BYTES;
-    }
-
-    public int file() {
-        return Frame.file(buffer, offset);
     }
 
     public long offset() {

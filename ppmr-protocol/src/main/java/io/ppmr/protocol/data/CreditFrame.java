@@ -1,6 +1,5 @@
 package io.ppmr.protocol.data;
 
-import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -14,23 +13,12 @@ import org.agrona.MutableDirectBuffer;
  *  |  u64   | u32  | u32  |
  *  +--------+------+------+
  * </pre>
- *
- * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
  */
-public final class CreditFrame {
+public final class CreditFrame extends Flyweight<CreditFrame> {
     public static final int LENGTH_BYTES = 32;
 
     private static final int WINDOW_OFFSET = 16;
     private static final int SLOT_OFFSET = 24;
-
-    private DirectBuffer buffer;
-    private int offset;
-
-    public CreditFrame wrap(DirectBuffer frame, int frameOffset) {
-        buffer = frame;
-        offset = frameOffset;
-        return this;
-    }
 
     /** Writes a whole frame and returns its length. */
     public static int encode(
@@ -40,10 +28,6 @@ public final class CreditFrame {
         out.putInt(at + SLOT_OFFSET, slot, Frame.ORDER);
         out.putInt(at + 28, 0, Frame.ORDER);
         return LENGTH_BYTES;
-    }
-
-    public int file() {
-        return Frame.file(buffer, offset);
     }
 
     public long window() {

@@ -1,6 +1,5 @@
 package io.ppmr.protocol.data;
 
-import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -13,10 +12,8 @@ import org.agrona.MutableDirectBuffer;
  *  |  u64   |  u32  |  u32  |
  *  +--------+-------+-------+
  * </pre>
- *
- * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
  */
-public final class CreditRequestFrame {
+public final class CreditRequestFrame extends Flyweight<CreditRequestFrame> {
     public static final int LENGTH_BYTES = 32;
 
     /** No frame asks for more windows. */
@@ -32,15 +29,6 @@ public final class CreditRequestFrame {
     private static final int COUNT_OFFSET = 24;
     private static final int FLAGS_OFFSET = 28;
 
-    private DirectBuffer buffer;
-    private int offset;
-
-    public CreditRequestFrame wrap(DirectBuffer frame, int frameOffset) {
-        buffer = frame;
-        offset = frameOffset;
-        return this;
-    }
-
     /** Writes a whole frame and returns its length. */
     public static int encode(
             MutableDirectBuffer out, int at, int attempt, int file, long window, int count, int flags) {
@@ -49,10 +37,6 @@ public final class CreditRequestFrame {
         out.putInt(at + COUNT_OFFSET, count, Frame.ORDER);
         out.putInt(at + FLAGS_OFFSET, flags, Frame.ORDER);
         return LENGTH_BYTES;
-    }
-
-    public int file() {
-        return Frame.file(buffer, offset);
     }
 
     public long window() {

@@ -1,6 +1,5 @@
 package io.ppmr.protocol.data;
 
-import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -14,10 +13,8 @@ import org.agrona.MutableDirectBuffer;
  *  |   u32     |  u32   |
  *  +-----------+--------+------
  * </pre>
- *
- * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
  */
-public final class FilePrefixFrame {
+public final class FilePrefixFrame extends Flyweight<FilePrefixFrame> {
     /** The part of each file that travels this way. */
     public static final int HEAD_BYTES = 4096;
 
@@ -25,15 +22,6 @@ public final class FilePrefixFrame {
 
     private static final int POSITION_OFFSET = 16;
     private static final int DATA_LENGTH_OFFSET = 20;
-
-    private DirectBuffer buffer;
-    private int offset;
-
-    public FilePrefixFrame wrap(DirectBuffer frame, int frameOffset) {
-        buffer = frame;
-        offset = frameOffset;
-        return this;
-    }
 
     /**
      * Writes everything but the data, which goes to {@code at + DATA_OFFSET}; returns the length of the whole
@@ -46,10 +34,6 @@ public final class FilePrefixFrame {
         out.putInt(at + POSITION_OFFSET, position, Frame.ORDER);
         out.putInt(at + DATA_LENGTH_OFFSET, dataLengthBytes, Frame.ORDER);
         return lengthBytes;
-    }
-
-    public int file() {
-        return Frame.file(buffer, offset);
     }
 
     public int position() {

@@ -1,6 +1,5 @@
 package io.ppmr.protocol.data;
 
-import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -13,23 +12,12 @@ import org.agrona.MutableDirectBuffer;
  *  |  u64  |     u32     | u32  |
  *  +-------+-------------+------+
  * </pre>
- *
- * <p>A flyweight: one instance is wrapped over frame after frame by the thread that owns it.
  */
-public final class ReleaseFrame {
+public final class ReleaseFrame extends Flyweight<ReleaseFrame> {
     public static final int LENGTH_BYTES = 32;
 
     private static final int ORDER_OFFSET = 16;
     private static final int SOURCE_CHUNK_OFFSET = 24;
-
-    private DirectBuffer buffer;
-    private int offset;
-
-    public ReleaseFrame wrap(DirectBuffer frame, int frameOffset) {
-        buffer = frame;
-        offset = frameOffset;
-        return this;
-    }
 
     /** Writes a whole frame and returns its length. */
     public static int encode(MutableDirectBuffer out, int at, int attempt, int file, long order, int sourceChunk) {
@@ -38,10 +26,6 @@ public final class ReleaseFrame {
         out.putInt(at + SOURCE_CHUNK_OFFSET, sourceChunk, Frame.ORDER);
         out.putInt(at + 28, 0, Frame.ORDER);
         return LENGTH_BYTES;
-    }
-
-    public int file() {
-        return Frame.file(buffer, offset);
     }
 
     public long order() {

@@ -6,20 +6,21 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
+import org.agrona.collections.Long2LongHashMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How one file's writers come to the slots that they need: asks the target, waits for its answer, asks ahead while a
+ * Gives one file's writers the receive slots that they need: asks the target, waits for its answer, asks ahead while a
  * writer goes on in order, and gives back what is not used.
  *
  * <p>Guarded by the file's lock, which is given up while waiting; {@link #answer} takes no lock.
  */
 final class CreditSupply {
-    /** Instead of a slot: there will be none. */
+    /** Instead of a receive slot: there will be none. */
     static final int DENIED = -2;
 
-    /** How waiting for a slot ends. */
+    /** The end of a wait for a receive slot. */
     enum Answer {
         GRANTED,
         DENIED,
@@ -29,15 +30,19 @@ final class CreditSupply {
     private static final Logger LOG = LoggerFactory.getLogger(CreditSupply.class);
     private static final int MAX_LOOKAHEAD = 8;
     private static final long NO_WINDOW = -1;
+    /** No 32-bit number, so that none that a target sends is taken for it. */
+    private static final long NO_SLOT = Long.MIN_VALUE;
+
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
 
     private final OutgoingFile file;
     private final ReentrantLock lock;
     private final Condition changed;
     private final Outlet outlet;
-    private final FileCredits credits = new FileCredits();
+    /** The receive slots that the target has granted, by window: a handful at a time. */
+    private final Long2LongHashMap credits = new Long2LongHashMap(NO_SLOT);
+
     private final CreditInbox answers = new CreditInbox();
-    private final FileCredits.GivenBack giveBack = this::giveBack;
     private volatile Thread waiting;
     private long deniedWindow = NO_WINDOW;
     private long wantedTo = NO_WINDOW;
@@ -51,7 +56,7 @@ final class CreditSupply {
     }
 
     /**
-     * The session's agent: the target's answer, a slot or {@link #DENIED}.
+     * The session's agent: the target's answer, a receive slot or {@link #DENIED}.
      *
      * @return false if there are more answers than were asked for
      */
@@ -71,13 +76,13 @@ final class CreditSupply {
     }
 
     boolean has(long window) {
-        return credits.has(window);
+        return credits.containsKey(window);
     }
 
-    /** Waits until the slot of a window is granted; {@code behindGap} if the file has a gap before it. */
+    /** Waits until the receive slot of a window is granted; {@code behindGap} if the file has a gap before it. */
     Answer await(long window, boolean behindGap) throws IOException, InterruptedException {
         takeAnswers();
-        if (credits.has(window)) {
+        if (credits.containsKey(window)) {
             return Answer.GRANTED;
         }
         while (waiting != null && file.failure() == null) {
@@ -88,12 +93,12 @@ final class CreditSupply {
         long startNs = System.nanoTime();
         deniedWindow = NO_WINDOW;
         try {
-            if (!credits.has(window)) {
+            if (!credits.containsKey(window)) {
                 outlet.want(file, window, 1, CreditRequestFrame.BLOCKED | (behindGap ? CreditRequestFrame.AHEAD : 0));
                 wantedTo = Math.max(wantedTo, window);
             }
-            while (!credits.has(window) && file.failure() == null && deniedWindow != window) {
-                // Who stands still keeps no slot that he does not need next: somebody else may need it.
+            while (!credits.containsKey(window) && file.failure() == null && deniedWindow != window) {
+                // Who stands still keeps no receive slot that he does not need next: somebody else may need it.
                 giveBackHeld();
                 awaitAnswer();
             }
@@ -112,10 +117,10 @@ final class CreditSupply {
         return Answer.GRANTED;
     }
 
-    /** Uses the slot of a window, gives back those the writer is past, and asks ahead if it goes on in order. */
+    /** Uses a window's receive slot, gives back those the writer is past, and asks ahead if it goes on in order. */
     int use(long window, boolean inOrder) throws IOException {
-        int slot = credits.take(window);
-        credits.giveBackBelow(window, giveBack);
+        int slot = (int) credits.remove(window);
+        giveBackBelow(window);
         inOrderCount = inOrder ? inOrderCount + 1 : 0;
         if (wantedTo < window || inOrderCount == 0) {
             wantedTo = window;
@@ -136,13 +141,23 @@ final class CreditSupply {
 
     private void giveBackHeld() throws IOException {
         if (!credits.isEmpty()) {
-            credits.giveBackAll(giveBack);
+            giveBackBelow(Long.MAX_VALUE);
             wantedTo = NO_WINDOW;
         }
     }
 
-    private void giveBack(long window, int slot) throws IOException {
-        outlet.giveBack(file, window, slot);
+    /** Gives back what is for windows before this one: the writer is past them. */
+    private void giveBackBelow(long window) throws IOException {
+        Long2LongHashMap.EntryIterator held = credits.entrySet().iterator();
+        while (held.hasNext()) {
+            held.next();
+            long unused = held.getLongKey();
+            if (unused < window) {
+                int slot = (int) held.getLongValue();
+                held.remove();
+                outlet.giveBack(file, unused, slot);
+            }
+        }
     }
 
     private void awaitAnswer() throws InterruptedException {
@@ -166,7 +181,7 @@ final class CreditSupply {
             if (answer == DENIED) {
                 deniedWindow = answers.window();
             } else {
-                credits.add(answers.window(), answer);
+                credits.put(answers.window(), answer);
             }
             answers.remove();
         }

@@ -9,9 +9,11 @@ import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.zip.CRC32C;
 import org.agrona.UnsafeApi;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -21,12 +23,12 @@ import org.slf4j.LoggerFactory;
  * pool, and hands the chunk over when it is full, when the writer goes elsewhere, closes or pauses, or when others
  * starve for chunks.
  *
- * <p>A chunk covers one aligned window of the file and is claimed only for a slot that the target granted for that
- * window, so every full chunk can leave. The first 4 KiB leave at once and need no slot. Written by FUSE's threads; the
- * session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
+ * <p>A chunk covers one aligned window of the file and is claimed only for a receive slot that the target granted for
+ * that window, so every full chunk can leave. The first 4 KiB leave at once and need none. Written by FUSE's threads;
+ * the session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
  *
  * <p>After a failure it depends on the {@link ImageFate} whether calls fail, or succeed and are thrown away. The latter
- * takes no chunk, no slot and no frame: the pool may be full and the link dead.
+ * takes no chunk, no receive slot and no frame: the pool may be full and the link dead.
  */
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
@@ -45,7 +47,7 @@ public final class OutgoingFile {
     private final Condition changed = lock.newCondition();
     private final ByteRangeSet written = new ByteRangeSet();
     private final CreditSupply supply;
-    private final ChunkCrc crc = new ChunkCrc();
+    private final CRC32C crc = new CRC32C();
 
     private volatile String name;
     private volatile long size;
@@ -126,7 +128,7 @@ public final class OutgoingFile {
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
 
     /**
-     * Takes bytes from native memory, waiting for slots and chunks as it must.
+     * Takes bytes from native memory, waiting for receive slots and chunks as it must.
      *
      * @return {@code lengthBytes}, or a negated errno
      */
@@ -285,7 +287,7 @@ public final class OutgoingFile {
     // ---- the session's agent ----------------------------------------------------------------------------------
 
     /**
-     * The target granted a slot. Takes no lock: whoever holds it may wait for the agent to send something.
+     * The target granted a receive slot. Takes no lock: whoever holds it may wait for the agent to send something.
      *
      * @return false if the target grants more than was asked for
      */
@@ -293,14 +295,14 @@ public final class OutgoingFile {
         return supply.answer(grantedWindow, grantedSlot);
     }
 
-    /** The target will not grant this slot; takes no lock. */
+    /** The target will not grant this receive slot; takes no lock. */
     public boolean denied(long deniedWindow) {
         return supply.answer(deniedWindow, CreditSupply.DENIED);
     }
 
     /**
-     * Sends a chunk that has been gathered for long, and gives back slots that nobody uses: a writer that pauses holds
-     * nothing. Skips a file that is busy.
+     * Sends a chunk that has been gathered for long, and gives back receive slots that nobody uses: a writer that
+     * pauses holds nothing. Skips a file that is busy.
      */
     public void flushIfOlder(long nowNs, long chunkAgeNs, long idleNs) throws IOException {
         if (!lock.tryLock()) {
@@ -363,7 +365,7 @@ public final class OutgoingFile {
         lastWriteNs = System.nanoTime();
     }
 
-    /** Gets a slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
+    /** Gets a receive slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
     private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
         CreditSupply.Answer answer = supply.await(wanted, written.coveredTo(0) < offset);
         if (answer != CreditSupply.Answer.GRANTED) {
@@ -468,7 +470,11 @@ public final class OutgoingFile {
 
     /** The CRC32C of a part of a chunk that is being advertised; for the thread that does so. */
     public int crc32c(int advertised, int offsetInChunk, int lengthBytes) {
-        return crc.of(pool, advertised, offsetInChunk, offsetInChunk + lengthBytes);
+        ByteBuffer bytes = pool.buffer(advertised);
+        bytes.limit(offsetInChunk + lengthBytes).position(offsetInChunk);
+        crc.reset();
+        crc.update(bytes);
+        return (int) crc.getValue();
     }
 
     private void seal() throws IOException {

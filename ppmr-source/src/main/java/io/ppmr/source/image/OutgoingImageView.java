@@ -1,14 +1,12 @@
 package io.ppmr.source.image;
 
-import io.ppmr.fuse.Caller;
-import io.ppmr.fuse.Capacity;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FilesystemView;
 import io.ppmr.fuse.HandleTable;
-import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
+import io.ppmr.fuse.NodeTree.Node;
 import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.util.List;
@@ -53,7 +51,7 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public FileAttributes attributes(long handle) throws ErrnoException {
-        return attributes(tree.find(require(handle).file.name()));
+        return attributes(tree.find(handles.require(handle).file.name()));
     }
 
     private static FileAttributes attributes(Node<OutgoingFile> node) {
@@ -67,23 +65,16 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public String readLink(String path) throws ErrnoException {
-        String target = tree.find(path).linkTarget();
-        if (target == null) {
-            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
-        }
-        return target;
+        return tree.readLink(path);
     }
 
     @Override
     public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
-        if (!node.isFile()) {
-            throw new ErrnoException(Errno.EISDIR, path + " is no file");
-        }
+        OutgoingFile file = tree.find(path).requireFile(path);
         if (flags.truncates()) {
-            truncate(path, 0);
+            truncate(file, 0);
         }
-        return enter(node.file(), flags);
+        return enter(file, flags);
     }
 
     @Override
@@ -126,7 +117,7 @@ public final class OutgoingImageView implements FilesystemView {
     @Override
     public void flush(long handle) throws ErrnoException {
         try {
-            require(handle).file.flush();
+            handles.require(handle).file.flush();
         } catch (IOException e) {
             throw new ErrnoException(Errno.EIO, e.getMessage(), e);
         }
@@ -135,7 +126,7 @@ public final class OutgoingImageView implements FilesystemView {
     @Override
     public void fsync(long handle) throws ErrnoException {
         try {
-            require(handle).file.sync();
+            handles.require(handle).file.sync();
         } catch (IOException e) {
             throw new ErrnoException(Errno.EIO, e.getMessage(), e);
         } catch (InterruptedException e) {
@@ -162,16 +153,12 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public void truncate(String path, long sizeBytes) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
-        if (!node.isFile()) {
-            throw new ErrnoException(Errno.EISDIR, path + " is no file");
-        }
-        truncate(node.file(), sizeBytes);
+        truncate(tree.find(path).requireFile(path), sizeBytes);
     }
 
     @Override
     public void truncate(long handle, long sizeBytes) throws ErrnoException {
-        truncate(require(handle).file, sizeBytes);
+        truncate(handles.require(handle).file, sizeBytes);
     }
 
     private static void truncate(OutgoingFile file, long sizeBytes) throws ErrnoException {
@@ -184,7 +171,7 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
-        OutgoingFile file = require(handle).file;
+        OutgoingFile file = handles.require(handle).file;
         if ((mode & ~KEEP_SIZE) != 0) {
             throw new ErrnoException(Errno.ENOTSUP, file.name() + ": no holes are punched into what is on its way");
         }
@@ -245,14 +232,6 @@ public final class OutgoingImageView implements FilesystemView {
     @Override
     public Capacity capacity() {
         return PLENTY;
-    }
-
-    private OpenImage require(long handle) throws ErrnoException {
-        OpenImage open = handles.get(handle);
-        if (open == null) {
-            throw new ErrnoException(Errno.EBADF, "handle " + handle + " is not open");
-        }
-        return open;
     }
 
     private OutgoingFiles migrationOf(String path) throws ErrnoException {

@@ -1,27 +1,57 @@
 package io.ppmr.source.metrics;
 
-import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.MeterRegistry;
-import io.ppmr.source.metrics.HopEvents.ChunkFlight;
-import io.ppmr.source.metrics.HopEvents.PoolWait;
-import io.ppmr.source.metrics.HopEvents.SlotWait;
+import io.micrometer.core.instrument.Timer;
+import io.ppmr.transport.metrics.HopEvent;
+import io.ppmr.transport.metrics.HopMeters;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
+import jdk.jfr.Description;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
 
 /**
  * Measures the hops of the bytes at the source, for the life of its service. Any thread; recording allocates nothing,
  * unless the flight recorder takes the event.
  */
 public final class SourceHops {
-    private final LongAdder writtenBytes = new LongAdder();
-    private final LongAdder advertisedBytes = new LongAdder();
-    private final LongAdder advertisedChunks = new LongAdder();
-    private final LongAdder releasedChunks = new LongAdder();
+    private final LongAdder writtenBytes;
+    private final LongAdder advertisedBytes;
+    private final LongAdder advertisedChunks;
+    private final LongAdder releasedChunks;
     private final AtomicLongArray advertisedNs;
-    private final HopTimer fill;
-    private final HopTimer poolWait;
-    private final HopTimer slotWait;
-    private final HopTimer flight;
+    private final Timer fill;
+    private final Timer poolWait;
+    private final Timer slotWait;
+    private final Timer flight;
+
+    @Name("ppmr.source.ChunkFlight")
+    @Label("Chunk flight")
+    @Description("From the advertisement of a chunk to its release by the target")
+    static final class ChunkFlight extends HopEvent {
+        private static final ChunkFlight PROBE = new ChunkFlight();
+
+        @Label("Chunk")
+        int chunk;
+    }
+
+    @Name("ppmr.source.PoolWait")
+    @Label("Pool wait")
+    @Description("A writer waited for a chunk of the pool")
+    static final class PoolWait extends HopEvent {
+        private static final PoolWait PROBE = new PoolWait();
+    }
+
+    @Name("ppmr.source.SlotWait")
+    @Label("Slot wait")
+    @Description("A writer waited for a slot at the target")
+    static final class SlotWait extends HopEvent {
+        private static final SlotWait PROBE = new SlotWait();
+
+        @Label("File")
+        int file;
+    }
 
     /**
      * Registers the meters.
@@ -30,30 +60,15 @@ public final class SourceHops {
      */
     public SourceHops(MeterRegistry registry, int chunkCount) {
         advertisedNs = new AtomicLongArray(chunkCount);
-        bytes(registry, "written", "bytes of images by stage", writtenBytes);
-        bytes(registry, "advertised", "bytes of images by stage", advertisedBytes);
-        chunks(registry, "advertised", advertisedChunks);
-        chunks(registry, "released", releasedChunks);
-        fill = new HopTimer(registry, "ppmr.source.chunk.fill", "from the claim of a chunk to its advertisement");
-        poolWait = new HopTimer(registry, "ppmr.source.pool.wait", "waits of writers for a chunk of the pool");
-        slotWait = new HopTimer(registry, "ppmr.source.slot.wait", "waits of writers for a slot at the target");
-        flight = new HopTimer(
-                registry, "ppmr.source.chunk.flight", "from the advertisement of a chunk to its release by the target");
-    }
-
-    private static void bytes(MeterRegistry registry, String stage, String meaning, LongAdder sum) {
-        FunctionCounter.builder("ppmr.source.data", sum, LongAdder::sum)
-                .baseUnit("bytes")
-                .tag("stage", stage)
-                .description(meaning)
-                .register(registry);
-    }
-
-    private static void chunks(MeterRegistry registry, String stage, LongAdder sum) {
-        FunctionCounter.builder("ppmr.source.chunks", sum, LongAdder::sum)
-                .tag("stage", stage)
-                .description("chunks by stage")
-                .register(registry);
+        HopMeters meters = new HopMeters(registry, "ppmr.source");
+        writtenBytes = meters.bytes("written");
+        advertisedBytes = meters.bytes("advertised");
+        advertisedChunks = meters.chunks("advertised");
+        releasedChunks = meters.chunks("released");
+        fill = meters.timer(".chunk.fill", "from the claim of a chunk to its advertisement");
+        poolWait = meters.timer(".pool.wait", "waits of writers for a chunk of the pool");
+        slotWait = meters.timer(".slot.wait", "waits of writers for a slot at the target");
+        flight = meters.timer(".chunk.flight", "from the advertisement of a chunk to its release by the target");
     }
 
     /** Bytes that checkpointers wrote were handed over: in the head of a file, or in a chunk. */
@@ -63,7 +78,7 @@ public final class SourceHops {
 
     /** A chunk is full, or is sent as it is. */
     public void filled(long tookNs) {
-        fill.record(tookNs);
+        fill.record(tookNs, TimeUnit.NANOSECONDS);
     }
 
     /** A chunk is about to be advertised. */
@@ -77,33 +92,29 @@ public final class SourceHops {
     public void released(int chunk) {
         long tookNs = System.nanoTime() - advertisedNs.get(chunk);
         releasedChunks.increment();
-        flight.record(tookNs);
+        flight.record(tookNs, TimeUnit.NANOSECONDS);
         if (ChunkFlight.PROBE.isEnabled()) {
             ChunkFlight event = new ChunkFlight();
             event.chunk = chunk;
-            event.took = tookNs;
-            event.commit();
+            event.commit(tookNs);
         }
     }
 
     /** A writer has waited for a chunk. */
     public void waitedForChunk(long tookNs) {
-        poolWait.record(tookNs);
+        poolWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (PoolWait.PROBE.isEnabled()) {
-            PoolWait event = new PoolWait();
-            event.took = tookNs;
-            event.commit();
+            new PoolWait().commit(tookNs);
         }
     }
 
     /** A writer has waited for a slot. */
     public void waitedForSlot(int file, long tookNs) {
-        slotWait.record(tookNs);
+        slotWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (SlotWait.PROBE.isEnabled()) {
             SlotWait event = new SlotWait();
             event.file = file;
-            event.took = tookNs;
-            event.commit();
+            event.commit(tookNs);
         }
     }
 }

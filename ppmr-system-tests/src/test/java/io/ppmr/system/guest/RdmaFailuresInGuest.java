@@ -9,11 +9,11 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
-import io.ppmr.transport.DirectListener;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -77,7 +77,7 @@ class RdmaFailuresInGuest {
 
     @Test
     void shouldSendAStrangerAwayWhenItConnectsInTheSourcesPlace() throws Exception {
-        try (DirectListener listener = transport.listen(targetPool, RdmaPair.target())) {
+        try (Transport.Listener listener = transport.listen(targetPool, RdmaPair.target())) {
             Thread stranger = new Thread(() -> {
                 String said = refusedHere(listener.port());
                 answers.pullFailed(0, said);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.transport.DirectListener;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -33,7 +33,7 @@ class RdmaMemoryLockInGuest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Try.class.getName()));
-        try (DirectListener listener =
+        try (Transport.Listener listener =
                 RdmaTransport.load().listen(new BufferPool(new PoolGeometry(1 << 17, 64)), RdmaPair.target())) {
             words.add(String.valueOf(listener.port()));
             Process process =

@@ -23,7 +23,6 @@ import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.TransportWish;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
@@ -94,7 +93,6 @@ class RdmaMigrationInGuest {
                         Optional.empty(),
                         false,
                         true,
-                        TransportWish.AUTO,
                         Set.of(),
                         Map.of(),
                         Map.of()),
@@ -120,7 +118,7 @@ class RdmaMigrationInGuest {
     }
 
     private static TransportChoice rdma() {
-        return new TransportChoice(TransportWish.AUTO, RdmaTransport.load());
+        return new TransportChoice(TransportChoice.Wish.AUTO, RdmaTransport::load);
     }
 
     private static Checkpointer checkpointer() {

@@ -1,9 +1,8 @@
 package io.ppmr.system.guest;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.DirectExporter;
-import io.ppmr.transport.DirectListener;
-import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -18,7 +17,7 @@ import java.util.function.Consumer;
  * @param exporter the source's end
  * @param peer the target's, proved
  */
-record RdmaPair(DirectExporter exporter, DirectPeer peer) {
+record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
     static final Duration DEADLINE = Duration.ofSeconds(60);
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
@@ -38,9 +37,9 @@ record RdmaPair(DirectExporter exporter, DirectPeer peer) {
     static RdmaPair join(
             RdmaTransport transport, BufferPool source, BufferPool target, Consumer<String> onExporterFailure)
             throws Exception {
-        try (DirectListener listener = transport.listen(target, target())) {
+        try (Transport.Listener listener = transport.listen(target, target())) {
             InetSocketAddress at = new InetSocketAddress(target(), listener.port());
-            CompletableFuture<DirectExporter> connecting = new CompletableFuture<>();
+            CompletableFuture<RegionExporter> connecting = new CompletableFuture<>();
             Thread connector = new Thread(() -> {
                 try {
                     connecting.complete(transport.connect(source, at, DEADLINE, onExporterFailure));
@@ -49,8 +48,8 @@ record RdmaPair(DirectExporter exporter, DirectPeer peer) {
                 }
             });
             connector.start();
-            DirectPeer peer = listener.accept(source(), DEADLINE, connecting::isCompletedExceptionally);
-            DirectExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+            Transport.Peer peer = listener.accept(source(), DEADLINE, connecting::isCompletedExceptionally);
+            RegionExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
             peer.require(exporter.proof(), DEADLINE);
             return new RdmaPair(exporter, peer);
         }

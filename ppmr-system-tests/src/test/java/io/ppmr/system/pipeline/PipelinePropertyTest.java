@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.fuse.Caller;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.fuse.OpenFlags;
 import io.ppmr.testbed.FaultyPuller;
 import io.ppmr.testbed.FaultyPuller.PullFault;

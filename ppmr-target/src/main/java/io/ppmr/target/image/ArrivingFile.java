@@ -88,19 +88,19 @@ public final class ArrivingFile {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** The slot that holds a window, or is granted for it; null if none does. */
+    /** The receive slot that holds a window, or is granted for it; null if none does. */
     public synchronized ReceiveSlot holder(long window) {
         return slots.holder(window);
     }
 
-    /** From now on this slot holds the window. */
+    /** From now on this receive slot holds the window. */
     public synchronized void hold(ReceiveSlot slot) {
         slots.hold(slot);
         noteCoverage();
     }
 
     /**
-     * Points a bounce buffer at the slot that holds its window, if one does.
+     * Points a bounce buffer at the receive slot that holds its window, if one does.
      *
      * @return whether one does; it stays until the piece has come or {@link #giveUp} was called
      */
@@ -115,15 +115,15 @@ public final class ArrivingFile {
     }
 
     /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
-    public synchronized void advertised(ReceiveSlot slot) throws ImageException {
-        long end = slot.offset + slot.lengthBytes;
-        if (streamed && slot.offset < handedTo) {
-            throw new ImageException("file " + name + ": bytes from " + slot.offset + " to " + end
+    public synchronized void advertised(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
+        long end = offset + lengthBytes;
+        if (streamed && offset < handedTo) {
+            throw new ImageException("file " + name + ": bytes from " + offset + " to " + end
                     + " were written again after a restart had read up to " + handedTo
                     + "; a streamed image cannot be rewritten behind its reader: "
                     + "configure the checkpointer as retained");
         }
-        extents.put(slot.offset, end, slot);
+        extents.put(offset, end, slot);
         size = Math.max(size, end);
         dropIfUnreachable();
     }
@@ -193,7 +193,7 @@ public final class ArrivingFile {
         signal();
     }
 
-    /** Frees every slot; for the end of a session, when no transport works on them any more. */
+    /** Frees every receive slot; for the end of a session, when no transport works on them any more. */
     public synchronized void discard() {
         slots.discard();
         noteCoverage();
@@ -209,12 +209,12 @@ public final class ArrivingFile {
         return waitingOffset != NOBODY_WAITS;
     }
 
-    /** Whether a slot's bytes may move to staging: they have come, and nobody waits for a byte of its window. */
+    /** Tells whether a receive slot may move to staging: its bytes have come, and nobody waits in its window. */
     public synchronized boolean canEvict(ReceiveSlot slot) {
-        return !readerWaitsIn(slot.window) && slots.canEvict(slot);
+        return !readerWaitsIn(slot.window()) && slots.canEvict(slot);
     }
 
-    /** Moves a slot's bytes into a fresh slot of staging, which holds the window from now on. */
+    /** Moves a receive slot's bytes into a fresh one of staging, which holds the window from now on. */
     public synchronized boolean evict(ReceiveSlot slot, ReceiveSlot staged) {
         boolean possible = canEvict(slot);
         if (possible) {
@@ -225,7 +225,7 @@ public final class ArrivingFile {
 
     // ---- the transport's threads ------------------------------------------------------------------------------
 
-    /** A slot's own pull has ended well. */
+    /** A receive slot's own pull has ended well. */
     public synchronized void arrived(ReceiveSlot slot) {
         slots.arrived(slot);
         signal();
@@ -266,7 +266,7 @@ public final class ArrivingFile {
         noteCoverage();
     }
 
-    /** That the reader needs a slot is counted before the slot it leaves can be granted to others. */
+    /** That the reader needs a receive slot is counted before the one it leaves can be granted to others. */
     private void slotFree(ReceiveSlot slot) {
         noteCoverage();
         listener.slotFree(slot);
@@ -301,7 +301,7 @@ public final class ArrivingFile {
             return copyHole(address, lengthBytes, offset, extents.nextStart(offset));
         }
         ReceiveSlot slot = extents.slot(extent);
-        if (!slot.arrived) {
+        if (!slot.hasArrived()) {
             return 0;
         }
         int bytes = (int) Math.min(lengthBytes, extents.end(extent) - offset);

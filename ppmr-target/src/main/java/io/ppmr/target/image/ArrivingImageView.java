@@ -1,14 +1,12 @@
 package io.ppmr.target.image;
 
-import io.ppmr.fuse.Caller;
-import io.ppmr.fuse.Capacity;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FilesystemView;
 import io.ppmr.fuse.HandleTable;
-import io.ppmr.fuse.Node;
 import io.ppmr.fuse.NodeTree;
+import io.ppmr.fuse.NodeTree.Node;
 import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.util.List;
@@ -64,7 +62,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public FileAttributes attributes(long handle) throws ErrnoException {
-        ArrivingFile file = require(handle);
+        ArrivingFile file = handles.require(handle);
         return attributes(tree.find(file.name()));
     }
 
@@ -79,28 +77,22 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public String readLink(String path) throws ErrnoException {
-        String target = tree.find(path).linkTarget();
-        if (target == null) {
-            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
-        }
-        return target;
+        return tree.readLink(path);
     }
 
     @Override
     public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
         ArrivingImages images = migrationOf(path);
         Node<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
-        if (!node.isFile()) {
-            throw new ErrnoException(Errno.EISDIR, path + " is no file");
-        }
+        ArrivingFile file = node.requireFile(path);
         // The kernel lets nobody punch holes who has not opened for writing; the writing itself is refused.
-        if (flags.writes() && node.file().streamed()) {
+        if (flags.writes() && file.streamed()) {
             throw readOnly(path);
         }
-        if (!node.file().opened()) {
+        if (!file.opened()) {
             throw new ErrnoException(Errno.ENOENT, path + " was removed while it was opened");
         }
-        return handles.add(node.file());
+        return handles.add(file);
     }
 
     @Override
@@ -129,7 +121,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
-        ArrivingFile file = require(handle);
+        ArrivingFile file = handles.require(handle);
         if ((mode & PUNCH_HOLE) == 0 || file.streamed()) {
             throw readOnly(file.name());
         }
@@ -163,7 +155,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public void truncate(long handle, long sizeBytes) throws ErrnoException {
-        throw readOnly(require(handle).name());
+        throw readOnly(handles.require(handle).name());
     }
 
     @Override
@@ -204,14 +196,6 @@ public final class ArrivingImageView implements FilesystemView {
     @Override
     public void changeModificationTime(String path, long epochNs) throws ErrnoException {
         throw readOnly(path);
-    }
-
-    private ArrivingFile require(long handle) throws ErrnoException {
-        ArrivingFile file = handles.get(handle);
-        if (file == null) {
-            throw new ErrnoException(Errno.EBADF, "handle " + handle + " is not open");
-        }
-        return file;
     }
 
     private ArrivingImages migrationOf(String path) {

@@ -8,37 +8,76 @@ import io.ppmr.protocol.data.ProtocolException;
 import java.util.ArrayDeque;
 import java.util.function.IntSupplier;
 import org.agrona.collections.Int2ObjectHashMap;
+import org.agrona.collections.LongArrayQueue;
+import org.agrona.collections.LongHashSet;
 
 /**
- * Who gets which slot. A writer at the source fills a chunk only for a slot that this ledger granted to its file, so
- * what is under way always has a place to go to.
+ * Decides who gets which receive slot. A writer at the source fills a chunk only for a receive slot that this ledger
+ * granted to its file, so what is under way always has a place to go to.
  *
  * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
  * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
- * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a slot already held, or into staging, pass
- * through
- * it and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot lock up.
+ * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
+ * staging, pass through one and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot
+ * lock up.
+ *
+ * <p>A transfer can stand still because its programs wait for each other: a restart for a file that its checkpointer
+ * writes later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.
  *
  * <p>Owned by the session's agent; no other thread calls it.
  */
 public final class CreditLedger {
+    private static final long NO_WINDOW = -1;
+
     /** Hears what was decided. */
     public interface Decisions {
         void granted(ArrivingFile file, ReceiveSlot slot);
 
-        /** There will be no slot: {@code reason} goes to the writer, {@code message} to the log and the migration. */
+        /**
+         * There will be no receive slot: {@code reason} goes to the writer, {@code message} to the log and the
+         * migration.
+         */
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
+    }
+
+    /** What the writer of one file asks for and has been given. */
+    private static final class Requests {
+        private final ArrivingFile file;
+        /** Windows whose receive slot is granted and not advertised yet. */
+        private final LongHashSet granted = new LongHashSet();
+        /** Windows that the writer will probably need next. */
+        private final LongArrayQueue ahead = new LongArrayQueue();
+        /** The window for which a writer stands still. */
+        private long blockedWindow = NO_WINDOW;
+        /** There is a gap in the file before the blocked window. */
+        private boolean blockedBehindGap;
+        /** It stands in the ledger's queue. */
+        private boolean queued;
+
+        private Requests(ArrivingFile file) {
+            this.file = file;
+        }
+
+        private boolean isBlocked() {
+            return blockedWindow != NO_WINDOW;
+        }
+
+        /** The writer is at this window: what it was to need before it is past. */
+        private void forgetUpTo(long window) {
+            while (!ahead.isEmpty() && ahead.peekLong() <= window) {
+                ahead.pollLong();
+            }
+        }
     }
 
     private final BufferPool pool;
     private final StagingArea staging;
-    private final StallBreaker relief;
     private final Decisions decisions;
     private final int poolChunks;
     private final int bounceBuffers;
     private final ReceiveSlot[] chunkSlots;
-    private final Int2ObjectHashMap<FileCreditRequests> demands = new Int2ObjectHashMap<>();
-    private final ArrayDeque<FileCreditRequests> queue = new ArrayDeque<>();
+    private final Int2ObjectHashMap<Requests> files = new Int2ObjectHashMap<>();
+    private final ArrayDeque<Requests> queue = new ArrayDeque<>();
     private final int expectedStreams;
     private final IntSupplier uncoveredStreams;
     private int createdStreams;
@@ -51,7 +90,7 @@ public final class CreditLedger {
     /**
      * @param bounceBuffers how many of the pool's chunks are bounce buffers
      * @param expectedStreams how many streams the plan of the migration announces
-     * @param uncoveredStreams how many streams' readers need a slot next that is not granted yet
+     * @param uncoveredStreams how many streams' readers need a receive slot next that is not granted yet
      */
     public CreditLedger(
             BufferPool pool,
@@ -72,7 +111,6 @@ public final class CreditLedger {
         for (int chunk = 0; chunk < chunks; chunk++) {
             chunkSlots[chunk] = new ReceiveSlot(chunk, chunk, pool.address(chunk));
         }
-        relief = new StallBreaker(this, chunkSlots, staging);
     }
 
     /** Bytes that have gone to staging. */
@@ -80,23 +118,22 @@ public final class CreditLedger {
         return stagedBytes;
     }
 
-    /** Whether a writer stands still for want of a slot. */
+    /** Tells whether a writer stands still for want of a receive slot. */
     public boolean someoneIsBlocked() {
-        return queue.stream().anyMatch(FileCreditRequests::isBlocked);
+        return queue.stream().anyMatch(Requests::isBlocked);
     }
 
     public void fileCreated(ArrivingFile file) {
-        demands.put(file.id(), new FileCreditRequests(file));
+        files.put(file.id(), new Requests(file));
         createdStreams += file.streamed() ? 1 : 0;
     }
 
     /** The file will want nothing more. */
     public void fileEnded(ArrivingFile file) {
-        FileCreditRequests demand = demands.get(file.id());
-        if (demand != null && demand.file == file) {
-            demand.forget();
-            queue.remove(demand);
-            demands.remove(file.id());
+        Requests requests = files.get(file.id());
+        if (requests != null && requests.file == file) {
+            queue.remove(requests);
+            files.remove(file.id());
         }
     }
 
@@ -109,25 +146,25 @@ public final class CreditLedger {
             throw new ProtocolException("file " + file.name() + " wants " + count + " windows from " + window
                     + " on: it must want 1 to " + CreditRequestFrame.MAX_COUNT);
         }
-        FileCreditRequests demand = demands.get(file.id());
-        if (demand == null) {
+        Requests requests = files.get(file.id());
+        if (requests == null) {
             decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
             return;
         }
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
-            demand.blockedWindow = demand.granted.contains(window) ? FileCreditRequests.NONE : window;
-            demand.blockedBehindGap = (flags & CreditRequestFrame.AHEAD) != 0;
-            demand.forgetUpTo(window);
+            requests.blockedWindow = requests.granted.contains(window) ? NO_WINDOW : window;
+            requests.blockedBehindGap = (flags & CreditRequestFrame.AHEAD) != 0;
+            requests.forgetUpTo(window);
         } else {
-            demand.ahead.addLong(window);
+            requests.ahead.addLong(window);
         }
         for (int further = 1; further < count; further++) {
-            demand.ahead.addLong(window + further);
+            requests.ahead.addLong(window + further);
         }
-        if (demand.isBlocked()) {
-            serveBlocked(demand);
+        if (requests.isBlocked()) {
+            serveBlocked(requests);
         }
-        enqueue(demand);
+        enqueue(requests);
         serve();
     }
 
@@ -142,20 +179,20 @@ public final class CreditLedger {
     public ReceiveSlot advertised(ArrivingFile file, int index, long offset, int lengthBytes) throws ProtocolException {
         ReceiveSlot slot = requireGranted(file, index);
         int chunkBytes = pool.geometry().chunkBytes();
-        long windowStart = slot.window * chunkBytes;
+        long windowStart = slot.window() * chunkBytes;
         if (lengthBytes <= 0 || offset < windowStart || offset > windowStart + chunkBytes - lengthBytes) {
             throw new ProtocolException("an advertisement of " + lengthBytes + " bytes at " + offset + " of file "
                     + file.name() + " is outside the window of " + slot);
         }
         forgetGrant(file, slot);
-        FileCreditRequests demand = demands.get(file.id());
-        if (demand != null) {
-            demand.forgetUpTo(slot.window);
+        Requests requests = files.get(file.id());
+        if (requests != null) {
+            requests.forgetUpTo(slot.window());
         }
         return slot;
     }
 
-    /** The slot with this index, or null. */
+    /** The receive slot with this index, or null. */
     public ReceiveSlot slot(int index) {
         return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : staging.slot(index);
     }
@@ -164,7 +201,7 @@ public final class CreditLedger {
     public void reclaimAll() {
         for (ReceiveSlot slot : chunkSlots) {
             if (pool.state(slot.chunk()) == ChunkState.FILLING) {
-                slot.file = null;
+                slot.revoke();
                 pool.giveUp(slot.chunk());
             }
         }
@@ -172,7 +209,7 @@ public final class CreditLedger {
 
     // ---- what happens here ------------------------------------------------------------------------------------
 
-    /** A slot is empty again. */
+    /** A receive slot is empty again. */
     public void freed(ReceiveSlot slot) {
         switch (slot.kind()) {
             case RESERVED -> reservedUsed--;
@@ -187,23 +224,23 @@ public final class CreditLedger {
         pool.release(slot.chunk());
     }
 
-    /** Readers wait, or slots are free: grants what can be granted now. */
+    /** Readers wait, or receive slots are free: grants what can be granted now. */
     public void serve() {
         boolean progress = true;
         while (progress) {
             progress = false;
             for (int left = queue.size(); left > 0; left--) {
-                FileCreditRequests demand = queue.poll();
-                demand.queued = false;
-                progress |= serveOne(demand);
-                enqueue(demand);
+                Requests requests = queue.poll();
+                requests.queued = false;
+                progress |= serveOne(requests);
+                enqueue(requests);
             }
         }
     }
 
     /**
      * Nothing has moved for a while: denies what can never fit, and helps readers who wait for a writer that stands
-     * still at another file of the same rank, and readers for whom there is no slot.
+     * still at another file of the same rank, and readers for whom there is no receive slot.
      *
      * @return null if there was nothing to do or it was done, else what would have helped and could not be had
      */
@@ -212,135 +249,174 @@ public final class CreditLedger {
         if (unusedGrants == 0) {
             denyWhatCannotFit();
         }
-        String wanting = relief.relieve(queue.toArray(new FileCreditRequests[0]));
+        String wanting = null;
+        for (Requests requests : queue) {
+            if (!requests.isBlocked() || !requests.file.rank().hasWaitingReader()) {
+                continue;
+            }
+            if (requests.file.readerWaitsIn(requests.blockedWindow)) {
+                wanting = evictOne() || tryGrantAnyChunk(requests) ? wanting : stuckAtPool(requests.file);
+            } else if (!requests.file.readerWaits()) {
+                // Its reader, if it waited, would wait for bytes that are on their way. Somebody waits for another
+                // file.
+                requests.file.rank().allowStaging();
+                wanting = serveOne(requests) || tryGrantAnyChunk(requests) ? wanting : stuckAtOrder(requests.file);
+            }
+        }
         serve();
         return wanting;
     }
 
+    /** Moves a chunk that nobody reads from to staging. */
+    private boolean evictOne() {
+        for (ReceiveSlot slot : chunkSlots) {
+            ArrivingFile file = slot.file();
+            if (file == null || slot.kind() == ReceiveSlot.Kind.BOUNCE || !file.canEvict(slot)) {
+                continue;
+            }
+            ReceiveSlot staged = staging.claim();
+            if (staged == null) {
+                return false;
+            }
+            staged.grant(ReceiveSlot.Kind.STAGING, file, slot.window());
+            if (file.evict(slot, staged)) {
+                stagedBytes += pool.geometry().chunkBytes();
+                return true;
+            }
+            staged.revoke();
+            staging.release(staged);
+        }
+        return false;
+    }
+
+    private String stuckAtPool(ArrivingFile file) {
+        return "a restart waits for file " + file.name() + ", but every chunk of the pool holds bytes that no "
+                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+    }
+
+    private String stuckAtOrder(ArrivingFile file) {
+        return "file " + file.name() + " is written but not read, while a restart waits for another file of rank "
+                + file.rank().rank() + " that its checkpointer writes later; the pool is full and "
+                + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+    }
+
     /** Said only when nothing moves and no grant is out: until then one may come back unused. */
     private void denyWhatCannotFit() {
-        for (FileCreditRequests demand : queue) {
-            boolean keptToTheEnd = demand.blockedBehindGap || !demand.file.streamed();
-            if (demand.isBlocked() && keptToTheEnd && bounceUsed < bounceBuffers) {
-                long window = demand.blockedWindow;
-                demand.blockedWindow = FileCreditRequests.NONE;
-                String message = "file " + demand.file.name() + ": its image does not fit the pool of "
+        for (Requests requests : queue) {
+            boolean keptToTheEnd = requests.blockedBehindGap || !requests.file.streamed();
+            if (requests.isBlocked() && keptToTheEnd && bounceUsed < bounceBuffers) {
+                long window = requests.blockedWindow;
+                requests.blockedWindow = NO_WINDOW;
+                String message = "file " + requests.file.name() + ": its image does not fit the pool of "
                         + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
                         + staging.whyNone() + "): raise pool.size or staging.limit of the target";
-                decisions.denied(demand.file, window, DenyReason.NO_SPACE, message);
+                decisions.denied(requests.file, window, DenyReason.NO_SPACE, message);
             }
         }
     }
 
-    boolean serveOne(FileCreditRequests demand) {
-        if (demand.isBlocked()) {
-            return serveBlocked(demand);
+    private boolean serveOne(Requests requests) {
+        if (requests.isBlocked()) {
+            return serveBlocked(requests);
         }
-        while (!demand.ahead.isEmpty()) {
-            long window = demand.ahead.peekLong();
-            if (demand.granted.contains(window)) {
-                demand.ahead.pollLong();
+        while (!requests.ahead.isEmpty()) {
+            long window = requests.ahead.peekLong();
+            if (requests.granted.contains(window)) {
+                requests.ahead.pollLong();
                 continue;
             }
-            if (!tryGiveCredit(demand, window, false)) {
+            if (!tryGiveCredit(requests, window, false)) {
                 return false;
             }
-            demand.ahead.pollLong();
+            requests.ahead.pollLong();
             return true;
         }
         return false;
     }
 
-    private boolean serveBlocked(FileCreditRequests demand) {
-        boolean granted = tryGiveCredit(demand, demand.blockedWindow, true);
+    private boolean serveBlocked(Requests requests) {
+        boolean granted = tryGiveCredit(requests, requests.blockedWindow, true);
         if (granted) {
-            demand.blockedWindow = FileCreditRequests.NONE;
+            requests.blockedWindow = NO_WINDOW;
         }
         return granted;
     }
 
-    private boolean tryGiveCredit(FileCreditRequests demand, long window, boolean blocked) {
-        ArrivingFile file = demand.file;
+    private boolean tryGiveCredit(Requests requests, long window, boolean blocked) {
+        ArrivingFile file = requests.file;
         if (file.holder(window) != null) {
-            return grantPiece(demand, window);
+            boolean granted = grantPiece(requests, window);
+            if (granted || file.holder(window) != null) {
+                return granted;
+            }
+            // A reader emptied the holder in between: the window needs a receive slot of its own after all.
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
         int used = reservedUsed + generalUsed;
         if (needed
                 && reservedUsed < poolChunks / 2
                 && used < poolChunks
-                && grantChunk(demand, window, ReceiveSlot.Kind.RESERVED)) {
+                && grantChunk(requests, window, ReceiveSlot.Kind.RESERVED)) {
             return true;
         }
-        if (used < poolChunks - reserveLimit() && grantChunk(demand, window, ReceiveSlot.Kind.GENERAL)) {
+        if (used < poolChunks - reserveLimit() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
             return true;
         }
-        boolean behindGap = blocked && demand.blockedBehindGap;
-        if (!file.rank().mayStage() && !behindGap) {
-            return false;
-        }
-        if (bounceUsed == bounceBuffers) {
-            return false;
-        }
-        return grantStaged(demand, window);
+        boolean behindGap = blocked && requests.blockedBehindGap;
+        return (file.rank().mayStage() || behindGap) && bounceUsed < bounceBuffers && grantStaged(requests, window);
     }
 
-    private boolean grantChunk(FileCreditRequests demand, long window, ReceiveSlot.Kind kind) {
+    private boolean grantChunk(Requests requests, long window, ReceiveSlot.Kind kind) {
         int chunk = pool.tryClaim();
         if (chunk == BufferPool.NONE) {
             return false;
         }
         ReceiveSlot slot = chunkSlots[chunk];
-        slot.grant(kind, demand.file, window);
+        slot.grant(kind, requests.file, window);
         if (kind == ReceiveSlot.Kind.RESERVED) {
             reservedUsed++;
         } else {
             generalUsed++;
         }
-        demand.file.hold(slot);
-        grant(demand, slot);
+        requests.file.hold(slot);
+        grant(requests, slot);
         return true;
     }
 
-    /** Grants a bounce buffer whose bytes go into the slot that holds the window already. */
-    private boolean grantPiece(FileCreditRequests demand, long window) {
-        if (bounceUsed == bounceBuffers) {
-            return false;
-        }
-        int chunk = pool.tryClaim();
+    /** Grants a bounce buffer whose bytes go into the receive slot that holds the window, if one still does. */
+    private boolean grantPiece(Requests requests, long window) {
+        int chunk = bounceUsed == bounceBuffers ? BufferPool.NONE : pool.tryClaim();
         if (chunk == BufferPool.NONE) {
             return false;
         }
         ReceiveSlot bounce = chunkSlots[chunk];
-        bounce.grant(ReceiveSlot.Kind.BOUNCE, demand.file, window);
-        if (!demand.file.addPiece(bounce)) {
-            // A reader emptied the holder in between: the window needs a slot of its own after all.
-            bounce.file = null;
+        bounce.grant(ReceiveSlot.Kind.BOUNCE, requests.file, window);
+        if (!requests.file.addPiece(bounce)) {
+            bounce.revoke();
             pool.giveUp(chunk);
-            return tryGiveCredit(demand, window, demand.blockedWindow == window);
+            return false;
         }
         bounceUsed++;
-        grant(demand, bounce);
+        grant(requests, bounce);
         return true;
     }
 
-    private boolean grantStaged(FileCreditRequests demand, long window) {
+    private boolean grantStaged(Requests requests, long window) {
         ReceiveSlot staged = staging.claim();
         if (staged == null) {
             return false;
         }
-        staged.grant(ReceiveSlot.Kind.STAGING, demand.file, window);
-        staged.arrived = true;
-        demand.file.hold(staged);
-        boolean granted = grantPiece(demand, window);
+        staged.grant(ReceiveSlot.Kind.STAGING, requests.file, window);
+        requests.file.hold(staged);
+        boolean granted = grantPiece(requests, window);
         stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
         return granted;
     }
 
-    private void grant(FileCreditRequests demand, ReceiveSlot slot) {
-        demand.granted.add(slot.window);
+    private void grant(Requests requests, ReceiveSlot slot) {
+        requests.granted.add(slot.window());
         unusedGrants++;
-        decisions.granted(demand.file, slot);
+        decisions.granted(requests.file, slot);
     }
 
     /** Chunks that are kept for readers: one for each stream that may need one, but at most half. */
@@ -349,20 +425,19 @@ public final class CreditLedger {
         return Math.min(poolChunks / 2, uncoveredStreams.getAsInt() + toCome);
     }
 
-    private void enqueue(FileCreditRequests demand) {
-        if (!demand.queued && demand.wantsAnything()) {
-            demand.queued = true;
-            queue.add(demand);
+    private void enqueue(Requests requests) {
+        if (!requests.queued && (requests.isBlocked() || !requests.ahead.isEmpty())) {
+            requests.queued = true;
+            queue.add(requests);
         }
     }
 
     private ReceiveSlot requireGranted(ArrivingFile file, int index) throws ProtocolException {
         ReceiveSlot slot = slot(index);
-        FileCreditRequests demand = demands.get(file.id());
+        Requests requests = files.get(file.id());
         boolean granted = slot != null
-                && slot.file == file
-                && slot.lengthBytes == 0
-                && (demand == null || demand.granted.contains(slot.window));
+                && slot.isUnusedGrantOf(file)
+                && (requests == null || requests.granted.contains(slot.window()));
         if (!granted) {
             throw new ProtocolException(
                     "slot " + index + " is not granted to file " + file.name() + ": the source is broken");
@@ -371,26 +446,22 @@ public final class CreditLedger {
     }
 
     private void forgetGrant(ArrivingFile file, ReceiveSlot slot) {
-        FileCreditRequests demand = demands.get(file.id());
-        if (demand != null) {
-            demand.granted.remove(slot.window);
+        slot.use();
+        Requests requests = files.get(file.id());
+        if (requests != null) {
+            requests.granted.remove(slot.window());
         }
         unusedGrants--;
     }
 
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
-    boolean tryGrantAnyChunk(FileCreditRequests demand) {
-        boolean given = demand.file.holder(demand.blockedWindow) == null
+    private boolean tryGrantAnyChunk(Requests requests) {
+        boolean given = requests.file.holder(requests.blockedWindow) == null
                 && reservedUsed + generalUsed < poolChunks
-                && grantChunk(demand, demand.blockedWindow, ReceiveSlot.Kind.RESERVED);
+                && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {
-            demand.blockedWindow = FileCreditRequests.NONE;
+            requests.blockedWindow = NO_WINDOW;
         }
         return given;
-    }
-
-    /** A chunk's bytes have moved to staging. */
-    void noteStaged() {
-        stagedBytes += pool.geometry().chunkBytes();
     }
 }

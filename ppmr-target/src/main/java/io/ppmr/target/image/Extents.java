@@ -1,30 +1,25 @@
 package io.ppmr.target.image;
 
 import java.util.Arrays;
+import java.util.function.Consumer;
 
 /**
- * Which slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an earlier one as
- * soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
+ * Knows which receive slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an
+ * earlier one as soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
  *
- * <p>Guarded by the file's lock. Keeps {@link ReceiveSlot#liveBytes} true and tells the {@link CreditOwner} when a
- * slot has lost
- * its last byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
+ * <p>Guarded by the file's lock. Counts the live bytes of each {@link ReceiveSlot} and tells when one has lost its last
+ * byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
  */
 final class Extents {
-    /** Told of a slot none of whose bytes belongs to the file any more. */
-    @FunctionalInterface
-    interface CreditOwner {
-        void emptied(ReceiveSlot slot);
-    }
-
-    private final CreditOwner owner;
+    private final Consumer<ReceiveSlot> whenEmptied;
     private long[] starts = new long[8];
     private long[] ends = new long[8];
     private ReceiveSlot[] slots = new ReceiveSlot[8];
     private int count;
 
-    Extents(CreditOwner owner) {
-        this.owner = owner;
+    /** @param whenEmptied told of a receive slot none of whose bytes belongs to the file any more */
+    Extents(Consumer<ReceiveSlot> whenEmptied) {
+        this.whenEmptied = whenEmptied;
     }
 
     int count() {
@@ -55,7 +50,7 @@ final class Extents {
         return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;
     }
 
-    /** From now on these bytes are the slot's. */
+    /** From now on these bytes are the receive slot's. */
     void put(long start, long end, ReceiveSlot slot) {
         remove(start, end);
         int at = firstEndingAfter(start);
@@ -65,7 +60,7 @@ final class Extents {
         } else {
             insert(at, start, end, slot);
         }
-        slot.liveBytes += (int) (end - start);
+        slot.changeLiveBytes(end - start);
     }
 
     /** These bytes are nobody's any more. */
@@ -78,14 +73,14 @@ final class Extents {
         }
     }
 
-    /** The bytes of one slot, all of which lie in this window, are another's now, at the same places. */
+    /** The bytes of one receive slot, all of which lie in this window, are another's now, at the same places. */
     void move(ReceiveSlot from, ReceiveSlot to, long windowStart, long windowEnd) {
         for (int extent = firstEndingAfter(windowStart); extent < count && starts[extent] < windowEnd; extent++) {
             if (slots[extent] == from) {
                 slots[extent] = to;
-                int bytes = (int) (ends[extent] - starts[extent]);
-                from.liveBytes -= bytes;
-                to.liveBytes += bytes;
+                long bytes = ends[extent] - starts[extent];
+                from.changeLiveBytes(-bytes);
+                to.changeLiveBytes(bytes);
             }
         }
     }
@@ -110,9 +105,8 @@ final class Extents {
             delete(extent);
             next = extent;
         }
-        slot.liveBytes -= (int) (cutEnd - cutStart);
-        if (slot.liveBytes == 0) {
-            owner.emptied(slot);
+        if (slot.changeLiveBytes(cutStart - cutEnd) == 0) {
+            whenEmptied.accept(slot);
         }
         return next;
     }

@@ -2,20 +2,19 @@ package io.ppmr.target.image;
 
 /**
  * Room for one window of one file at the target: a chunk of the pool, or a chunk-sized piece of staging. A byte of the
- * file lies at its own offset in the window, so pieces of a window can be put together in one slot.
+ * file lies at its own offset in the window, so pieces of a window can be put together in one receive slot.
  *
- * <p>A slot is granted by the {@link CreditLedger}, then filled by the transport, then read, then free again. From
- * grant
- * to release the fields belong to the file and are guarded by its lock; the identity never changes.
+ * <p>The {@link CreditLedger} grants it, on the session's agent, to a file; until the file has given it up its
+ * contents are the file's, and guarded by the file's lock.
  */
 public final class ReceiveSlot {
-    /** What a slot is granted from, which decides what may happen to it. */
+    /** What a receive slot is granted from, which decides what may happen to it. */
     public enum Kind {
         /** The half of the pool kept for what a reader waits for. */
         RESERVED,
         /** The rest of the pool. */
         GENERAL,
-        /** Chunks beside the pool through which bytes pass on their way into another slot. */
+        /** Chunks beside the pool through which bytes pass on their way into another receive slot. */
         BOUNCE,
         /** A piece of staging. */
         STAGING
@@ -24,37 +23,21 @@ public final class ReceiveSlot {
     private final int index;
     private final int chunk;
     private final long address;
+
+    // Written by the session's agent, before the file has it.
     private Kind kind;
+    private long window;
+    private boolean used;
+    /** Null while it is free: set by the session's agent, and null again under the file's lock. Read by any thread. */
+    private volatile ArrivingFile file;
 
-    /** The file and window that it is granted for; null while free. */
-    public ArrivingFile file;
-
-    public long window;
-
-    /** Bytes in it that belong to the file as it is now; neither overwritten, cut off, nor read away. */
-    public int liveBytes;
-
-    /** Pieces on their way into this slot through a bounce buffer; it is not freed while there are any. */
-    public int pieces;
-
-    /** Whether its own pull has ended, or it never needs one. */
-    public boolean arrived;
-
-    /** For a bounce buffer: where its bytes go. */
-    public ReceiveSlot destination;
-
-    /** For a bounce buffer whose destination has not arrived itself: the next one that waits with it. */
-    public ReceiveSlot nextWaiting;
-
-    /** For a slot that has not arrived: the first bounce buffer that waits for it. */
-    public ReceiveSlot firstWaiting;
-
-    // What is on its way into it, from the advertisement.
-    public long offset;
-    public int lengthBytes;
-    public int crc32c;
-    public int sourceChunk;
-    public long order;
+    // Guarded by the file's lock.
+    private int liveBytes;
+    private int pieces;
+    private boolean arrived;
+    private ReceiveSlot destination;
+    private ReceiveSlot nextWaiting;
+    private ReceiveSlot firstWaiting;
 
     ReceiveSlot(int index, int chunk, long address) {
         this.index = index;
@@ -62,7 +45,7 @@ public final class ReceiveSlot {
         this.address = address;
     }
 
-    /** Names the slot on the wire and in pulls. */
+    /** Names it on the wire and in pulls. */
     public int index() {
         return index;
     }
@@ -81,17 +64,117 @@ public final class ReceiveSlot {
         return kind;
     }
 
+    /** The window that it is granted for. */
+    public long window() {
+        return window;
+    }
+
+    /** The file that it is granted to; null while it is free. */
+    public ArrivingFile file() {
+        return file;
+    }
+
+    // ---- the ledger, on the session's agent -------------------------------------------------------------------
+
     void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow) {
         kind = grantedKind;
-        file = grantedFile;
         window = grantedWindow;
+        used = false;
         liveBytes = 0;
         pieces = 0;
-        arrived = false;
+        // Nothing is pulled into staging: what goes there comes through a bounce buffer.
+        arrived = grantedKind == Kind.STAGING;
         destination = null;
         nextWaiting = null;
         firstWaiting = null;
-        lengthBytes = 0;
+        file = grantedFile;
+    }
+
+    /** Takes it back from who has it: a file that never heard of it, or one in which nothing happens any more. */
+    void revoke() {
+        file = null;
+    }
+
+    /** Tells whether it is granted to the file and its credit is neither used nor given back. */
+    boolean isUnusedGrantOf(ArrivingFile asked) {
+        return file == asked && !used;
+    }
+
+    /** The credit was used, or given back. */
+    void use() {
+        used = true;
+    }
+
+    // ---- the file, under its lock -----------------------------------------------------------------------------
+
+    /** Its own pull has ended, or there will be none. */
+    void arrive() {
+        arrived = true;
+    }
+
+    boolean hasArrived() {
+        return arrived;
+    }
+
+    /**
+     * Counts bytes in it that belong to the file as it is now: neither overwritten, cut off, nor read away.
+     *
+     * @return how many there are after the change
+     */
+    int changeLiveBytes(long change) {
+        liveBytes += (int) change;
+        return liveBytes;
+    }
+
+    /** From now on its bytes go to this one, which is not freed before they have come or {@link #detach} was called. */
+    void attachTo(ReceiveSlot holder) {
+        holder.pieces++;
+        destination = holder;
+    }
+
+    /** For a bounce buffer: where its bytes go; null for others. */
+    ReceiveSlot destination() {
+        return destination;
+    }
+
+    /** Its bytes are in its destination, or will not come; gives that. */
+    ReceiveSlot detach() {
+        ReceiveSlot left = destination;
+        left.pieces--;
+        destination = null;
+        return left;
+    }
+
+    /** A bounce buffer waits until its destination has arrived itself. */
+    void awaitDestination() {
+        nextWaiting = destination.firstWaiting;
+        destination.firstWaiting = this;
+    }
+
+    /** Takes the next bounce buffer that waits for this one; null if none does. */
+    ReceiveSlot pollWaiting() {
+        ReceiveSlot waiting = firstWaiting;
+        if (waiting != null) {
+            firstWaiting = waiting.nextWaiting;
+            waiting.nextWaiting = null;
+        }
+        return waiting;
+    }
+
+    /** Tells whether the file has it and nothing of it, and nothing will come. */
+    boolean isEmptyIn(ArrivingFile asked) {
+        return file == asked && arrived && liveBytes == 0 && pieces == 0 && destination == null;
+    }
+
+    /** Tells whether the file has bytes in it, and nothing more will come. */
+    boolean isSettledIn(ArrivingFile asked) {
+        return file == asked && arrived && liveBytes > 0 && pieces == 0;
+    }
+
+    /** Nothing will come into it any more: no transport works on it. */
+    void abandon() {
+        pieces = 0;
+        arrived = true;
     }
 
     @Override

@@ -6,11 +6,11 @@ import org.agrona.UnsafeApi;
 import org.agrona.collections.Long2ObjectHashMap;
 
 /**
- * The slots of one file: which holds which window, which bytes of them belong to the file, and when one is empty.
+ * The receive slots of one file: which holds which window, which bytes of them belong to the file, and when one is
+ * empty.
  *
  * <p>A window has one holder. A piece of a window that already has one comes through a bounce buffer and is joined to
- * the
- * holder. Guarded by the file's lock.
+ * the holder. Guarded by the file's lock.
  */
 final class WindowSlots {
     private final ArrivingFile file;
@@ -34,92 +34,71 @@ final class WindowSlots {
     }
 
     void hold(ReceiveSlot slot) {
-        holders.put(slot.window, slot);
+        holders.put(slot.window(), slot);
     }
 
     boolean addPiece(ReceiveSlot bounce) {
-        ReceiveSlot holder = holders.get(bounce.window);
+        ReceiveSlot holder = holders.get(bounce.window());
         if (holder != null) {
-            holder.pieces++;
-            bounce.destination = holder;
+            bounce.attachTo(holder);
         }
         return holder != null;
     }
 
     void giveUp(ReceiveSlot slot) {
-        slot.arrived = true;
-        if (slot.destination != null) {
-            ReceiveSlot destination = slot.destination;
-            slot.destination = null;
-            destination.pieces--;
-            freeIfEmpty(destination);
+        slot.arrive();
+        if (slot.destination() != null) {
+            freeIfEmpty(slot.detach());
         }
         freeIfEmpty(slot);
     }
 
     void arrived(ReceiveSlot slot) {
-        slot.arrived = true;
-        if (slot.destination != null) {
+        slot.arrive();
+        if (slot.destination() != null) {
             join(slot);
-        } else {
-            joinWaiting(slot);
-            freeIfEmpty(slot);
+            return;
         }
+        for (ReceiveSlot bounce = slot.pollWaiting(); bounce != null; bounce = slot.pollWaiting()) {
+            join(bounce);
+        }
+        freeIfEmpty(slot);
     }
 
     boolean canEvict(ReceiveSlot slot) {
-        return slot.file == file
-                && slot.arrived
-                && slot.liveBytes > 0
-                && slot.pieces == 0
-                && holders.get(slot.window) == slot;
+        return slot.isSettledIn(file) && holders.get(slot.window()) == slot;
     }
 
     void evict(ReceiveSlot slot, ReceiveSlot staged) {
-        staged.arrived = true;
-        holders.put(staged.window, staged);
+        holders.put(staged.window(), staged);
         copyLive(slot, staged);
         freeIfEmpty(slot);
     }
 
-    /** Frees everything; for the end of a session, when no transport writes into a slot any more. */
+    /** Frees everything; for the end of a session, when no transport writes into a receive slot any more. */
     void discard() {
         extents.remove(0, Long.MAX_VALUE);
         for (ReceiveSlot slot : holders.values().toArray(new ReceiveSlot[0])) {
-            slot.pieces = 0;
-            slot.arrived = true;
+            slot.abandon();
             freeIfEmpty(slot);
         }
     }
 
     private void join(ReceiveSlot bounce) {
-        ReceiveSlot destination = bounce.destination;
-        if (destination.arrived) {
+        ReceiveSlot destination = bounce.destination();
+        if (destination.hasArrived()) {
             copyLive(bounce, destination);
-            bounce.destination = null;
-            destination.pieces--;
+            bounce.detach();
             freeIfEmpty(bounce);
             freeIfEmpty(destination);
         } else {
             // The transport still writes into the destination; whoever ends that pull puts this piece in as well.
-            bounce.nextWaiting = destination.firstWaiting;
-            destination.firstWaiting = bounce;
-        }
-    }
-
-    private void joinWaiting(ReceiveSlot destination) {
-        ReceiveSlot bounce = destination.firstWaiting;
-        destination.firstWaiting = null;
-        while (bounce != null) {
-            ReceiveSlot next = bounce.nextWaiting;
-            bounce.nextWaiting = null;
-            join(bounce);
-            bounce = next;
+            bounce.awaitDestination();
         }
     }
 
     private void copyLive(ReceiveSlot from, ReceiveSlot to) {
-        long windowStart = from.window * geometry.chunkBytes();
+        long windowStart = from.window() * geometry.chunkBytes();
         long windowEnd = windowStart + geometry.chunkBytes();
         long position = windowStart;
         while (position < windowEnd) {
@@ -139,11 +118,11 @@ final class WindowSlots {
     }
 
     private void freeIfEmpty(ReceiveSlot slot) {
-        if (slot.file == file && slot.arrived && slot.liveBytes == 0 && slot.pieces == 0 && slot.destination == null) {
-            if (holders.get(slot.window) == slot) {
-                holders.remove(slot.window);
+        if (slot.isEmptyIn(file)) {
+            if (holders.get(slot.window()) == slot) {
+                holders.remove(slot.window());
             }
-            slot.file = null;
+            slot.revoke();
             whenFree.accept(slot);
         }
     }

@@ -1,22 +1,28 @@
 package io.ppmr.target.session;
 
 import java.util.concurrent.atomic.AtomicLongArray;
-import java.util.function.IntConsumer;
 
-/** A set of chunk numbers that many threads add to and one agent empties, without a lock and without garbage. */
+/**
+ * A set of chunk numbers that many threads add to and one agent empties, without a lock and without garbage. The agent
+ * takes what is there with {@link #drain} and has it one by one from {@link #poll}; what it does not poll stays.
+ */
 final class ChunkBits {
     private final AtomicLongArray words;
+    private final long[] drained;
+    private int firstWord;
 
     ChunkBits(int chunks) {
-        words = new AtomicLongArray((chunks + 63) / 64);
+        words = new AtomicLongArray((chunks + Long.SIZE - 1) / Long.SIZE);
+        drained = new long[words.length()];
     }
+
+    // ---- any thread -------------------------------------------------------------------------------------------
 
     void set(int chunk) {
-        int word = chunk >> 6;
-        long bit = 1L << chunk;
-        words.getAndAccumulate(word, bit, (old, added) -> old | added);
+        words.getAndAccumulate(chunk / Long.SIZE, 1L << chunk, (old, added) -> old | added);
     }
 
+    /** Tells whether nothing was added that was not drained. */
     boolean isEmpty() {
         for (int word = 0; word < words.length(); word++) {
             if (words.get(word) != 0) {
@@ -26,37 +32,33 @@ final class ChunkBits {
         return true;
     }
 
-    /** Adds what is there now to {@code taken}, for {@link #forEach}. */
-    void drainTo(long[] taken) {
-        for (int word = 0; word < taken.length; word++) {
+    // ---- the agent --------------------------------------------------------------------------------------------
+
+    /** Takes what is there now. */
+    void drain() {
+        firstWord = 0;
+        for (int word = 0; word < drained.length; word++) {
             if (words.get(word) != 0) {
-                taken[word] |= words.getAndSet(word, 0);
+                drained[word] |= words.getAndSet(word, 0);
             }
         }
     }
 
-    int wordCount() {
-        return words.length();
+    /** Tells whether something that was drained has not been polled. */
+    boolean hasDrained() {
+        while (firstWord < drained.length && drained[firstWord] == 0) {
+            firstWord++;
+        }
+        return firstWord < drained.length;
     }
 
-    /** Gives every chunk in {@code taken} to the action and empties it; gives how many there were. */
-    static int forEach(long[] taken, IntConsumer action) {
-        int count = 0;
-        for (int word = 0; word < taken.length; word++) {
-            count += forEach(taken, word, action);
+    /** Gives the lowest chunk that was drained, once; there must be one. */
+    int poll() {
+        if (!hasDrained()) {
+            throw new IllegalStateException("no chunk was drained");
         }
-        return count;
-    }
-
-    /** The same for one word, which holds at most 64 chunks. */
-    static int forEach(long[] taken, int word, IntConsumer action) {
-        int count = 0;
-        while (taken[word] != 0) {
-            long lowest = taken[word] & -taken[word];
-            taken[word] ^= lowest;
-            action.accept(word * 64 + Long.numberOfTrailingZeros(lowest));
-            count++;
-        }
-        return count;
+        long lowest = Long.lowestOneBit(drained[firstWord]);
+        drained[firstWord] ^= lowest;
+        return firstWord * Long.SIZE + Long.numberOfTrailingZeros(lowest);
     }
 }

@@ -2,25 +2,21 @@ package io.ppmr.target.session;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
-import io.ppmr.protocol.data.DenyReason;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReadingMode;
-import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageException;
-import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.ReceiveSlot;
 import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.metrics.TargetHops;
@@ -28,12 +24,7 @@ import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
 import java.io.IOException;
-import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.agrona.DirectBuffer;
@@ -41,45 +32,32 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The data path of one migration at the target: an advertised chunk is pulled into its slot, checked, shown to readers,
- * and released at the source.
+ * The data path of one migration at the target: an advertised chunk is pulled into its receive slot, checked, shown to
+ * readers, and released at the source.
  *
  * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
- * pulls, FUSE's threads report reads: both leave a mark and wake the agent.
+ * pulls to {@link Pulls}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent.
  */
-public final class Transfer implements PullListener, ImageListener, CreditLedger.Decisions {
+public final class Transfer {
     private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
-    private static final int FRAME_BYTES = 64;
 
     private final ControlLink link;
+    private final AgentInbox inbox;
+    private final Answers answers;
     private final ArrivingImages images;
     private final StagingArea staging;
     private final CreditLedger ledger;
     private final Pulls pulls;
-    private final Consumer<String> onFailure;
     private final TransferWatch watch;
+    private final ReadTimeline timeline = new ReadTimeline();
     private final TargetHops hops;
-    private final TransferGauges gauges;
-
-    private final ChunkBits freedChunks;
-    private final long[] freedNow;
-    private final ConcurrentLinkedQueue<ReceiveSlot> freedStaging = new ConcurrentLinkedQueue<>();
-    private final AtomicBoolean readerWaits = new AtomicBoolean();
-    private final AtomicInteger uncoveredStreams = new AtomicInteger();
-    private final AtomicReference<String> failure = new AtomicReference<>();
-    private final LongAdder readBytes = new LongAdder();
-    private final AtomicLong refusedSeeks = new AtomicLong();
-    private final PendingSyncs syncs;
+    private final TargetHops.Share gauges;
     private final AdvertiseFrame advertise = new AdvertiseFrame();
     private final CreditRequestFrame want = new CreditRequestFrame();
-    private final CreditFrame slotFrame = new CreditFrame();
+    private final CreditFrame credit = new CreditFrame();
     private final FilePrefixFrame head = new FilePrefixFrame();
     private final ValueFrame value = new ValueFrame();
-    private final AtomicLong arrivedBytes = new AtomicLong();
     private final AtomicLong headBytes = new AtomicLong();
-    /** Whoever makes it knows the migration and the peer; those who call it often do not. */
-    private final LogContext about = LogContext.ofThisThread();
-
     private volatile DataMessage.Progress lastProgress = new DataMessage.Progress(0, 0, 0);
     private long frames;
     private boolean failed;
@@ -102,38 +80,33 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
             throws ErrnoException {
         this.link = link;
         this.hops = hops;
-        this.gauges = new TransferGauges(hops);
-        this.syncs = new PendingSyncs(link);
-        this.onFailure = onFailure;
+        this.gauges = hops.new Share();
         int chunks = pool.geometry().chunkCount();
-        freedChunks = new ChunkBits(chunks);
-        freedNow = new long[freedChunks.wordCount()];
+        inbox = new AgentInbox(link, hops, chunks, onFailure);
+        answers = new Answers(link, inbox::fail);
         staging = new StagingArea(settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
-        images = new ArrivingImages(imageSetting, this);
+        images = new ArrivingImages(imageSetting, inbox);
         // Chunks are kept for readers of streams; a retained image may fill the pool.
         boolean streamed = imageSetting.habits().readingMode() == ReadingMode.STREAMED;
         int streams = streamed ? imageSetting.ranks().size() : 0;
-        ledger = new CreditLedger(pool, bounceBuffers, staging, streams, uncoveredStreams::get, this);
+        ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, answers);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
-        pulls = new Pulls(pool, ledger, this::fail, makePuller, this, hops);
+        pulls = new Pulls(pool, link, inbox, answers, hops);
+        pulls.open(makePuller);
     }
 
     public ArrivingImages images() {
         return images;
     }
 
-    /** Whether every byte of every rank has come and was checked. */
+    /** Tells whether every byte of every rank has come and was checked. */
     public boolean complete() {
-        return images.complete() && pulls.underWay() == 0 && failure.get() == null;
+        return images.complete() && pulls.underWay() == 0 && inbox.failure() == null;
     }
 
     /** Fails the migration; the first reason counts. Any thread. */
     public void fail(String reason) {
-        if (failure.compareAndSet(null, reason)) {
-            about.logging(() -> LOG.error("the migration fails: {}", reason));
-            onFailure.accept(reason);
-            link.wake();
-        }
+        inbox.fail(reason);
     }
 
     // ---- the session's agent ----------------------------------------------------------------------------------
@@ -149,15 +122,18 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
                     ledger.want(images.file(want.file()), want.window(), want.count(), want.flags());
                 }
                 case CREDIT_RETURN -> {
-                    slotFrame.wrap(buffer, offset);
-                    ledger.returned(images.file(slotFrame.file()), slotFrame.slot());
+                    credit.wrap(buffer, offset);
+                    ledger.returned(images.file(credit.file()), credit.slot());
                 }
                 case FILE_PREFIX -> onHead(head.wrap(buffer, offset));
                 case TRUNCATE -> {
                     value.wrap(buffer, offset);
                     images.file(value.file()).truncated(value.value());
                 }
-                case SYNC -> onSync(value.wrap(buffer, offset));
+                case SYNC -> {
+                    int file = value.wrap(buffer, offset).file();
+                    answers.sync(file, value.value(), pulls.nextOrder(), pulls.underWay(file));
+                }
                 case END_OF_FILE -> {
                     ArrivingFile file = images.file(value.wrap(buffer, offset).file());
                     file.end(value.value());
@@ -196,55 +172,64 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
     /** Fails the migration from the agent's own thread, or where that has ended: it will not run again. */
     void failOnAgent(String reason) {
         fail(reason);
-        images.fail(failure.get());
+        images.fail(inbox.failure());
     }
 
     /** Everything that is to be done beside the frames; gives how much was done. */
     public int doWork(long nowNs) throws IOException {
-        if (failure.get() != null && !failed) {
+        String failure = inbox.failure();
+        if (failure != null && !failed) {
             failed = true;
-            images.fail(failure.get());
-            link.sendFromAgent(new DataMessage.Failed(failure.get()));
+            images.fail(failure);
+            link.sendFromAgent(new DataMessage.Failed(failure));
         }
-        // Freed is read before arrived: a slot's arrival is always marked first, so it is never granted anew unseen.
-        freedChunks.drainTo(freedNow);
-        int freed = 0;
-        if (pulls.reportArrivals()) {
-            freed = ChunkBits.forEach(freedNow, chunk -> ledger.freed(ledger.slot(chunk)));
-        }
-        for (ReceiveSlot slot = freedStaging.poll(); slot != null; slot = freedStaging.poll()) {
-            ledger.freed(slot);
-            freed++;
-        }
-        if (freed > 0 || readerWaits.getAndSet(false)) {
+        int freed = takeFreed();
+        if (inbox.takeReaderWaits() || freed > 0) {
             ledger.serve();
         }
         pulls.start();
+        long readBytes = inbox.readBytes();
         if (!failed) {
-            String stuck = watch.check(
-                    nowNs, arrivedBytes.get() + headBytes.get() + readBytes.sum() + frames, pulls.underWay() > 0);
+            String stuck = watch.check(nowNs, arrivedBytes() + readBytes + frames, pulls.underWay() > 0);
             if (stuck != null) {
                 fail(stuck);
             }
         }
-        watch.sample(nowNs, readBytes.sum());
+        timeline.sample(nowNs, readBytes);
         gauges.show(pulls.queued(), pulls.inFlight(), staging.usedBytes(), ledger.stagedBytes());
         return freed;
     }
 
-    /** Whether a mark was left that {@link #doWork} has not seen. */
+    /** Gives the receive slots that are empty back to the ledger, and tells the source what has arrived. */
+    private int takeFreed() {
+        int freed = 0;
+        ChunkBits chunks = inbox.freedChunks();
+        // Freed is read before arrived: an arrival is always marked first, so no receive slot is granted anew unseen.
+        chunks.drain();
+        if (pulls.reportArrivals()) {
+            for (; chunks.hasDrained(); freed++) {
+                ledger.freed(ledger.slot(chunks.poll()));
+            }
+        }
+        for (ReceiveSlot slot = inbox.pollFreedStaging(); slot != null; slot = inbox.pollFreedStaging()) {
+            ledger.freed(slot);
+            freed++;
+        }
+        return freed;
+    }
+
+    /** Tells whether a mark was left that {@link #doWork} has not seen. */
     public boolean hasWork() {
-        return readerWaits.get()
-                || pulls.hasArrivals()
-                || !freedChunks.isEmpty()
-                || !freedStaging.isEmpty()
-                || (failure.get() != null && !failed);
+        return inbox.hasWork() || pulls.hasArrivals() || (inbox.failure() != null && !failed);
+    }
+
+    private long arrivedBytes() {
+        return pulls.arrivedBytes() + headBytes.get();
     }
 
     /** A step of the progress that the source shows. */
     public DataMessage.Progress progress() {
-        lastProgress =
-                new DataMessage.Progress(arrivedBytes.get() + headBytes.get(), readBytes.sum(), ledger.stagedBytes());
+        lastProgress = new DataMessage.Progress(arrivedBytes(), inbox.readBytes(), ledger.stagedBytes());
         return lastProgress;
     }
 
@@ -255,22 +240,22 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
 
     public TransferReport report(long peakResidentBytes) {
         return new TransferReport(
-                arrivedBytes.get() + headBytes.get(),
-                readBytes.sum(),
+                arrivedBytes(),
+                inbox.readBytes(),
                 ledger.stagedBytes(),
                 peakResidentBytes,
-                watch.firstReadNs(),
-                watch.samples());
+                timeline.firstReadNs(),
+                timeline.samples());
     }
 
     /** How many reads asked for bytes that were given away before. */
     public long refusedSeeks() {
-        return refusedSeeks.get();
+        return inbox.refusedSeeks();
     }
 
     /**
-     * Ends the transfer after the agent has ended: stops the transport, then frees every slot. Returns once nothing of
-     * it is left.
+     * Ends the transfer after the agent has ended: stops the transport, then frees every receive slot. Returns once
+     * nothing of it is left.
      */
     public void close() {
         pulls.close();
@@ -287,13 +272,8 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
         ArrivingFile file = images.file(frame.file());
         ReceiveSlot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
-        slot.offset = frame.offset();
-        slot.lengthBytes = frame.lengthBytes();
-        slot.crc32c = frame.crc32c();
-        slot.sourceChunk = frame.sourceChunk();
-        slot.order = frame.order();
-        pulls.add(slot, frame);
-        file.advertised(slot);
+        pulls.add(file, slot, frame);
+        file.advertised(slot, frame.offset(), frame.lengthBytes());
     }
 
     private void onHead(FilePrefixFrame frame) throws ImageException, ProtocolException {
@@ -303,96 +283,5 @@ public final class Transfer implements PullListener, ImageListener, CreditLedger
         images.file(frame.file()).headArrived(frame);
         hops.head(frame.dataLengthBytes());
         headBytes.lazySet(headBytes.get() + frame.dataLengthBytes());
-    }
-
-    private void onSync(ValueFrame frame) {
-        syncs.add(frame.file(), frame.value(), pulls.nextOrder(), pulls.underWay(frame.file()));
-    }
-
-    /** A chunk has come: the source may reuse its own. */
-    void released(ReceiveSlot slot, int file) {
-        arrivedBytes.lazySet(arrivedBytes.get() + slot.lengthBytes);
-        link.advance(ReleaseFrame.encode(
-                link.outBuffer(), link.outOffset(), link.attempt(), file, slot.order, slot.sourceChunk));
-        syncs.arrived(file, slot.order);
-    }
-
-    boolean roomForReleases(int count) {
-        return link.hasRoom(count * FRAME_BYTES);
-    }
-
-    @Override
-    public void granted(ArrivingFile file, ReceiveSlot slot) {
-        decide(FrameType.CREDIT, file, slot.window, slot.index());
-    }
-
-    @Override
-    public void denied(ArrivingFile file, long window, DenyReason reason, String message) {
-        decide(FrameType.CREDIT_DENIAL, file, window, reason.code());
-        fail(message);
-    }
-
-    private void decide(FrameType type, ArrivingFile file, long window, int slotOrReason) {
-        if (!link.hasRoom(FRAME_BYTES)) {
-            fail("the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
-            return;
-        }
-        link.advance(CreditFrame.encode(
-                link.outBuffer(), link.outOffset(), type, link.attempt(), file.id(), window, slotOrReason));
-    }
-
-    // ---- the transport's and FUSE's threads -------------------------------------------------------------------
-
-    @Override
-    public void pulled(long pullId) {
-        pulls.pulled(pullId);
-        link.wake();
-    }
-
-    @Override
-    public void pullFailed(long pullId, String reason) {
-        fail(reason);
-    }
-
-    @Override
-    public void slotFree(ReceiveSlot slot) {
-        if (slot.kind() == ReceiveSlot.Kind.STAGING) {
-            freedStaging.add(slot);
-        } else {
-            freedChunks.set(slot.chunk());
-        }
-        link.wake();
-    }
-
-    @Override
-    public void readerWaits(ArrivingFile file) {
-        if (!readerWaits.get()) {
-            readerWaits.set(true);
-            link.wake();
-        }
-    }
-
-    @Override
-    public void readerWaited(ArrivingFile file, long tookNs) {
-        hops.readerWaited(file.id(), tookNs);
-    }
-
-    @Override
-    public void uncoveredStreams(int change) {
-        uncoveredStreams.addAndGet(change);
-    }
-
-    @Override
-    public void bytesRead(long bytes) {
-        readBytes.add(bytes);
-        hops.read(bytes);
-    }
-
-    @Override
-    public void seekRefused(ArrivingFile file, long offset) {
-        refusedSeeks.incrementAndGet();
-        String text = "file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
-                + "configure the checkpointer as retained";
-        about.logging(() -> LOG.warn(text, file.name(), offset));
     }
 }

@@ -1,10 +1,8 @@
 package io.ppmr.target.session;
 
-import io.ppmr.protocol.data.TransferReport.ReadSample;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.CreditLedger;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -19,7 +17,6 @@ final class TransferWatch {
     private final long patienceNs;
     private final CreditLedger ledger;
     private final ArrivingImages images;
-    private final ReadTimeline timeline = new ReadTimeline();
     private long lastMoved = -1;
     private long lastMovedNs = System.nanoTime();
 
@@ -58,17 +55,5 @@ final class TransferWatch {
                             : "the checkpointers write nothing, or their restarts do not read");
         }
         return null;
-    }
-
-    void sample(long nowNs, long readBytes) {
-        timeline.sample(nowNs, readBytes);
-    }
-
-    long firstReadNs() {
-        return timeline.firstReadNs();
-    }
-
-    List<ReadSample> samples() {
-        return timeline.samples();
     }
 }

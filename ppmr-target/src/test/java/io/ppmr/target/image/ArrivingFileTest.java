@@ -146,7 +146,7 @@ class ArrivingFileTest {
         assertEquals(List.of(), streamed.free);
         streamed.read(CHUNK_BYTES - 1, 1);
         assertEquals(List.of(first), streamed.free);
-        assertNull(first.file);
+        assertNull(first.file());
         assertNull(streamed.file.holder(0));
         streamed.read(CHUNK_BYTES, CHUNK_BYTES);
         assertEquals(List.of(first, second), streamed.free);

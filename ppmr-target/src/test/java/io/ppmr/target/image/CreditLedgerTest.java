@@ -37,9 +37,10 @@ class CreditLedgerTest {
             fixture.ledger.want(file, 0, 3, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             assertEquals(
-                    List.of(0L, 1L, 2L), slots.stream().map(slot -> slot.window).toList());
+                    List.of(0L, 1L, 2L),
+                    slots.stream().map(slot -> slot.window()).toList());
             for (ReceiveSlot slot : slots) {
-                assertSame(slot, file.holder(slot.window));
+                assertSame(slot, file.holder(slot.window()));
                 assertSame(slot, fixture.ledger.slot(slot.index()));
             }
             assertFalse(fixture.ledger.someoneIsBlocked());
@@ -342,7 +343,11 @@ class CreditLedgerTest {
             refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES + 1));
             refused(() -> fixture.ledger.advertised(file, slot, Long.MAX_VALUE, 10));
             assertEquals(
-                    CHUNK_BYTES, fixture.ledger.advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES).window * CHUNK_BYTES);
+                    CHUNK_BYTES,
+                    fixture.ledger
+                                    .advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES)
+                                    .window()
+                            * CHUNK_BYTES);
         }
     }
 

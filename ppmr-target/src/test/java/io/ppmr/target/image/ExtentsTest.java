@@ -100,7 +100,7 @@ class ExtentsTest {
         for (Step step : steps) {
             apply(step, extents, model, slots);
             for (int i = 0; i < slots.length; i++) {
-                assertEquals(model.live[i], slots[i].liveBytes, "live bytes of slot " + i + " after " + step);
+                assertEquals(model.live[i], slots[i].changeLiveBytes(0), "live bytes of slot " + i + " after " + step);
                 assertEquals(model.emptied[i], emptied[i], "times that slot " + i + " was emptied, after " + step);
             }
             same(model, extents);

@@ -37,6 +37,7 @@ final class ImageFixture implements ImageListener {
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
+    private final Map<ReceiveSlot, Long> offsets = new HashMap<>();
     private final Map<ReceiveSlot, byte[]> underWay = new HashMap<>();
     private final ByteBuffer headMemory = ByteBuffer.allocateDirect(HEAD_BYTES);
     private int nextIndex;
@@ -80,16 +81,15 @@ final class ImageFixture implements ImageListener {
     }
 
     void advertise(ReceiveSlot slot, long offset, byte[] bytes) throws ImageException {
-        slot.offset = offset;
-        slot.lengthBytes = bytes.length;
         underWay.put(slot, bytes);
-        file.advertised(slot);
+        offsets.put(slot, offset);
+        file.advertised(slot, offset, bytes.length);
     }
 
     /** The pull of an advertised slot ends. */
     void arrive(ReceiveSlot slot) {
         byte[] bytes = underWay.remove(slot);
-        long to = slot.address() + geometry.offsetInWindow(slot.offset);
+        long to = slot.address() + geometry.offsetInWindow(offsets.remove(slot));
         for (int i = 0; i < bytes.length; i++) {
             UnsafeApi.putByte(to + i, bytes[i]);
         }

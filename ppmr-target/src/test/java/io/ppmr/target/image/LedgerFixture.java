@@ -68,8 +68,8 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
 
     /** All of a credit's window is advertised and comes, but for the head in the first. */
     void fill(ArrivingFile file, ReceiveSlot slot) throws ProtocolException, ImageException {
-        long start = Math.max(4096, slot.window * CHUNK_BYTES);
-        bring(file, slot, start, (int) ((slot.window + 1) * CHUNK_BYTES - start));
+        long start = Math.max(4096, slot.window() * CHUNK_BYTES);
+        bring(file, slot, start, (int) ((slot.window() + 1) * CHUNK_BYTES - start));
     }
 
     void bring(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
@@ -81,9 +81,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     void advertise(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
             throws ProtocolException, ImageException {
         ledger.advertised(file, slot.index(), offset, lengthBytes);
-        slot.offset = offset;
-        slot.lengthBytes = lengthBytes;
-        file.advertised(slot);
+        file.advertised(slot, offset, lengthBytes);
     }
 
     /** What the agent does with freed slots. */

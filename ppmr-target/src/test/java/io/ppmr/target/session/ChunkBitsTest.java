@@ -2,6 +2,7 @@ package io.ppmr.target.session;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
@@ -13,30 +14,35 @@ class ChunkBitsTest {
     @Test
     void shouldGiveEachChunkOnceInAscendingOrder() {
         ChunkBits bits = new ChunkBits(200);
-        assertEquals(4, bits.wordCount());
         assertTrue(bits.isEmpty());
         for (int chunk : new int[] {199, 63, 64, 0, 127, 128, 63}) {
             bits.set(chunk);
         }
         assertFalse(bits.isEmpty());
-        long[] taken = new long[bits.wordCount()];
-        bits.drainTo(taken);
+        assertFalse(bits.hasDrained());
+        bits.drain();
         assertTrue(bits.isEmpty());
-        List<Integer> got = new ArrayList<>();
-        assertEquals(6, ChunkBits.forEach(taken, got::add));
-        assertEquals(List.of(0, 63, 64, 127, 128, 199), got);
-        assertEquals(0, ChunkBits.forEach(taken, got::add));
+        assertEquals(List.of(0, 63, 64, 127, 128, 199), poll(bits));
+        assertFalse(bits.hasDrained());
+        assertThrows(IllegalStateException.class, bits::poll);
     }
 
     @Test
     void shouldKeepWhatWasTakenBeforeWhenItIsDrainedAgain() {
         ChunkBits bits = new ChunkBits(64);
-        long[] taken = new long[1];
-        bits.set(1);
-        bits.drainTo(taken);
         bits.set(2);
-        bits.drainTo(taken);
-        assertEquals(2, ChunkBits.forEach(taken, chunk -> {}));
+        bits.drain();
+        bits.set(1);
+        bits.drain();
+        assertEquals(List.of(1, 2), poll(bits));
+    }
+
+    private static List<Integer> poll(ChunkBits bits) {
+        List<Integer> got = new ArrayList<>();
+        while (bits.hasDrained()) {
+            got.add(bits.poll());
+        }
+        return got;
     }
 
     @Test
@@ -66,16 +72,17 @@ class ChunkBitsTest {
             setters.add(thread);
             thread.start();
         }
-        long[] taken = new long[bits.wordCount()];
-        int[] doubled = new int[1];
+        int doubled = 0;
         int got = 0;
         long deadlineNs = System.nanoTime() + 20_000_000_000L;
         while (got < threads * rounds && System.nanoTime() - deadlineNs < 0) {
-            bits.drainTo(taken);
-            got += ChunkBits.forEach(taken, chunk -> doubled[0] += outstanding[chunk].decrementAndGet() == 0 ? 0 : 1);
+            bits.drain();
+            for (; bits.hasDrained(); got++) {
+                doubled += outstanding[bits.poll()].decrementAndGet() == 0 ? 0 : 1;
+            }
         }
         assertEquals(threads * rounds, got);
-        assertEquals(0, doubled[0], "chunks that were given twice");
+        assertEquals(0, doubled, "chunks that were given twice");
         for (Thread thread : setters) {
             thread.join(5_000);
         }

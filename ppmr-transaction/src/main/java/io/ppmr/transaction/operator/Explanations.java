@@ -1,9 +1,9 @@
 package io.ppmr.transaction.operator;
 
 import io.ppmr.transaction.rules.CoordinatorRules;
+import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
 import io.ppmr.transaction.rules.CoordinatorState.Phase;
-import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.ParticipantState;
 import java.util.Collection;
 import java.util.List;

@@ -1,9 +1,9 @@
 package io.ppmr.transaction.rules;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Confirm;
 import io.ppmr.protocol.control.ControlMessage.RollBack;
-import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;

@@ -1,5 +1,6 @@
 package io.ppmr.transaction.rules;
 
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Committed;
@@ -7,7 +8,6 @@ import io.ppmr.protocol.control.ControlMessage.RollBack;
 import io.ppmr.protocol.control.ControlMessage.RolledBack;
 import io.ppmr.protocol.control.ControlMessage.Standing;
 import io.ppmr.protocol.control.ControlMessage.TakeOver;
-import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionRecord;

@@ -5,8 +5,7 @@ import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaConnParam;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.DirectListener;
-import io.ppmr.transport.DirectPeer;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -20,7 +19,7 @@ import org.slf4j.LoggerFactory;
  * Listens for one source on a port of its own. Its event channel becomes the connection's when that is accepted, since
  * DiSNI cannot move an id to another (rdma_migrate_id(3)).
  */
-final class RdmaListener implements DirectListener {
+final class RdmaListener implements Transport.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaListener.class);
     private static final int BACKLOG = 4;
 
@@ -61,7 +60,7 @@ final class RdmaListener implements DirectListener {
     }
 
     @Override
-    public DirectPeer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
+    public Transport.Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
         long deadlineNs = System.nanoTime() + deadline.toNanos();
         while (true) {
             RdmaCmEvent request = channel.await(
@@ -80,7 +79,7 @@ final class RdmaListener implements DirectListener {
         }
     }
 
-    private DirectPeer accept(RdmaCmId id, InetSocketAddress from, long deadlineNs, BooleanSupplier givenUp)
+    private Transport.Peer accept(RdmaCmId id, InetSocketAddress from, long deadlineNs, BooleanSupplier givenUp)
             throws IOException {
         Endpoint endpoint;
         try {

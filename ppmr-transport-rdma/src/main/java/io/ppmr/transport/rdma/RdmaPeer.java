@@ -5,9 +5,9 @@ import com.ibm.disni.verbs.IbvWC;
 import com.ibm.disni.verbs.SVCPollCq;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.transport.ChunkPuller;
-import io.ppmr.transport.DirectPeer;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.PullListener;
+import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -16,7 +16,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.agrona.BufferUtil;
 
 /** The target's end of a connection: its pool is registered for what comes in, nothing of it can be read remotely. */
-final class RdmaPeer implements DirectPeer {
+final class RdmaPeer implements Transport.Peer {
     private static final long PROOF_POLL_NS = TimeUnit.MICROSECONDS.toNanos(200);
     private static final int PROOF_ALIGNMENT = 64;
 

@@ -7,8 +7,8 @@ import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaConnParam;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
-import io.ppmr.transport.DirectExporter;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * The source's half: its pool is registered for remote reading, and from then on the peer's device reads it without any
  * step of this process. One thread waits for the connection's end; pulls do not wake it.
  */
-final class RdmaRegionExporter implements DirectExporter {
+final class RdmaRegionExporter implements RegionExporter {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaRegionExporter.class);
     private static final int WATCH_MS = 100;
     private static final long JOIN_MS = 2_000;

@@ -3,9 +3,8 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaProvider;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.DirectExporter;
-import io.ppmr.transport.DirectListener;
-import io.ppmr.transport.DirectTransport;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.net.Inet4Address;
 import java.net.InetAddress;
@@ -20,7 +19,7 @@ import java.util.concurrent.Callable;
 import java.util.function.Consumer;
 
 /** RDMA, where this node has it. Immutable, for any thread. */
-public final class RdmaTransport implements DirectTransport {
+public final class RdmaTransport implements Transport {
     /**
      * How often a device sends again before it gives the peer up: with the time-out that the connection manager gives
      * RoCE that is about 8 s, less than a node may be silent on its control connection.
@@ -120,7 +119,7 @@ public final class RdmaTransport implements DirectTransport {
     }
 
     @Override
-    public DirectListener listen(BufferPool pool, InetAddress address) throws IOException {
+    public Transport.Listener listen(BufferPool pool, InetAddress address) throws IOException {
         if (!(address instanceof Inet4Address)) {
             throw new IOException("DiSNI knows IPv4 alone, and this node was called at " + address.getHostAddress());
         }
@@ -128,7 +127,7 @@ public final class RdmaTransport implements DirectTransport {
     }
 
     @Override
-    public DirectExporter connect(
+    public RegionExporter connect(
             BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException {
         return RdmaRegionExporter.connect(pool, target, System.nanoTime() + deadline.toNanos(), onFailure);

@@ -2,6 +2,7 @@ package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
+import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.RegionExporter;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -62,6 +63,16 @@ public final class TcpRegionExporter implements RegionExporter {
     @Override
     public long work() {
         return work.get();
+    }
+
+    @Override
+    public MemoryProof proof() {
+        return MemoryProof.NONE;
+    }
+
+    @Override
+    public String path() {
+        return connections.size() + " data connections";
     }
 
     @Override

@@ -1,0 +1,88 @@
+package io.ppmr.transport;
+
+import io.ppmr.bufferpool.BufferPool;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+
+/**
+ * A way by which the target pulls chunks out of the source's pool: data connections of TCP, or RDMA. The target listens
+ * and the source connects, both for one session; what they open has its own owner. Immutable, for any thread.
+ *
+ * <p>{@link TransportChoice} decides which transport a session uses.
+ */
+public interface Transport {
+
+    /** Says why this node cannot use it (no library, no device), with the remedy; null if it can. */
+    default String unusable() {
+        return null;
+    }
+
+    /** Says why the peer cannot be reached by it, found out within {@code deadline}; null if there is a route. */
+    default String unreachable(InetAddress peer, Duration deadline) {
+        return null;
+    }
+
+    /** At the target: waits at {@code address}, the one that the control session came to, for one connection. */
+    Listener listen(BufferPool pool, InetAddress address) throws IOException;
+
+    /**
+     * At the source: makes the pool readable and connects.
+     *
+     * @param target where the target's listener is
+     * @param deadline for all steps together
+     * @param onFailure told once if the connection fails before it is closed
+     * @throws IOException names the step that failed or took too long
+     */
+    RegionExporter connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+            throws IOException, InterruptedException;
+
+    /** Waits at the target for one source's connection. Owned by the thread of the control connection. */
+    interface Listener extends AutoCloseable {
+
+        /** The port that the source is told. */
+        int port();
+
+        /**
+         * Waits for the connection and takes it.
+         *
+         * @param from the address that it must come from; others are sent away
+         * @param givenUp asked a few times a second; true ends the wait
+         * @return null if {@code givenUp} ended it
+         * @throws IOException if it does not come within {@code deadline}, or cannot be taken; names the step
+         */
+        Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+                throws IOException, InterruptedException;
+
+        /** Listens no more; a connection that was accepted stays. May be called twice. */
+        @Override
+        void close();
+    }
+
+    /**
+     * The target's end of a connection, before the first pull. Owned by the thread that accepted it; closed with its
+     * puller, or by {@link #close} if there is none.
+     */
+    interface Peer extends AutoCloseable {
+
+        /**
+         * Makes sure that the source of the control session is at the other end.
+         *
+         * @throws IOException if it is not, or the bytes do not come within {@code deadline}
+         */
+        void require(MemoryProof proof, Duration deadline) throws IOException;
+
+        /** Makes the puller, which owns the connection from now on. */
+        ChunkPuller puller(PullListener listener);
+
+        /** The device and the peer, for messages. */
+        String path();
+
+        /** Ends the connection. May be called twice, and after the puller was closed. */
+        @Override
+        void close();
+    }
+}

@@ -1,0 +1,26 @@
+package io.ppmr.transport.metrics;
+
+import jdk.jfr.Category;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.StackTrace;
+import jdk.jfr.Timespan;
+
+/**
+ * What the flight recorder hears of a hop. Stands at the end of what it tells of. What happens to every chunk asks a
+ * probe whether anybody records, so that no event is made for nobody.
+ */
+@Category("ppmr")
+@StackTrace(false)
+public abstract class HopEvent extends Event {
+    /** How long it was, in nanoseconds. */
+    @Label("Took")
+    @Timespan(Timespan.NANOSECONDS)
+    protected long took;
+
+    /** Records that it took so long. */
+    public void commit(long tookNs) {
+        took = tookNs;
+        commit();
+    }
+}

@@ -1,0 +1,94 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.Transport;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.List;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * TCP for one session, at either end. Its data connections go to the port of the control connection, and each proves
+ * in its handshake that it belongs to the session; so the target is told no port, and the memory proves nothing more.
+ */
+public final class TcpTransport implements Transport {
+    private static final Logger LOG = LoggerFactory.getLogger(TcpTransport.class);
+
+    private final Connections connections;
+
+    /** Gives the authenticated data connections of the session: opens them at the source, takes them at the target. */
+    @FunctionalInterface
+    public interface Connections {
+        List<SocketChannel> join(Duration deadline) throws IOException, InterruptedException;
+    }
+
+    public TcpTransport(Connections connections) {
+        this.connections = connections;
+    }
+
+    @Override
+    public RegionExporter connect(
+            BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+            throws IOException, InterruptedException {
+        return new TcpRegionExporter(pool, connections.join(deadline), onFailure);
+    }
+
+    @Override
+    public Listener listen(BufferPool pool, InetAddress address) {
+        return new Listener() {
+            @Override
+            public int port() {
+                return 0;
+            }
+
+            @Override
+            public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+                    throws IOException, InterruptedException {
+                return new TcpPeer(pool, connections.join(deadline));
+            }
+
+            @Override
+            public void close() {
+                // The control connections' listener takes the data connections, too, and goes on.
+            }
+        };
+    }
+
+    private record TcpPeer(BufferPool pool, List<SocketChannel> channels) implements Peer {
+        @Override
+        public void require(MemoryProof proof, Duration deadline) {
+            // The handshake of each connection has proved it.
+        }
+
+        @Override
+        public ChunkPuller puller(PullListener listener) {
+            return new TcpChunkPuller(pool, channels, listener);
+        }
+
+        @Override
+        public String path() {
+            return channels.size() + " data connections";
+        }
+
+        @Override
+        public void close() {
+            for (SocketChannel channel : channels) {
+                try {
+                    channel.close();
+                } catch (IOException e) {
+                    LOG.warn("closing a data connection: {}", e.toString());
+                }
+            }
+        }
+    }
+}
