@@ -36,7 +36,8 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
             "stall_limit",
             ValueType.TIME,
             "60s",
-            "how long nothing at all may move before a migration fails, and a restart that has read all may stand still");
+            "how long nothing at all may move before a migration fails, and a restart that has read all may stand"
+                    + " still");
     private static final ConfigKey<Duration> RESTART_DEADLINE =
             TOP.withDefault("restart_deadline", ValueType.TIME, "1h", "how long a restart may take in all");
     private static final ConfigKey<Boolean> ALLOW_ROOT_JOBS =

@@ -88,7 +88,7 @@ public final class SourceMetrics {
         }
         pause = Timer.builder("ppmr.source.pause")
                 .description(
-                        "how long a job did not compute: from the moment at which its checkpointer stops it until copies or originals go on")
+                        "how long a job did not compute: from its checkpointer's stop until copies or originals go on")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }

@@ -137,8 +137,8 @@ final class Restoration {
     }
 
     /**
-     * Fails restarts that stand still although all bytes are here; until those are, the transfer watches them. A restart
-     * moves while it reads, computes, or restores a rank.
+     * Fails restarts that stand still although all bytes are here; until those are, the transfer watches them. A
+     * restart moves while it reads, computes, or restores a rank.
      */
     private void requireProgress(long nowNs) throws CheckpointException {
         if (nowNs - lastLookNs < LOOK_NS || restarts.isEmpty()) {
