@@ -88,12 +88,22 @@ public final class WorkDirectories {
         return Optional.empty();
     }
 
-    /** Makes the directory of a rank's command below that of its attempt. */
+    /** Makes the directory of a rank's command below that of its attempt; throws and names the place if it cannot. */
     public static Path create(Path root, int rank) throws IOException {
-        passage(root);
-        Path directory = Files.createDirectory(root.resolve("rank-" + rank));
-        passage(directory);
-        return directory;
+        Path directory = root.resolve("rank-" + rank);
+        try {
+            passage(root);
+            Files.createDirectory(directory);
+            passage(directory);
+            return directory;
+        } catch (FileAlreadyExistsException e) {
+            throw e;
+        } catch (IOException e) {
+            throw new IOException(
+                    "the work directory cannot be written (" + e.getMessage() + "). Remedy: make room in "
+                            + root.getParent() + " of this node",
+                    e);
+        }
     }
 
     /** Makes a directory that users can pass through, or sets an existing one's mode so. */

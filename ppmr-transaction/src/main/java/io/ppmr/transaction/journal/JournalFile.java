@@ -47,6 +47,7 @@ final class JournalFile implements AutoCloseable {
             channel.write(ByteBuffer.wrap(JournalLayout.magic()), 0);
             channel.force(true);
         } catch (IOException e) {
+            Files.deleteIfExists(path);
             throw new IOException(
                     "the journal " + path + " cannot be given its " + capacityBytes + " bytes; make room: "
                             + e.getMessage(),

@@ -78,6 +78,19 @@ final class JournalLayout {
         return new Contents(entries, offset);
     }
 
+    /**
+     * Returns true of a file in which nothing but zeros stands: an older release left one where the disk was full at its
+     * first start. No record was ever in it, since the header is on the disk before the first one.
+     */
+    static boolean isUnwritten(Path path) throws IOException {
+        for (byte one : Files.readAllBytes(path)) {
+            if (one != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     private static void requireHeader(Path path, byte[] file) throws IOException {
         byte[] magic = magic();
         int version = HEADER_BYTES - 1;

@@ -69,8 +69,11 @@ public final class MappedJournal implements TransactionJournal {
     static MappedJournal open(Path path, long fileBytes, Clock clock) throws IOException {
         FileChannel lock = lock(path);
         try {
-            if (!Files.exists(path)) {
-                JournalFile fresh = JournalFile.create(path, fileBytes);
+            if (!Files.exists(path) || JournalLayout.isUnwritten(path)) {
+                // Whole before it has its name, so that no later start finds a part of it.
+                JournalFile fresh = JournalFile.create(newFile(path), fileBytes);
+                Files.move(
+                        newFile(path), path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
                 syncDirectory(path);
                 return new MappedJournal(path, fileBytes, clock, lock, new ArrayList<>(), fresh);
             }
@@ -173,7 +176,7 @@ public final class MappedJournal implements TransactionJournal {
         while (capacityBytes < 2 * neededBytes + JournalLayout.HEADER_BYTES) {
             capacityBytes *= 2;
         }
-        Path fresh = path.resolveSibling(path.getFileName() + ".new");
+        Path fresh = newFile(path);
         JournalFile next = JournalFile.create(fresh, capacityBytes);
         try {
             for (byte[] frame : frames) {
@@ -254,6 +257,10 @@ public final class MappedJournal implements TransactionJournal {
     @Override
     public synchronized List<String> open() {
         return TransactionJournal.openIn(records());
+    }
+
+    private static Path newFile(Path path) {
+        return path.resolveSibling(path.getFileName() + ".new");
     }
 
     private static void syncDirectory(Path path) throws IOException {
