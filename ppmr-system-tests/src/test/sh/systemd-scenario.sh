@@ -105,6 +105,8 @@ user = 20001
 group = 20001
 checkpointer = "blcr"
 ranks = [{rank = 0, pid_file = "$work/pid"}]
+suspend = ["sh", "-c", 'echo "suspend by \$(id -u)" >>$work/hooks']
+reconnect = ["sh", "-c", 'echo "reconnect by \$(id -u): \$(cat "\$PPMR_MAP")" >>$work/hooks']
 TOML
 if [ -n "${PPMR_CRIU:-}" ]; then
     cat >>/etc/ppmr/source.toml <<TOML
@@ -163,6 +165,10 @@ esac
 committed() { property ppmr-source StatusText | grep -q 'idle; last: job solver committed'; }
 await 20 "the source says how it went" committed
 seen "status of the source: $(property ppmr-source StatusText)"
+# Hooks run as the job's user, which the service's own capabilities do not allow, and read the map.
+grep -q '^suspend by 20001$' "$work/hooks" || fail "the suspend hook: $(cat "$work/hooks")"
+grep -q '^reconnect by 20001: 0 .' "$work/hooks" || fail "the reconnect hook: $(cat "$work/hooks")"
+seen "hooks have run as the job's user"
 # The journal knows what each entry is about.
 migration=$(journalctl --no-pager -o cat -u ppmr-source | sed -n 's/^migration \([0-9a-f-]*\): COMMITTED.*/\1/p' | tail -n 1)
 journalctl --no-pager -o json PPMR_MIGRATION="$migration" >"$work/journal"

@@ -12,8 +12,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
- * its
+ * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline; it
+ * is started as checkpoint and restart commands are, so under systemd it has none of the service's restrictions. Its
  * output goes to a file of the service's own and, line by line, to the log; of much output, the end. Its working
  * directory is a scratch folder of the user as whom it runs. Immutable, for any thread.
  *
@@ -55,7 +55,7 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
             NativePrograms programs,
             Consumer<ProcessIdentity> started)
             throws CheckpointException {
-        ToolKit kit = ToolKit.direct(programs);
+        ToolKit kit = ToolKit.of(programs, RankCommand.Timing.defaults());
         List<String> command = new ArrayList<>(kit.launch(user));
         command.add("env");
         environment.forEach((variable, value) -> command.add(variable + "=" + value));

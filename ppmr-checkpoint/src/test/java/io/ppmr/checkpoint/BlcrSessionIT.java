@@ -178,7 +178,7 @@ class BlcrSessionIT {
         assertEquals(0, run("exec cr_restart -f c --stop"), () -> "it ends at once: " + folder);
         ProcessIdentity restored = fixture.table.of(orphan.pid());
         assertEquals(1, fixture.table.parent(restored));
-        assertTrue(fixture.table.isHeld(restored));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> fixture.table.isHeld(restored)));
     }
 
     @Test

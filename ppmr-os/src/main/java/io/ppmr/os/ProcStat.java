@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -22,16 +23,22 @@ public record ProcStat(int pid, String name, char state, int parent, int session
     /** PF_EXITING of the kernel. */
     private static final long EXITING = 0x4;
 
+    /** Of ESRCH, where it has ended between the open and the read. */
+    private static final String NO_PROCESS = "No such process";
+
     /** Reads one; empty if the process or thread is gone. */
     public static Optional<ProcStat> read(Path file) {
         try {
             return Optional.of(parse(Files.readString(file, StandardCharsets.ISO_8859_1)));
-        } catch (IOException e) {
-            // ENOENT before the open or ESRCH after it; one that cannot be looked at must not count as gone.
-            if (Files.exists(file)) {
-                throw new UncheckedIOException(file + " cannot be read; has this process files left to open?", e);
-            }
+        } catch (NoSuchFileException gone) {
+            // By now another process may have that PID: this one is gone all the same.
             return Optional.empty();
+        } catch (IOException e) {
+            if (NO_PROCESS.equals(e.getMessage()) || !Files.exists(file)) {
+                return Optional.empty();
+            }
+            // One that cannot be looked at must not count as gone.
+            throw new UncheckedIOException(file + " cannot be read; has this process files left to open?", e);
         }
     }
 

@@ -5,9 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class ProcStatTest {
     private static String line(String name, char state) {
@@ -46,5 +50,34 @@ class ProcStatTest {
     @Test
     void shouldRefuseALineWithoutAName() {
         assertThrows(IllegalArgumentException.class, () -> ProcStat.parse("77 job T"));
+    }
+
+    /** A PID can be given to another process between two looks. */
+    @Test
+    void shouldCountAsGoneWhenAnotherTakesItsPlaceMeanwhile(@TempDir Path folder) throws Exception {
+        Path stat = folder.resolve("stat");
+        Path spare = Files.writeString(folder.resolve("spare"), "7 (a) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n");
+        AtomicBoolean over = new AtomicBoolean();
+        Thread flips = new Thread(() -> {
+            while (!over.get()) {
+                try {
+                    Files.createLink(stat, spare);
+                    Files.delete(stat);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
+            }
+        });
+        flips.start();
+        try {
+            int found = 0;
+            for (int i = 0; i < 20_000; i++) {
+                found += ProcStat.read(stat).isPresent() ? 1 : 0;
+            }
+            assertTrue(found > 0 && found < 20_000, found + " of 20000 were found");
+        } finally {
+            over.set(true);
+            flips.join();
+        }
     }
 }
