@@ -12,8 +12,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline; it
- * is started as checkpoint and restart commands are, so under systemd it has none of the service's restrictions. Its
+ * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
+ * it is started as checkpoint and restart commands are, so under systemd it has none of the service's restrictions. Its
  * output goes to a file of the service's own and, line by line, to the log; of much output, the end. Its working
  * directory is a scratch folder of the user as whom it runs. Immutable, for any thread.
  *

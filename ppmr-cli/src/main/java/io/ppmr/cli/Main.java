@@ -37,7 +37,6 @@ import java.util.Map;
 import picocli.CommandLine;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -241,9 +240,12 @@ public final class Main implements Runnable {
             name = "history",
             description = "Lists the migrations in a service's journal, also while the service runs.",
             mixinStandardHelpOptions = true)
-    void history(@Mixin JournalOptions options) throws IOException {
-        List<MigrationHistory> all = MigrationHistory.of(MappedJournal.read(options.journal));
-        if (options.json) {
+    void history(
+            @ArgGroup(multiplicity = "1") JournalOption journal,
+            @Option(names = "--json", description = "write JSON") boolean json)
+            throws ConfigException, IOException {
+        List<MigrationHistory> all = MigrationHistory.of(MappedJournal.read(journal.file()));
+        if (json) {
             printJson(all);
         } else if (all.isEmpty()) {
             out().println("no migration yet");
@@ -259,31 +261,34 @@ public final class Main implements Runnable {
             mixinStandardHelpOptions = true)
     void show(
             @Parameters(paramLabel = "ID", description = "the migration, as in `ppmr history`") String id,
-            @Mixin JournalOptions options)
-            throws IOException {
-        MigrationHistory found = MigrationHistory.of(MappedJournal.read(options.journal)).stream()
+            @ArgGroup(multiplicity = "1") JournalOption journal,
+            @Option(names = "--json", description = "write JSON") boolean json)
+            throws ConfigException, IOException {
+        Path file = journal.file();
+        MigrationHistory found = MigrationHistory.of(MappedJournal.read(file)).stream()
                 .filter(one -> one.id().equals(id))
                 .findFirst()
-                .orElseThrow(() -> new IOException("the journal " + options.journal + " knows no migration " + id
-                        + "; `ppmr history` lists them"));
-        if (options.json) {
+                .orElseThrow(() -> new IOException(
+                        "the journal " + file + " knows no migration " + id + "; `ppmr history` lists them"));
+        if (json) {
             printJson(found);
         } else {
             found.print(out());
         }
     }
 
-    /** Which journal is read, and how it is shown. */
-    static final class JournalOptions {
-        @Option(
-                names = "--journal",
-                paramLabel = "FILE",
-                required = true,
-                description = "the source's or a target's journal")
+    /** How a command is told which journal it reads. */
+    static final class JournalOption {
+        @Option(names = "--journal", paramLabel = "PATH", description = "a service's journal, or the folder of it")
         private Path journal;
 
-        @Option(names = "--json", description = "write JSON")
-        private boolean json;
+        @Option(names = "--config", paramLabel = "FILE", description = "the service's configuration, which names it")
+        private Path config;
+
+        private Path file() throws ConfigException {
+            Path named = journal != null ? journal : ServiceConfig.journalOf(config);
+            return Files.isDirectory(named) ? named.resolve(MappedJournal.FILE_NAME) : named;
+        }
     }
 
     private void printJson(Object value) throws IOException {

@@ -56,7 +56,8 @@ class ProcStatTest {
     @Test
     void shouldCountAsGoneWhenAnotherTakesItsPlaceMeanwhile(@TempDir Path folder) throws Exception {
         Path stat = folder.resolve("stat");
-        Path spare = Files.writeString(folder.resolve("spare"), "7 (a) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n");
+        Path spare =
+                Files.writeString(folder.resolve("spare"), "7 (a) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n");
         AtomicBoolean over = new AtomicBoolean();
         Thread flips = new Thread(() -> {
             while (!over.get()) {

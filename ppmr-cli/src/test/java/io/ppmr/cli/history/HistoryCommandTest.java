@@ -13,6 +13,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
@@ -60,6 +61,17 @@ class HistoryCommandTest {
         assertEquals(2, lines.size(), text);
         assertTrue(lines.get(0).matches(".*m1.*COMMITTED.*lu\\.C.*"), text);
         assertTrue(lines.get(1).matches(".*m2.*OPEN.*"), text);
+    }
+
+    @Test
+    void shouldFindTheJournalByItsFolderAndByTheConfiguration() throws Exception {
+        String expected = run("history", "--journal", path.toString());
+        assertEquals(expected, run("history", "--journal", path.getParent().toString()));
+        Path config = Files.writeString(
+                path.resolveSibling("target.toml"), "listen = \"n:1\"\njournal = \"" + path.getParent() + "\"\n");
+        assertEquals(expected, run("history", "--config", config.toString()));
+        assertEquals(0, exit);
+        assertTrue(run("show", "m1", "--config", config.toString()).contains("lu.C"));
     }
 
     @Test

@@ -191,6 +191,13 @@ public record ServiceConfig(
                 .require(opened.role().isTarget() ? TargetConfig.CONTROL_SOCKET : SourceConfig.CONTROL_SOCKET);
     }
 
+    /** Returns the folder of the journal that a file names, whatever else is wrong in it. */
+    public static Path journalOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        return opened.top(opened.role())
+                .require(opened.role().isTarget() ? TargetConfig.JOURNAL : SourceConfig.JOURNAL);
+    }
+
     /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
     public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);

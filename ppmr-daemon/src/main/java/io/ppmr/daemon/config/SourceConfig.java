@@ -59,7 +59,7 @@ public record SourceConfig(
             "announcements",
             ValueType.PATH,
             "a directory in which users announce their jobs (Slurm); without it none are taken");
-    private static final ConfigKey<Path> JOURNAL = TOP.withDefault(
+    static final ConfigKey<Path> JOURNAL = TOP.withDefault(
             "journal",
             ValueType.PATH,
             "/var/lib/ppmr/source-journal",

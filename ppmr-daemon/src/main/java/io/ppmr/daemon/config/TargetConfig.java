@@ -53,7 +53,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
             ValueType.number(1, MAX_MIGRATIONS),
             2L,
             "how many migrations it takes part in at once, each with a pool of its own");
-    private static final ConfigKey<Path> JOURNAL = TOP.withDefault(
+    static final ConfigKey<Path> JOURNAL = TOP.withDefault(
             "journal",
             ValueType.PATH,
             "/var/lib/ppmr/target-journal",

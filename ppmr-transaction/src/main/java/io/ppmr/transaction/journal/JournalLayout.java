@@ -79,8 +79,8 @@ final class JournalLayout {
     }
 
     /**
-     * Returns true of a file in which nothing but zeros stands: an older release left one where the disk was full at its
-     * first start. No record was ever in it, since the header is on the disk before the first one.
+     * Returns true of a file in which nothing but zeros stands. An older release left one where the disk was full at
+     * its first start. No record was ever in it, since the header is on the disk before the first one.
      */
     static boolean isUnwritten(Path path) throws IOException {
         for (byte one : Files.readAllBytes(path)) {

@@ -72,8 +72,7 @@ public final class MappedJournal implements TransactionJournal {
             if (!Files.exists(path) || JournalLayout.isUnwritten(path)) {
                 // Whole before it has its name, so that no later start finds a part of it.
                 JournalFile fresh = JournalFile.create(newFile(path), fileBytes);
-                Files.move(
-                        newFile(path), path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+                Files.move(newFile(path), path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
                 syncDirectory(path);
                 return new MappedJournal(path, fileBytes, clock, lock, new ArrayList<>(), fresh);
             }
