@@ -216,7 +216,11 @@ final class ToolProcess {
         }
     }
 
+    /** CRIU says first that it cannot raise a limit of its own, which does it no harm: what follows is the reason. */
     private static String oneLine(String text) {
-        return text.strip().replaceAll("\\s*\\R\\s*", " | ").replaceAll("\\p{Cntrl}", "?");
+        return text.replaceAll("(?m)^.*Can't setup RLIMIT_NOFILE for self.*\\R?", "")
+                .strip()
+                .replaceAll("\\s*\\R\\s*", " | ")
+                .replaceAll("\\p{Cntrl}", "?");
     }
 }

@@ -195,6 +195,20 @@ class WorkDirectoriesIT {
     }
 
     @Test
+    void shouldQuoteTheReasonWithoutTheHarmlessLineBeforeIt() throws Exception {
+        String harmless = "Error (criu/util.c:1): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted";
+        SiteCommand tool = new SiteCommand(
+                "dump",
+                List.of("/bin/sh", "-c", "echo \"$0\"; echo 'Error (criu/mount.c:2): the reason'; exit 1", harmless),
+                Optional.empty(),
+                JobFixture.LIMIT);
+        String said = assertThrows(
+                        CheckpointException.class, () -> tool.run(Map.of(), fixture.work("tool"), fixture.programs))
+                .getMessage();
+        assertTrue(said.endsWith("it says: Error (criu/mount.c:2): the reason"), said);
+    }
+
+    @Test
     void shouldRunAHookInTheUsersScratchFolderWithItsOutputInRoots() throws Exception {
         Path work = fixture.work("hook");
         new SiteCommand(

@@ -223,6 +223,22 @@ final class ReplayJob implements AutoCloseable {
         return migrate(pair, new Job("replay", USER, checkpointer, ranks), keep);
     }
 
+    /** Moves the job, and calls that off when so many bytes are written. */
+    MigrationReport cancelledAt(ServicePair pair, long bytes) throws InterruptedException {
+        Cancellation cancellation = new Cancellation();
+        Job job = new Job("replay", USER, checkpointer(), List.of(new Job.RankProcess(0, (int) pid(0))));
+        return pair.source()
+                .migrate(
+                        UUID.randomUUID().toString(),
+                        new MigrationOrder(job, List.of(), "a test", Keeping.Wish.NONE),
+                        cancellation,
+                        progress -> {
+                            if (progress.sentBytes() > bytes) {
+                                cancellation.cancel("a test has called it off");
+                            }
+                        });
+    }
+
     private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep) throws InterruptedException {
         MigrationReport report = pair.source()
                 .migrate(

@@ -23,6 +23,11 @@ abstract class TransactionDriver<S> {
     /** Messages beyond this are dropped while an effect hangs: they are said again. */
     private static final int MOST_WAITING = 512;
 
+    /** Whoever has not answered for so long is asked again after a sixth of that time, at the latest after ten intervals. */
+    private static final int QUIET_SHARE = 6;
+
+    private static final int MOST_RESEND_INTERVALS = 10;
+
     /** Never, as a time. */
     protected static final long NEVER = Long.MAX_VALUE;
 
@@ -37,6 +42,9 @@ abstract class TransactionDriver<S> {
     private long resendNs = NEVER;
     private long sayNs = NEVER;
     private long sayFullNs;
+    /** When the last event came. */
+    private long quietSinceNs;
+
     private long heldSinceNs = NEVER;
     private boolean running;
     /** The event of which no effect has been carried out yet, and the state before it. */
@@ -69,6 +77,10 @@ abstract class TransactionDriver<S> {
     final void take(Supplier<Transition<S>> event, boolean droppable) {
         if (droppable && waiting.size() >= MOST_WAITING) {
             return;
+        }
+        quietSinceNs = nowNs;
+        if (resendNs != NEVER) {
+            resendNs = Math.min(resendNs, nowNs + times.resendNs());
         }
         waiting.add(event);
         run();
@@ -175,7 +187,7 @@ abstract class TransactionDriver<S> {
         if (pending.isEmpty()) {
             timers();
             if (now >= resendNs) {
-                resendNs = sayAgain() ? now + times.resendNs() : NEVER;
+                resendNs = sayAgain() ? now + resendIntervalNs() : NEVER;
             }
         }
         if (now >= sayNs) {
@@ -185,6 +197,12 @@ abstract class TransactionDriver<S> {
             }
             sayNs = held == null ? NEVER : now + times.sayNs();
         }
+    }
+
+    /** A service that waits for a node that is gone for good must not keep its own node busy. */
+    private long resendIntervalNs() {
+        long quietNs = nowNs - quietSinceNs;
+        return Math.min(Math.max(times.resendNs(), quietNs / QUIET_SHARE), MOST_RESEND_INTERVALS * times.resendNs());
     }
 
     /** Called before anything else at each call, with the time of the last one still in {@link #nowNs}. */

@@ -29,6 +29,7 @@ class HeldParticipantTest {
         private int reconnects;
         private int releases;
         private int promises;
+        private int sent;
         private String copies = "";
 
         @Override
@@ -38,6 +39,7 @@ class HeldParticipantTest {
 
         @Override
         public void send(String participant, int attempt, ControlMessage message) {
+            sent++;
             if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
                 promises++;
             }
@@ -119,6 +121,23 @@ class HeldParticipantTest {
             now += SECOND;
             participant.tick(now);
         }
+    }
+
+    @Test
+    void shouldAskLessOftenWhenAPeerDoesNotAnswerForLong() {
+        Participant participant = held(times, List.of("a", "b"), "a");
+        participant.resolve(COMMIT, now);
+        passes(participant, 10);
+        assertTrue(notes.sent >= 8, "asked " + notes.sent + " times in the first 10 s");
+        passes(participant, 50);
+        notes.sent = 0;
+        passes(participant, 600);
+        assertTrue(notes.sent >= 55 && notes.sent <= 61, "asked " + notes.sent + " times in the next 600 s");
+        // Whatever happens, it is asked each second again.
+        participant.resolve(COMMIT, now);
+        notes.sent = 0;
+        passes(participant, 5);
+        assertTrue(notes.sent >= 4, "asked " + notes.sent + " times in 5 s after an event");
     }
 
     @Test

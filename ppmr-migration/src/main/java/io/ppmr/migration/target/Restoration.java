@@ -240,7 +240,7 @@ final class Restoration {
 
     /** Ends what is under way; what was restored meanwhile is with the copies. */
     void giveUp(String reason) {
-        transfer.fail(reason);
+        transfer.giveUp(reason);
         RankCommand.endAll(restarts, END_DEADLINE).forEach(copies::add);
         restarts.clear();
     }

@@ -59,7 +59,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private final Reconnection reconnection;
     /** What its thread is to hear or to do, in the order in which it came. */
     private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
-    /** To the migration's other targets. */
+    /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
     private final Map<String, PersistentLink> couriers = new HashMap<>();
 
     private Runnable conversationOver = () -> LOG.debug("all is said");
@@ -415,11 +415,10 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     @Override
     public void send(String to, int about, ControlMessage message) {
-        couriers.computeIfAbsent(to, this::courier).say(message);
+        couriers.computeIfAbsent(about + " " + to, key -> courier(to, about)).say(message);
     }
 
-    private PersistentLink courier(String to) {
-        int about = attempt;
+    private PersistentLink courier(String to, int about) {
         int colon = to.lastIndexOf(':');
         InetSocketAddress address =
                 new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));

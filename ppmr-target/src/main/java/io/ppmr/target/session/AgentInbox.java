@@ -49,8 +49,17 @@ final class AgentInbox implements ImageListener {
 
     /** Fails the migration; the first reason counts. */
     void fail(String reason) {
+        end(reason, () -> LOG.error("the migration fails: {}", reason));
+    }
+
+    /** Ends the transfer, for a reason that is no failure of its own. */
+    void giveUp(String reason) {
+        end(reason, () -> LOG.info("the transfer ends: {}", reason));
+    }
+
+    private void end(String reason, Runnable said) {
         if (failure.compareAndSet(null, reason)) {
-            about.logging(() -> LOG.error("the migration fails: {}", reason));
+            about.logging(said);
             onFailure.accept(reason);
             link.wake();
         }

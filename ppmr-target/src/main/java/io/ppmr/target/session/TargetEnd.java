@@ -38,7 +38,7 @@ public final class TargetEnd implements SessionAgent.End {
         // An agent whose connection was lost before this has ended, and will not tell the transfer.
         String reason = lost;
         if (reason != null && !over) {
-            begun.failOnAgent(lostConnection(reason));
+            begun.sourceGone(lostConnection(reason));
         }
     }
 
@@ -98,7 +98,7 @@ public final class TargetEnd implements SessionAgent.End {
         lost = reason;
         Transfer current = transfer;
         if (current != null && !over) {
-            current.failOnAgent(lostConnection(reason));
+            current.sourceGone(lostConnection(reason));
         }
         events.accept(new SessionEvent.LinkLost(reason));
     }

@@ -109,6 +109,11 @@ public final class Transfer {
         inbox.fail(reason);
     }
 
+    /** Ends the transfer, for a reason that is no failure of its own. Any thread. */
+    public void giveUp(String reason) {
+        inbox.giveUp(reason);
+    }
+
     // ---- the session's agent ----------------------------------------------------------------------------------
 
     /** Takes one hot frame of the source. */
@@ -169,9 +174,12 @@ public final class Transfer {
         }
     }
 
-    /** Fails the migration from the agent's own thread, or where that has ended: it will not run again. */
-    void failOnAgent(String reason) {
-        fail(reason);
+    /**
+     * The source is gone: what it was to send does not come. Whether that is a failure is for the migration to say, as
+     * a source that rolls back goes, too. On the agent's thread, or where that has ended: it will not run again.
+     */
+    void sourceGone(String reason) {
+        giveUp(reason);
         images.fail(inbox.failure());
     }
 

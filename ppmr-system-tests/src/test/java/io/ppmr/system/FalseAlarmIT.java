@@ -1,0 +1,84 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** An ERROR in the log means that something has failed: an operator is woken by it. */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FalseAlarmIT {
+    private static final int TIMES = 8;
+
+    private final PrintStream ordinary = System.err;
+    private final ByteArrayOutputStream log = new ByteArrayOutputStream();
+
+    @TempDir
+    private Path directory;
+
+    @BeforeEach
+    void listen() throws Exception {
+        // The job's user passes through.
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+        System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
+    }
+
+    @AfterEach
+    void listenNoMore() {
+        System.setErr(ordinary);
+    }
+
+    private ReplayJob job(Path folder) throws Exception {
+        return new ReplayJob(folder)
+                .rank(List.of("open image wcx", "write 4m 64k", "close"), List.of("open image r", "read 4m", "eof"));
+    }
+
+    private void requireNoError() {
+        String said = log.toString(StandardCharsets.UTF_8);
+        assertFalse(said.contains(" ERROR "), said);
+    }
+
+    @Test
+    void shouldLogNoErrorWhenMigrationsCommit() throws Exception {
+        for (int i = 0; i < TIMES; i++) {
+            Path folder = Files.createDirectory(directory.resolve("commit-" + i));
+            try (ReplayJob job = job(folder);
+                    ServicePair pair = new ServicePair(folder, ServicePair.Options.with(job.checkpointer()))) {
+                job.commits(pair);
+            }
+            requireNoError();
+        }
+    }
+
+    @Test
+    void shouldLogNoErrorWhenMigrationsAreCalledOff() throws Exception {
+        for (int i = 0; i < TIMES; i++) {
+            Path folder = Files.createDirectory(directory.resolve("cancel-" + i));
+            try (ReplayJob job = new ReplayJob(folder)
+                            .rank(
+                                    List.of("open image wcx", "write 4m 64k", "pause 20000", "close"),
+                                    List.of("open image r", "read 4m", "eof"));
+                    ServicePair pair = new ServicePair(folder, ServicePair.Options.with(job.checkpointer()))) {
+                MigrationReport report = job.cancelledAt(pair, 2 << 20);
+                assertEquals(Outcome.ROLLED_BACK, report.outcome());
+                assertTrue(report.reason().contains("called it off"), report.reason());
+            }
+            requireNoError();
+        }
+    }
+}
