@@ -23,7 +23,7 @@ abstract class TransactionDriver<S> {
     /** Messages beyond this are dropped while an effect hangs: they are said again. */
     private static final int MOST_WAITING = 512;
 
-    /** Whoever has not answered for so long is asked again after a sixth of that time, at the latest after ten intervals. */
+    /** Who has not answered for some time is asked again after a sixth of it, at the latest after ten intervals. */
     private static final int QUIET_SHARE = 6;
 
     private static final int MOST_RESEND_INTERVALS = 10;
