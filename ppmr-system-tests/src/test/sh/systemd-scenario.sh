@@ -87,6 +87,7 @@ mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
 rehearsals = 0
+silence_limit = "60s"
 $tools
 $([ -n "${PPMR_CRIU:-}" ] && echo "trusted_users = [$criu_user]")
 TOML
@@ -95,6 +96,7 @@ mount = "/run/ppmr/source"
 work_directory = "/var/lib/ppmr/work/source"
 key_file = "/etc/ppmr/key"
 rehearsals = 1
+silence_limit = "60s"
 trigger_job = "solver"
 [target]
 address = "127.0.0.1:7411"
@@ -122,11 +124,10 @@ fi
 printf 'JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1\nPPMR_JAVA_HOME=%s\n' "${java%/bin/java}" >/etc/ppmr/environment
 export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1 PPMR_JAVA_HOME=${java%/bin/java}
 
-# The watchdog of a test is in a hurry; emulated beside other work, a service is not.
+# Emulated beside other work a service is slow.
 mkdir -p /etc/systemd/system/ppmr-source.service.d /etc/systemd/system/ppmr-target.service.d
 printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n' >/etc/systemd/system/ppmr-source.service.d/slow.conf
-printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\nWatchdogSec=30s\n' \
-    >/etc/systemd/system/ppmr-target.service.d/test.conf
+printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n' >/etc/systemd/system/ppmr-target.service.d/slow.conf
 systemctl daemon-reload
 
 setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -18,6 +19,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there.
  */
+@Tag("guest")
 @Timeout(value = 1900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SystemdIT {
     private static final Logger LOG = LoggerFactory.getLogger(SystemdIT.class);

@@ -17,6 +17,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 
@@ -24,6 +25,7 @@ import org.junit.jupiter.api.Timeout;
  * Runs all tests that need RDMA in one boot of the guest and shows each as a test of its own. Where there is no guest,
  * or no native library, each class of them is skipped with the reason.
  */
+@Tag("guest")
 class RdmaGuestIT {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path LIBRARY = HOME.resolve("ppmr-transport-rdma/target/native");
