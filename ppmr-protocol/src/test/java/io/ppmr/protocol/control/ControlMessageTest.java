@@ -114,6 +114,8 @@ class ControlMessageTest {
                         new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
                         "14 03 6d2d31 04 0500000000000000"),
                 Arguments.of(new ControlMessage.Peer("m-1", "t:1"), "16 03 6d2d31 03 743a31"),
+                // From a target that has nothing of the migration.
+                Arguments.of(new ControlMessage.Peer("m-1", ""), "16 03 6d2d31 00"),
                 Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
                         new ControlMessage.Introduce(
