@@ -48,10 +48,7 @@ final class PlanCheck {
 
     static ControlMessage.Peer sound(ControlMessage.Peer peer) throws ProtocolException {
         // A target that has nothing of the migration does not know by what name it took part.
-        require(
-                peer.participant().isEmpty() || isAddress(peer.participant()),
-                "participant",
-                peer.participant());
+        require(peer.participant().isEmpty() || isAddress(peer.participant()), "participant", peer.participant());
         return peer;
     }
 
