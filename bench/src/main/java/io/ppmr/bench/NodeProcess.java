@@ -40,6 +40,8 @@ final class NodeProcess implements Closeable {
         log = mountPoint.resolveSibling(name + ".log");
         List<String> words = new ArrayList<>(ServiceProcess.java().words());
         words.remove(words.size() - 1);
+        // The services' class path, which the environment may name, has no benchmarks in it.
+        words.set(words.indexOf("-cp") + 1, System.getProperty("java.class.path"));
         words.add(1, "-Djava.library.path=" + System.getProperty("java.library.path"));
         String extra =
                 System.getenv().getOrDefault("PPMR_BENCH_NODE_OPTIONS", "").strip();
