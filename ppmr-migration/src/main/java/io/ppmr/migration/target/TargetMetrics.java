@@ -66,7 +66,7 @@ public final class TargetMetrics {
                             .mapToInt(pool -> pool.chunks(state))
                             .sum())
                     .tag("state", state.name().toLowerCase(Locale.ROOT))
-                    .description("chunks of the pools and their lanes by what they are used for now")
+                    .description("chunks of the pools and their bounce buffers by what they are used for now")
                     .register(registry);
         }
         Gauge.builder("ppmr.target.migrations.held", this, TargetMetrics::heldNow)
