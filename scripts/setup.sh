@@ -18,6 +18,9 @@ run_packages=("fuse|fuse3" "libfuse2|libfuse2t64" util-linux iproute2 procps)
 # Slurm, for its test alone: the test starts daemons of its own.
 slurm_packages=(munge slurm-client slurmctld slurmd)
 
+# Workers that verify what they do, as jobs of a test.
+stress_packages=(stress-ng)
+
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
     local wanted=$1 chosen="PPMR_JDK$1" folder version
@@ -231,7 +234,7 @@ set_up_tests() {
     set_up_run
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     set_up_promtool
-    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" || true
+    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" || true
     if $1; then
         set_up_bench
         set_up_jdk25

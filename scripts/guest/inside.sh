@@ -67,7 +67,8 @@ set_up_network() {
 }
 
 first() {
-    mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts 2>/dev/null || { mkdir -p /dev/pts && mount -t devpts devpts /dev/pts; }
+    mkdir -p /dev/pts
+    mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
     ln -sf pts/ptmx /dev/ptmx
     ln -sfn /proc/self/fd /dev/fd
     ln -sf fd/0 /dev/stdin

@@ -1,12 +1,16 @@
 /*
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
- *   ppmr-launch [--uid UID --gid GID] [--report FILE] [--env NAME=VALUE]... -- COMMAND [ARGUMENT...]
+ *   ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]... -- COMMAND
+ *               [ARGUMENT...]
  *
  * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
  * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
  * there; numbers without a name are common on compute nodes). The process is the same before and after: its PID is the
  * command's PID. credentials(7), close_range(2).
+ *
+ * With --capability the command keeps that one capability of root's and no other: in the permitted, effective,
+ * inheritable and ambient sets, so that an ordinary program has it. capabilities(7).
  *
  * With --report it is the main process of a transient service instead: the command is its child, whose PID it prints;
  * from then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties either to whoever
@@ -21,12 +25,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef PR_CAP_AMBIENT
+#define PR_CAP_AMBIENT 47
+#define PR_CAP_AMBIENT_RAISE 2
+#endif
+
+enum { CAPABILITY_BITS = 32 * _LINUX_CAPABILITY_U32S_3 };
 
 enum { EXIT_NOT_STARTED = 125, EXIT_BY_SIGNAL = 128 };
 
@@ -57,6 +70,19 @@ static void become(uid_t uid, gid_t gid)
         die("cannot set the group");
     if (setresuid(uid, uid, uid) != 0)
         die("cannot set the user");
+}
+
+/* What setresuid(2) has left in the permitted set (PR_SET_KEEPCAPS) is cut down to one, which execve(2) passes on. */
+static void keep_only(long capability)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+    __u32 bit = 1U << (capability % 32);
+    sets[capability / 32] = (struct __user_cap_data_struct){.effective = bit, .permitted = bit, .inheritable = bit};
+    if (syscall(SYS_capset, &header, sets) != 0)
+        die("cannot keep the capability (the service lacks it, or the kernel does not know it)");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0)
+        die("cannot pass the capability on (a kernel before Linux 4.3, or one that does not know it)");
 }
 
 /* Lets the command's half return; the other half stays until that has ended, and ends as it did. */
@@ -90,6 +116,7 @@ int main(int argc, char **argv)
 {
     long uid = -1;
     long gid = -1;
+    long capability = -1;
     const char *report_file = NULL;
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
@@ -97,6 +124,8 @@ int main(int argc, char **argv)
             uid = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--gid") == 0) {
             gid = number(argv[i + 1]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--capability") == 0) {
+            capability = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--report") == 0) {
             report_file = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--env") == 0 && strchr(argv[i + 1], '=') != NULL) {
@@ -106,9 +135,10 @@ int main(int argc, char **argv)
             break;
         }
     }
-    if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)) {
-        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID] [--report FILE] [--env NAME=VALUE]... -- COMMAND"
-                " [ARGUMENT...]\n");
+    if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)
+        || (capability >= 0 && uid < 0) || capability >= CAPABILITY_BITS) {
+        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE]"
+                " [--env NAME=VALUE]... -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
     if (report_file != NULL)
@@ -117,8 +147,12 @@ int main(int argc, char **argv)
         die("setsid");
     if (close_descriptors(3, ~0U) != 0)
         die("the descriptors cannot be closed");
+    if (capability >= 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0)
+        die("PR_SET_KEEPCAPS");
     if (uid >= 0)
         become((uid_t)uid, (gid_t)gid);
+    if (capability >= 0)
+        keep_only(capability);
     execvp(argv[i + 1], argv + i + 1);
     die(argv[i + 1]);
 }

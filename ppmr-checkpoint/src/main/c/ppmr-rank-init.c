@@ -1,11 +1,15 @@
 /*
  * ppmr-rank-init: a PID and mount namespace of its own for one restored rank, and the init process in it.
  *
- *   ppmr-rank-init [--detach PATH]... [--grace SECONDS]
+ *   ppmr-rank-init [--detach PATH]... [--grace SECONDS] [--pid-file FILE -- COMMAND [ARGUMENT...]]
  *
  * Prints the init's PID, as the caller's namespace sees it, on standard output when everything is ready, and exits 0;
  * the init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory. Commands
  * enter with nsenter(1): nsenter --target INIT --pid --mount --wd=DIR -- COMMAND.
+ *
+ * With a command the PID goes to a new file instead, in a folder of the service's own, and this process becomes the
+ * command, in the namespaces that it had: so whoever wants a command in a namespace of its own starts one program, not
+ * two. The word {init} of the command stands for the PID.
  *
  * A restored process needs the very PIDs it had, and they may be taken on this node: by the held original, by anybody.
  * In a fresh PID namespace all are free. Tools that enter it need PIDs, too, and would take the low ones which a job from
@@ -206,23 +210,9 @@ static void run_init(char **detached, int detached_count, long long grace_ms, in
     exit(0);
 }
 
-int main(int argc, char **argv)
+/* Makes the namespaces, and leaves this process in the mount namespace; the init's PID, or the end of this process. */
+static pid_t make_init(char **detached, int detached_count, long long grace_ms)
 {
-    char *detached[MAX_DETACHED];
-    int detached_count = 0;
-    long long grace_ms = DEFAULT_GRACE_S * 1000LL;
-    for (int i = 1; i < argc; i += 2) {
-        if (i + 1 < argc && strcmp(argv[i], "--detach") == 0 && detached_count < MAX_DETACHED) {
-            detached[detached_count++] = argv[i + 1];
-        } else if (i + 1 < argc && strcmp(argv[i], "--grace") == 0 && atoll(argv[i + 1]) > 0) {
-            grace_ms = atoll(argv[i + 1]) * 1000LL;
-        } else {
-            fprintf(stderr, "usage: ppmr-rank-init [--detach PATH]... [--grace SECONDS]\n");
-            return 2;
-        }
-    }
-    if (close_descriptors(3, ~0U) != 0)
-        die("the descriptors cannot be closed");
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) != 0)
         die("pipe");
@@ -240,8 +230,87 @@ int main(int argc, char **argv)
     if (read(ready[0], &byte, 1) != 1) {
         /* Its own message is on standard error already. */
         waitpid(init, NULL, 0);
-        return 1;
+        exit(1);
     }
-    printf("%d\n", init);
+    return init;
+}
+
+/* The same by a child, so that this process stays in the namespaces that it has. */
+static pid_t make_init_beside(char **detached, int detached_count, long long grace_ms)
+{
+    int said[2];
+    if (pipe2(said, O_CLOEXEC) != 0)
+        die("pipe");
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0) {
+        pid_t made = make_init(detached, detached_count, grace_ms);
+        exit(write(said[1], &made, sizeof made) == (ssize_t)sizeof made ? 0 : 1);
+    }
+    close(said[1]);
+    pid_t init;
+    bool whole = read(said[0], &init, sizeof init) == (ssize_t)sizeof init;
+    close(said[0]);
+    while (waitpid(child, NULL, 0) < 0) {
+        if (errno != EINTR)
+            die("waitpid");
+    }
+    if (!whole)
+        exit(1);
+    return init;
+}
+
+static _Noreturn void become(char **command, const char *pid_file, pid_t init)
+{
+    static char text[16];
+    int length = snprintf(text, sizeof text, "%d\n", (int)init);
+    int file = open(pid_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, text, (size_t)length) != length || close(file) != 0) {
+        kill(init, SIGKILL);
+        die(pid_file);
+    }
+    text[length - 1] = '\0';
+    for (int i = 0; command[i] != NULL; i++) {
+        if (strcmp(command[i], "{init}") == 0)
+            command[i] = text;
+    }
+    execvp(command[0], command);
+    int failure = errno;
+    kill(init, SIGKILL);
+    errno = failure;
+    die(command[0]);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    char *detached[MAX_DETACHED];
+    int detached_count = 0;
+    long long grace_ms = DEFAULT_GRACE_S * 1000LL;
+    const char *pid_file = NULL;
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        if (i + 1 < argc && strcmp(argv[i], "--detach") == 0 && detached_count < MAX_DETACHED) {
+            detached[detached_count++] = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--grace") == 0 && atoll(argv[i + 1]) > 0) {
+            grace_ms = atoll(argv[i + 1]) * 1000LL;
+        } else if (i + 1 < argc && strcmp(argv[i], "--pid-file") == 0) {
+            pid_file = argv[i + 1];
+        } else {
+            argc = 0;
+        }
+    }
+    bool has_command = argc > 0 && i < argc;
+    if (argc == 0 || has_command != (pid_file != NULL) || (has_command && i + 1 == argc)) {
+        fprintf(stderr, "usage: ppmr-rank-init [--detach PATH]... [--grace SECONDS]"
+                " [--pid-file FILE -- COMMAND [ARGUMENT...]]\n");
+        return 2;
+    }
+    if (close_descriptors(3, ~0U) != 0)
+        die("the descriptors cannot be closed");
+    if (has_command)
+        become(argv + i + 1, pid_file, make_init_beside(detached, detached_count, grace_ms));
+    printf("%d\n", make_init(detached, detached_count, grace_ms));
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -1,15 +1,16 @@
 /*
  * ppmr-slurm-task: what srun starts for each rank in place of the rank itself.
  *
- *   ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]... [--output FILE] [--error FILE]
- *                       [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]
+ *   ppmr-slurm-task run --announce DIR --checkpointer NAME [--socket PATH] [--spare HOST:PORT]...
+ *                       [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]
  *   ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...
  *
  * "run" starts the program so that it can be checkpointed: in a session of its own, /dev/null as its input, files as its
  * output ("%t" is the rank, "%j" the job, "%N" the node), no other descriptor; srun's own task leads no session and its
- * streams lead to slurmstepd. It announces the rank to the node's source in DIR/jobs/slurm-JOB.STEP/rank-N, waits, and
- * ends as the program ends (128 + signal where a signal ended it). An end by SIGKILL may be a move: then DIR/moves/NAME,
- * which the source writes, says so, and the task ends with 0.
+ * streams lead to slurmstepd. It announces the rank to the node's source in DIR/jobs/UID/slurm-JOB.STEP/rank-N, waits, and
+ * ends as the program ends (128 + signal where a signal ended it). The source makes DIR/jobs/UID and gives it to the
+ * user when it is asked on its control socket (--socket), so nobody else can have the name. An end by SIGKILL may be a
+ * move: then DIR/moves/UID/slurm-JOB.STEP, which the source writes, says so, and the task ends with 0.
  *
  * "keep" watches a rank that was restored on this node, the one of its arguments that its place in the step chooses. It
  * is no parent of that process, so it traces it (ptrace(2), PTRACE_SEIZE, which stops nothing): so it learns its exit
@@ -35,7 +36,9 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +51,8 @@ enum {
     MAX_SPARES = 64,
     RECORD_BYTES = 1 << 18,
     RECORD_POLL_MS = 200,
+    ASK_TRIES = 25,
+    ASK_LIMIT_S = 5,
     DEFAULT_DOUBT_S = 600,
     DEFAULT_UNKNOWN = 75
 };
@@ -62,8 +67,8 @@ static void die(const char *what)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: ppmr-slurm-task run --announce DIR --checkpointer NAME [--spare HOST:PORT]..."
-                    " [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]\n"
+    fprintf(stderr, "usage: ppmr-slurm-task run --announce DIR --checkpointer NAME [--socket PATH]"
+                    " [--spare HOST:PORT]... [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]\n"
                     "       ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...\n");
     exit(EXIT_NOT_STARTED);
 }
@@ -114,6 +119,7 @@ static int status_of(int wait_status)
 static struct {
     const char *announce;
     const char *checkpointer;
+    const char *socket;
     const char *output;
     const char *error;
     long doubt_s;
@@ -207,15 +213,62 @@ static void await_session(pid_t rank)
     }
 }
 
+/* Asks the source for the user's own folder. What it answers is in "answer", which is empty where it does not answer. */
+static void ask_for_folder(char *answer, size_t bytes)
+{
+    static const char request[] = "{\"request\":\"announce\"}\n";
+    const struct timeval limit = {.tv_sec = ASK_LIMIT_S};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    *answer = '\0';
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", options.socket);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    size_t used = 0;
+    ssize_t got;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0
+        && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0
+        && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        /* A source that has no place for this user answers at once, and takes no request. */
+        if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+            *answer = '\0';
+        while (used < bytes - 1 && (got = recv(fd, answer + used, bytes - 1 - used, 0)) > 0)
+            used += (size_t)got;
+    }
+    int why = errno;
+    close(fd);
+    answer[used] = '\0';
+    answer[strcspn(answer, "\n")] = '\0';
+    errno = why;
+}
+
+/* The user's tasks on this node may be more than the source answers at a time: one of them is enough. */
+static bool make_job_directory(char *answer, size_t bytes)
+{
+    const struct timespec pause = {.tv_nsec = 200000000};
+    *answer = '\0';
+    for (int tries = 0;; tries++) {
+        if (mkdir(job_directory, 0755) == 0 || errno == EEXIST)
+            return true;
+        if (errno != ENOENT || options.socket == NULL || tries == ASK_TRIES)
+            return false;
+        ask_for_folder(answer, bytes);
+        if (*answer == '\0')
+            return false;
+        if (strstr(answer, "\"announcing\"") == NULL)
+            nanosleep(&pause, NULL);
+    }
+}
+
 /* A job runs on where it cannot be announced; it can only not be moved. */
 static void announce(pid_t rank)
 {
     char part[sizeof rank_file + 8];
-    snprintf(job_directory, sizeof job_directory, "%s/jobs/%s", options.announce, job_name);
+    char answer[512];
+    snprintf(job_directory, sizeof job_directory, "%s/jobs/%u/%s", options.announce, (unsigned int)getuid(), job_name);
     snprintf(rank_file, sizeof rank_file, "%s/rank-%s", job_directory, rank_text);
     snprintf(part, sizeof part, "%s.part", rank_file);
-    bool made = mkdir(job_directory, 0755) == 0 || errno == EEXIST;
-    FILE *file = made ? fopen(part, "we") : NULL;
+    FILE *file = make_job_directory(answer, sizeof answer) ? fopen(part, "we") : NULL;
     if (file != NULL) {
         fprintf(file, "pid = %d\nstart_ticks = %lld\ncheckpointer = \"%s\"\n", rank, start_ticks(rank),
                 options.checkpointer);
@@ -227,8 +280,8 @@ static void announce(pid_t rank)
             return;
     }
     fprintf(stderr, "ppmr-slurm-task: rank %s cannot be moved, since it cannot be announced: %s: %s (does this node's"
-                    " source run, and has it announcements = \"%s\"?)\n",
-            rank_text, rank_file, strerror(errno), options.announce);
+                    " source run, and has it announcements = \"%s\"?) %s\n",
+            rank_text, rank_file, strerror(errno), options.announce, answer);
     *rank_file = '\0';
 }
 
@@ -247,7 +300,7 @@ static void retract(void)
 static bool read_record(char *text)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/moves/%s", options.announce, job_name);
+    snprintf(path, sizeof path, "%s/moves/%u/%s", options.announce, (unsigned int)getuid(), job_name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -483,6 +536,8 @@ int main(int argc, char **argv)
             options.announce = argv[i + 1];
         else if (strcmp(argv[i], "--checkpointer") == 0)
             options.checkpointer = argv[i + 1];
+        else if (strcmp(argv[i], "--socket") == 0 && strlen(argv[i + 1]) < sizeof ((struct sockaddr_un *)0)->sun_path)
+            options.socket = argv[i + 1];
         else if (strcmp(argv[i], "--output") == 0)
             options.output = argv[i + 1];
         else if (strcmp(argv[i], "--error") == 0)

@@ -43,6 +43,7 @@ _Static_assert(sizeof(struct ibv_recv_wr) == 32, "as in NatIbvRecvWR");
 _Static_assert(sizeof(struct ibv_sge) == 16, "as in NatIbvSge");
 _Static_assert(sizeof(struct ibv_wc) == 48, "as in IbvWC");
 _Static_assert(offsetof(struct ibv_wc, vendor_err) == 16 && offsetof(struct ibv_wc, qp_num) == 28, "as in NatPollCqCall");
+_Static_assert(IBV_EVENT_CQ_ERR == 0 && IBV_EVENT_PORT_ERR == 10 && IBV_EVENT_WQ_FATAL == 19, "as in DeviceEvent");
 _Static_assert(sizeof(struct sockaddr_in6) == SOCKADDR_BYTES, "as in SockAddrIn");
 
 static void *pointer(jlong object) { return (void *)(intptr_t)object; }
@@ -416,7 +417,7 @@ DISPATCHER(jint, getVersion)(JNIEnv *env UNUSED, jobject self UNUSED) { return V
 
 /* How many reads the queue pair may have under way (ibv_query_qp(3)), or -1. */
 JNIEXPORT jint JNICALL
-Java_io_ppmr_transport_rdma_DeviceQueries_maxReadsUnderWay(JNIEnv *env UNUSED, jclass type UNUSED, jlong qp) {
+Java_io_ppmr_transport_rdma_Device_maxReadsUnderWay(JNIEnv *env UNUSED, jclass type UNUSED, jlong qp) {
     struct ibv_qp_attr attributes;
     struct ibv_qp_init_attr initial;
     memset(&attributes, 0, sizeof attributes);
@@ -427,8 +428,50 @@ Java_io_ppmr_transport_rdma_DeviceQueries_maxReadsUnderWay(JNIEnv *env UNUSED, j
     return attributes.max_rd_atomic;
 }
 
-/* The device's name as ibv_devices(1) lists it. */
-JNIEXPORT jstring JNICALL
-Java_io_ppmr_transport_rdma_DeviceQueries_deviceName(JNIEnv *env, jclass type UNUSED, jlong context) {
-    return (*env)->NewStringUTF(env, ibv_get_device_name(((struct ibv_context *)pointer(context))->device));
+/*
+ * The next asynchronous event of the device (ibv_get_async_event(3)), acknowledged: its type in the lower half, and what
+ * it is about in the upper one, the number of a queue pair or of a port. -1 if there is none; never waits. A context is
+ * one for all connections of this process, so several threads may ask at once.
+ */
+JNIEXPORT jlong JNICALL
+Java_io_ppmr_transport_rdma_Device_nextEvent(JNIEnv *env UNUSED, jclass type UNUSED, jlong context) {
+    struct ibv_context *device = pointer(context);
+    struct pollfd waiting = {.fd = device->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    uint32_t about = 0;
+    if (poll(&waiting, 1, 0) <= 0) {
+        return -1;
+    }
+    /* Another thread may take the event first, and reading would then wait. */
+    int flags = fcntl(device->async_fd, F_GETFL);
+    if (flags < 0 || fcntl(device->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        ibv_get_async_event(device, &event) != 0) {
+        return -1;
+    }
+    switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        about = event.element.qp->qp_num;
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+        about = (uint32_t)event.element.port_num;
+        break;
+    default:
+        break; /* of the device, or of a queue without a number */
+    }
+    jlong answer = (jlong)(((uint64_t)about << 32) | (uint32_t)event.event_type);
+    ibv_ack_async_event(&event);
+    return answer;
 }

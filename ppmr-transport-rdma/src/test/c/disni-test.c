@@ -43,7 +43,8 @@ NATIVE(jint, getSockAddrInSize)(JNIEnv *, jobject);
 NATIVE(jint, getIbvSendWRSize)(JNIEnv *, jobject);
 NATIVE(jint, getIbvWCSize)(JNIEnv *, jobject);
 NATIVE(jint, getVersion)(JNIEnv *, jobject);
-jint Java_io_ppmr_transport_rdma_DeviceQueries_maxReadsUnderWay(JNIEnv *, jclass, jlong);
+jint Java_io_ppmr_transport_rdma_Device_maxReadsUnderWay(JNIEnv *, jclass, jlong);
+jlong Java_io_ppmr_transport_rdma_Device_nextEvent(JNIEnv *, jclass, jlong);
 
 static jlong at(const void *memory) { return (jlong)(intptr_t)memory; }
 
@@ -171,7 +172,20 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask, struct ibv_
     a->max_rd_atomic = 128;
     return fails();
 }
-const char *ibv_get_device_name(struct ibv_device *d) { (void)d; return "test0"; }
+static struct ibv_async_event next_async;
+static int async_acknowledged;
+int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
+    char byte;
+    if (read(c->async_fd, &byte, 1) != 1) {
+        return -1; /* waits where the descriptor does */
+    }
+    *event = next_async;
+    return 0;
+}
+void ibv_ack_async_event(struct ibv_async_event *event) {
+    REQUIRE(event->event_type == next_async.event_type);
+    async_acknowledged++;
+}
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *requests, struct ibv_send_wr **bad) {
     REQUIRE(qp == &queue_pair);
@@ -311,7 +325,34 @@ static void connects_with_the_depth_of_the_device(void) {
     REQUIRE(Java_com_ibm_disni_verbs_impl_NativeDispatcher__1disconnect(env, NULL, at(&id)) == -1);
     require_thrown("");
     queue_pair.context = &context;
-    REQUIRE(Java_io_ppmr_transport_rdma_DeviceQueries_maxReadsUnderWay(env, NULL, at(&queue_pair)) == 128);
+    REQUIRE(Java_io_ppmr_transport_rdma_Device_maxReadsUnderWay(env, NULL, at(&queue_pair)) == 128);
+}
+
+static void gives_events_of_the_device_and_never_waits(void) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    struct ibv_context device = {.async_fd = ends[0]};
+    REQUIRE(Java_io_ppmr_transport_rdma_Device_nextEvent(env, NULL, at(&device)) == -1);
+    queue_pair.qp_num = 0x00ABCDEF;
+    next_async = (struct ibv_async_event){.element.qp = &queue_pair, .event_type = IBV_EVENT_QP_ACCESS_ERR};
+    REQUIRE(write(ends[1], "e", 1) == 1);
+    REQUIRE(
+        Java_io_ppmr_transport_rdma_Device_nextEvent(env, NULL, at(&device)) ==
+        (0x00ABCDEFLL << 32 | IBV_EVENT_QP_ACCESS_ERR));
+    next_async = (struct ibv_async_event){.element.port_num = 2, .event_type = IBV_EVENT_PORT_ERR};
+    REQUIRE(write(ends[1], "e", 1) == 1);
+    REQUIRE(
+        Java_io_ppmr_transport_rdma_Device_nextEvent(env, NULL, at(&device)) == (2LL << 32 | IBV_EVENT_PORT_ERR));
+    next_async = (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL};
+    REQUIRE(write(ends[1], "e", 1) == 1);
+    REQUIRE(Java_io_ppmr_transport_rdma_Device_nextEvent(env, NULL, at(&device)) == IBV_EVENT_DEVICE_FATAL);
+    REQUIRE(async_acknowledged == 3);
+    char byte;
+    REQUIRE(read(ends[0], &byte, 1) == -1 && errno == EAGAIN);
+    REQUIRE(Java_io_ppmr_transport_rdma_Device_nextEvent(env, NULL, at(&device)) == -1);
+    require_thrown("");
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void registers_memory_and_gives_both_keys(void) {
@@ -368,6 +409,7 @@ int main(void) {
     polls_completions_into_the_given_bytes();
     gives_events_and_acknowledges_each();
     connects_with_the_depth_of_the_device();
+    gives_events_of_the_device_and_never_waits();
     registers_memory_and_gives_both_keys();
     makes_ids_and_queue_pairs();
     copies_addresses_of_the_one_family_alone();

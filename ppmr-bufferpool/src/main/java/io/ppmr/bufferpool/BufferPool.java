@@ -29,23 +29,27 @@ public final class BufferPool {
 
     private final PoolGeometry geometry;
     private final ByteBuffer region;
+    private final UnsafeBuffer view;
     private final long baseAddress;
     private final ByteBuffer[] buffers;
     private final ChunkState[] states;
     private final int[] nextFree;
     private final AtomicLong freeHead = new AtomicLong();
+    /** Of each chunk, by its owner: claimed since it was zeroed, so that it may hold somebody's bytes. */
+    private final boolean[] used;
 
     public BufferPool(PoolGeometry geometry) {
         this.geometry = geometry;
         int chunks = geometry.chunkCount();
         region = BufferUtil.allocateDirectAligned((int) geometry.poolBytes(), PAGE_BYTES);
-        UnsafeBuffer view = new UnsafeBuffer(region);
+        view = new UnsafeBuffer(region);
         view.setMemory(0, view.capacity(), (byte) 0);
         baseAddress = view.addressOffset();
         buffers = new ByteBuffer[chunks];
         states = new ChunkState[chunks];
         Arrays.fill(states, ChunkState.FREE);
         nextFree = new int[chunks];
+        used = new boolean[chunks];
         for (int chunk = 0; chunk < chunks; chunk++) {
             buffers[chunk] = region.slice(chunk * geometry.chunkBytes(), geometry.chunkBytes());
             nextFree[chunk] = chunk + 1 < chunks ? chunk + 1 : NONE;
@@ -92,6 +96,7 @@ public final class BufferPool {
             long next = nextHead(head, nextFree[chunk]);
             if (freeHead.compareAndSet(head, next)) {
                 step(chunk, ChunkState.FREE, ChunkState.FILLING);
+                used[chunk] = true;
                 return chunk;
             }
         }
@@ -112,6 +117,39 @@ public final class BufferPool {
     public void giveUp(int chunk) {
         step(chunk, ChunkState.FILLING, ChunkState.FREE);
         push(chunk);
+    }
+
+    /**
+     * Zeroes every free chunk that was claimed since it was zeroed last, and only those. To be called between two
+     * jobs: a transport may show its peer the whole pool for as long as a session lasts. Takes the free chunks out for
+     * that time.
+     *
+     * @return how many chunks are not free and so keep what is in them
+     */
+    public int wipe() {
+        int[] free = new int[states.length];
+        int count = 0;
+        while (count < free.length) {
+            long head = freeHead.get();
+            int chunk = (int) head;
+            if (chunk == NONE) {
+                break;
+            }
+            if (freeHead.compareAndSet(head, nextHead(head, nextFree[chunk]))) {
+                step(chunk, ChunkState.FREE, ChunkState.FILLING);
+                free[count++] = chunk;
+            }
+        }
+        // Given back from the last on, so that the next job is handed the same chunks as this one was.
+        for (int i = count - 1; i >= 0; i--) {
+            int chunk = free[i];
+            if (used[chunk]) {
+                view.setMemory(chunk * geometry.chunkBytes(), geometry.chunkBytes(), (byte) 0);
+                used[chunk] = false;
+            }
+            giveUp(chunk);
+        }
+        return states.length - count;
     }
 
     /** Chunks that are free now, for gauges and tests; exact only when nothing moves. */

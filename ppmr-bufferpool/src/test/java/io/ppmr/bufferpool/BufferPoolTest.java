@@ -51,6 +51,39 @@ class BufferPoolTest {
         assertEquals(4, pool.freeChunks());
     }
 
+    @Test
+    void shouldZeroFreeChunksThatWereUsedAndNoOthersWhenWiped() {
+        int given = pool.tryClaim();
+        int held = pool.tryClaim();
+        for (int chunk = 0; chunk < 4; chunk++) {
+            // Also those that nobody has claimed: that they are left alone shows that a wipe costs only what was used.
+            pool.buffer(chunk).put(0, (byte) 1).put(CHUNK_BYTES - 1, (byte) 1);
+        }
+        pool.giveUp(given);
+        assertEquals(1, pool.wipe(), "chunks that are held");
+        for (int chunk = 0; chunk < 4; chunk++) {
+            int left = chunk == given ? 0 : 1;
+            assertEquals(left, pool.buffer(chunk).get(0), "chunk " + chunk);
+            assertEquals(left, pool.buffer(chunk).get(CHUNK_BYTES - 1), "chunk " + chunk);
+        }
+        assertEquals(ChunkState.FILLING, pool.state(held));
+        pool.giveUp(held);
+        assertEquals(0, pool.wipe());
+        assertEquals(0, pool.buffer(held).get(0));
+    }
+
+    @Test
+    void shouldHandOutTheSameChunksAfterAWipeAsBefore() {
+        int first = pool.tryClaim();
+        int second = pool.tryClaim();
+        pool.giveUp(first);
+        pool.giveUp(second);
+        assertEquals(0, pool.wipe());
+        assertEquals(second, pool.tryClaim());
+        assertEquals(first, pool.tryClaim());
+        assertEquals(2, pool.freeChunks());
+    }
+
     private static void refused(Executable step, int chunk, ChunkState state) {
         IllegalStateException e = assertThrows(IllegalStateException.class, step);
         assertTrue(e.getMessage().startsWith("chunk " + chunk + " is " + state), e.getMessage());

@@ -28,14 +28,21 @@ class ChunkOwnershipTest {
 
     @Test
     void shouldGiveAChunkToOneThreadAtATimeWhenThreadsDoNotWait() throws Exception {
-        run(pool::tryClaim);
+        // It may find none free; then it asks again, however often the threads of a busy machine need.
+        run(() -> {
+            int chunk = pool.tryClaim();
+            while (chunk < 0 && trouble.get() == null) {
+                LockSupport.parkNanos(1);
+                chunk = pool.tryClaim();
+            }
+            return chunk;
+        });
         assertEquals(CHUNKS, pool.freeChunks());
     }
 
     @Test
     void shouldGiveAChunkToOneThreadAtATimeWhenThreadsWaitInTurn() throws Exception {
         run(() -> claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(30)));
-        assertEquals((long) THREADS * CLAIMS_A_THREAD, done.get(), "claims that ended without a chunk");
         assertEquals(CHUNKS, pool.freeChunks());
         assertEquals(0, claims.waiting());
     }
@@ -53,7 +60,7 @@ class ChunkOwnershipTest {
             assertTrue(!thread.isAlive(), thread + " has not ended");
         }
         assertEquals(null, trouble.get());
-        assertTrue(done.get() > CLAIMS_A_THREAD, "only " + done.get() + " claims got a chunk");
+        assertEquals((long) THREADS * CLAIMS_A_THREAD, done.get(), "claims that ended with a chunk");
     }
 
     private void claimOften(int self, IntSupplier claim) {

@@ -5,10 +5,14 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 
 /**
  * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. It is
@@ -66,27 +70,48 @@ public final class AbandonedCommand {
         RestartMark.under(directory).endAll(table, new SignalSender(table), TIMING.rollback());
     }
 
-    /** Lets the processes of a rank run, but for what the job itself had stopped, and sees that they stay so. */
-    public static void resume(HeldRank rank) throws CheckpointException {
-        List<ProcessIdentity> wanted = new ArrayList<>(rank.processes());
-        wanted.removeAll(rank.stoppedByJob());
-        new SignalSender(new ProcessTable()).resume(rank.rank(), wanted, TIMING.rollback());
+    /**
+     * Lets the processes of ranks run, but for what the job itself had stopped, and sees that they stay so; there is
+     * one deadline for all.
+     *
+     * @return why a rank could not be set going, by rank; empty if all were
+     */
+    public static Map<Integer, String> resumeAll(Collection<HeldRank> ranks) {
+        SignalSender signals = new SignalSender(new ProcessTable());
+        long deadlineNs = System.nanoTime() + TIMING.rollback().toNanos();
+        Map<Integer, String> failures = new TreeMap<>();
+        // Signalled first, all of them; then each is seen to run.
+        for (Duration limit : List.of(Duration.ZERO, TIMING.rollback())) {
+            for (HeldRank rank : ranks) {
+                List<ProcessIdentity> wanted = new ArrayList<>(rank.processes());
+                wanted.removeAll(rank.stoppedByJob());
+                long leftNs = Math.min(limit.toNanos(), deadlineNs - System.nanoTime());
+                failures.remove(rank.rank());
+                try {
+                    signals.resume(rank.rank(), wanted, Duration.ofNanos(Math.max(0, leftNs)));
+                } catch (CheckpointException | RuntimeException e) {
+                    failures.put(rank.rank(), String.valueOf(e.getMessage()));
+                }
+            }
+        }
+        return failures;
     }
 
     /** What is alive of it: the tools with all that shares their sessions, and everything in the namespaces. */
     private List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
+        ProcessSnapshot now = table.snapshot();
         for (ProcessIdentity process : started) {
             boolean alive = table.isAlive(process);
             if (alive) {
-                members.addAll(table.tree(process));
+                members.addAll(now.tree(process));
             }
             boolean sameBoot = table.bootId().equals(process.bootId());
             if (sameBoot && (alive || table.find(process.pid()).isEmpty())) {
-                members.addAll(table.inSession(process.pid()));
+                members.addAll(now.inSession(process.pid()));
             }
             if (alive && table.isNamespaceInit(process)) {
-                members.addAll(table.inNamespace(process.pidNamespace()));
+                members.addAll(now.inNamespace(process.pidNamespace()));
             }
         }
         return new ArrayList<>(members);

@@ -158,11 +158,10 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String nonce = UUID.randomUUID().toString();
-        Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
-                ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
+        Optional<RankNamespace.Planned> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
+                ? Optional.of(RankNamespace.Planned.of(kit, task, "blcr-restart-" + task.rank()))
                 : Optional.empty();
-        List<String> command =
-                kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), Optional.of(task.user()));
+        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), kit.launch(Optional.of(task.user())));
         // In a namespace the image directory is the working directory: the mount may not be visible in there.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
@@ -187,7 +186,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     private static final class Steps extends RestartSteps {
         private final String nonce;
 
-        Steps(RestartTask task, ToolKit kit, String nonce, Optional<RankNamespace> namespace) {
+        Steps(RestartTask task, ToolKit kit, String nonce, Optional<RankNamespace.Planned> namespace) {
             super(task, kit, namespace);
             this.nonce = nonce;
         }
@@ -209,16 +208,16 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         }
 
         @Override
-        List<ProcessIdentity> restored(ToolProcess tool) {
-            List<ProcessIdentity> tree = tool.tree();
-            int own = companions(tool).size();
-            return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree);
+        List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) {
+            List<ProcessIdentity> tree = tool.tree(now);
+            int own = companions(tool, now).size();
+            return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree, now);
         }
 
         /** What is init's child again, and its descendants: in the session, or the namespace, and not the tool's. */
-        private List<ProcessIdentity> orphans(ToolProcess tool, List<ProcessIdentity> tools) {
-            List<ProcessIdentity> others = new ArrayList<>(
-                    namespace.map(own -> own.members(kit.table())).orElseGet(tool::members));
+        private List<ProcessIdentity> orphans(ToolProcess tool, List<ProcessIdentity> tools, ProcessSnapshot now) {
+            List<ProcessIdentity> others =
+                    new ArrayList<>(namespace.map(own -> own.members(now)).orElseGet(() -> tool.members(now)));
             others.removeAll(tools);
             Set<Integer> pids = others.stream().map(ProcessIdentity::pid).collect(Collectors.toSet());
             Optional<ProcessIdentity> root = others.stream()
@@ -235,8 +234,8 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
 
         /** The restarter, after nsenter where that was needed: the first of the tool's tree. */
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool) {
-            List<ProcessIdentity> tree = tool.tree();
+        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
+            List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(0, Math.min(tree.size(), namespace.isPresent() ? 2 : 1));
         }
     }

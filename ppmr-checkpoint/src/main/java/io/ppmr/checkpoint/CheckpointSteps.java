@@ -63,9 +63,11 @@ final class CheckpointSteps implements RankCommand.Steps {
     @Override
     public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
+        ProcessSnapshot[] last = new ProcessSnapshot[1];
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
-            held.addAll(kit.table().tree(task.root()));
+            last[0] = kit.table().snapshot();
+            held.addAll(last[0].tree(task.root()));
             // Stopped processes make no new ones: a tree that is all held, and the same afterwards, is the whole rank.
             return !held.isEmpty()
                     && kit.table().whyNotHeld(held).isEmpty()
@@ -78,7 +80,7 @@ final class CheckpointSteps implements RankCommand.Steps {
                             .orElse(held.isEmpty() ? "its root is gone" : "it makes new processes")
                     + ". Remedy: the checkpoint command must leave every process stopped");
         }
-        List<ProcessIdentity> companions = RankNamespace.around(kit.table(), task.root())
+        List<ProcessIdentity> companions = RankNamespace.around(kit.table(), last[0], task.root())
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);

@@ -4,6 +4,8 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ImageTraits;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -50,6 +52,16 @@ public interface Checkpointer extends ImageTraits {
      * ends the command at once.
      */
     boolean writesFromWithin();
+
+    /**
+     * Throws, and names the process, the cause and the remedy, if this tool is known not to move one of the ranks as
+     * they are now.
+     * Asked before anything is done to the job; it touches no process. What it does not find, the commands may.
+     *
+     * @param roots the root of each rank's process tree
+     * @param user the job's user
+     */
+    default void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {}
 
     /**
      * Starts writing a rank's image into its directory and returns at once. When the command has reported success,
@@ -123,7 +135,8 @@ public interface Checkpointer extends ImageTraits {
      * What to checkpoint, and whereto.
      *
      * @param rank the rank's number
-     * @param root the root of the rank's process tree, checked again before every signal; its user must be {@code user}
+     * @param processes the rank's processes as a look of a moment ago has found them, one for all ranks; the root of
+     *     the tree first, which is checked again before every signal; their user must be {@code user}
      * @param user the job's user
      * @param imageDirectory the rank's directory inside the mounted filesystem
      * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
@@ -134,14 +147,20 @@ public interface Checkpointer extends ImageTraits {
      */
     record CheckpointTask(
             int rank,
-            ProcessIdentity root,
+            List<ProcessIdentity> processes,
             JobUser user,
             Path imageDirectory,
             Path workDirectory,
             Duration deadline,
             Set<ProcessIdentity> stoppedByJob) {
         public CheckpointTask {
+            processes = List.copyOf(processes);
             stoppedByJob = Set.copyOf(stoppedByJob);
+        }
+
+        /** The root of the rank's process tree. */
+        public ProcessIdentity root() {
+            return processes.get(0);
         }
     }
 

@@ -52,12 +52,15 @@ public sealed interface CheckpointerSettings {
      * @param program the words that start it: one path, or a private loader with its arguments before the path
      * @param extraDumpArguments further arguments of {@code criu dump}, such as {@code --tcp-established}
      * @param extraRestoreArguments further arguments of {@code criu restore}
+     * @param asJobUser whether it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, in its unprivileged mode;
+     *     jobs of root's run as root
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
      */
     record Criu(
             List<String> program,
             List<String> extraDumpArguments,
             List<String> extraRestoreArguments,
+            boolean asJobUser,
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
 
@@ -68,16 +71,26 @@ public sealed interface CheckpointerSettings {
             if (program.isEmpty()) {
                 throw new IllegalArgumentException("the CRIU program is empty. Remedy: name its path");
             }
+            if (asJobUser && namespaces == NamespacePolicy.NEVER) {
+                throw new IllegalArgumentException("CRIU as the job's user restores ranks in namespaces of their own,"
+                        + " where all that was restored is seen before it runs. Remedy: leave namespaces at auto, or"
+                        + " run it as root");
+            }
         }
 
         @Override
         public RunAs runAs() {
-            return RunAs.ROOT;
+            return asJobUser ? RunAs.JOB_USER : RunAs.ROOT;
         }
 
-        /** CRIU started by the given words, with nothing further. */
+        /** CRIU started by the given words, as root, with nothing further. */
         public static Criu of(List<String> program) {
-            return new Criu(program, List.of(), List.of(), NamespacePolicy.AUTO);
+            return new Criu(program, List.of(), List.of(), false, NamespacePolicy.AUTO);
+        }
+
+        /** CRIU started by the given words, as the job's user, with nothing further. */
+        public static Criu asJobUser(List<String> program) {
+            return new Criu(program, List.of(), List.of(), true, NamespacePolicy.AUTO);
         }
 
         @Override

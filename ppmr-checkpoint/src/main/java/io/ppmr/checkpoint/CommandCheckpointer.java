@@ -99,13 +99,13 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         String name = "restart-" + task.rank();
         Optional<JobUser> user = unlessRoot(settings.runAs().restartsAsRoot(), task.user());
         Path pidFile = kit.freshFile(task.workDirectory(), user, name + ".pid");
-        Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
-                ? Optional.of(RankNamespace.create(kit, task.imageDirectory()))
+        Optional<RankNamespace.Planned> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
+                ? Optional.of(RankNamespace.Planned.of(kit, task, name))
                 : Optional.empty();
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, pidFile.getParent());
         values.put("pidfile", pidFile.toString());
-        List<String> command = kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), user);
+        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), kit.launch(user));
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
         Path log = pidFile.resolveSibling("restart.log");
@@ -137,7 +137,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         private final Path pidFile;
         private final Path log;
 
-        ByPidFile(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path pidFile, Path log) {
+        ByPidFile(RestartTask task, ToolKit kit, Optional<RankNamespace.Planned> namespace, Path pidFile, Path log) {
             super(task, kit, namespace);
             this.pidFile = pidFile;
             this.log = log;
@@ -154,22 +154,28 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         }
 
         @Override
-        List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            return rank(root(tool), companions(tool));
+        List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
+            Optional<ProcessIdentity> root = root(tool, now);
+            return rank(root, companions(tool, root, now), now);
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException {
-            List<ProcessIdentity> companions = new ArrayList<>(tool.tree());
-            root(tool).ifPresent(root -> companions.removeAll(kit.table().tree(root)));
+        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
+            return companions(tool, root(tool, now), now);
+        }
+
+        private static List<ProcessIdentity> companions(
+                ToolProcess tool, Optional<ProcessIdentity> root, ProcessSnapshot now) {
+            List<ProcessIdentity> companions = new ArrayList<>(tool.tree(now));
+            root.ifPresent(one -> companions.removeAll(now.tree(one)));
             return companions;
         }
 
-        private Optional<ProcessIdentity> root(ToolProcess tool) throws CheckpointException {
+        private Optional<ProcessIdentity> root(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
             int pid = readPid(pidFile, task.user(), false)
                     .orElseThrow(() -> new CheckpointException(
                             "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
-            Optional<ProcessIdentity> root = root(pid);
+            Optional<ProcessIdentity> root = root(pid, now);
             if (root.isPresent() && root.get().startTimeTicks() < tool.startedNotBeforeTicks()) {
                 throw new CheckpointException("rank " + task.rank() + ": the restart command names PID " + pid
                         + " as restored, but that process is older than the command. Remedy: correct the command");
@@ -180,9 +186,12 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
 
     /** The command stays, and what descends from it is the rank; or the command has become the rank. */
     private static final class ByDescent extends RestartSteps {
+        /** Nothing but a look shows that it is done, so it is looked more often than for new members. */
+        private static final int LOOKING_SHARE = 4;
+
         private final Path log;
 
-        ByDescent(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path log) {
+        ByDescent(RestartTask task, ToolKit kit, Optional<RankNamespace.Planned> namespace, Path log) {
             super(task, kit, namespace);
             this.log = log;
         }
@@ -192,19 +201,20 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
             if (tool.exitCode().isPresent()) {
                 throw failure(tool, log, Map.of());
             }
-            List<ProcessIdentity> rank = restored(tool);
+            // Only whether it is worth a proof, so a look of a moment ago will do.
+            List<ProcessIdentity> rank = restored(tool, kit.table().lately(LOOKING_SHARE));
             return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();
         }
 
         @Override
-        List<ProcessIdentity> restored(ToolProcess tool) {
-            List<ProcessIdentity> tree = tool.tree();
+        List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) {
+            List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(own(tree), tree.size());
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool) {
-            List<ProcessIdentity> tree = tool.tree();
+        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
+            List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(0, own(tree));
         }
 

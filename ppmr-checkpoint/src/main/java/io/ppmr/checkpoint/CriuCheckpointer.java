@@ -9,8 +9,11 @@ import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -28,14 +31,36 @@ import java.util.regex.Pattern;
  * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
  * without its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are
  * changed, so the node's mount need not be visible in there.
+ *
+ * <p>As the job's user it runs in CRIU's unprivileged mode with CAP_CHECKPOINT_RESTORE as its only capability: it opens
+ * what that user can open, and nobody else can trace it, since it has a capability that they have not. CRIU gives each
+ * thread the capabilities that the image names, and the image is the user's: none may be left with that one. As the
+ * rank's PID namespace holds all that was restored, all of it is looked at.
  */
 record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit) implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
+    private static final int CAP_CHECKPOINT_RESTORE = 40;
+    private static final int ALL_CAPABILITIES = 64;
+    private static final Path YAMA = Path.of("/proc/sys/kernel/yama/ptrace_scope");
+    /** As whom {@code criu check} is tried: the user of nothing. */
+    private static final JobUser NOBODY = new JobUser(65_534, 65_534);
+
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
 
     /** What CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
     private static final String UNREAD_PAGES = "Can't read mapping page";
+
+    /** CRIU 4.1 logs this when a restored thread gives up at its last step; it then waits for that thread for ever. */
+    private static final String GIVEN_UP = "BUG at ";
+
+    private static final int LOG_BYTES = 1 << 16;
+    private static final long LOOK_NS = 200_000_000;
+    private static final Path LOCKS = Path.of("/proc/locks");
+
+    /** A line of /proc/locks for somebody who waits: {@code 1: -> FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF}. */
+    private static final Pattern WAITING =
+            Pattern.compile("\\d+:\\s+->\\s+(\\S+)\\s+\\S+\\s+(\\S+)\\s+(\\d+)\\s+(\\S+)\\s.*");
 
     private static final Pattern VERSION = Pattern.compile("(\\d+)\\.(\\d+)");
 
@@ -76,6 +101,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!kit.starter().givesCapability(CAP_SYS_ADMIN)) {
             return Availability.lacking("this service is not root", "run it as root: namespaces and CRIU need that");
         }
+        if (settings.asJobUser() && !kit.starter().givesCapability(CAP_CHECKPOINT_RESTORE)) {
+            return Availability.lacking(
+                    "CRIU cannot run as the job's user here: this service has no CAP_CHECKPOINT_RESTORE",
+                    "use a kernel from Linux 5.9 on and give the service that capability, or set as_job_user = false");
+        }
         Optional<String> defect = selfCheck();
         if (defect.isPresent()) {
             return Availability.lacking(
@@ -84,13 +114,32 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String limit = kit.starter().givesCapability(CAP_SYS_RESOURCE)
                 ? ""
                 : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
+        if (settings.asJobUser()) {
+            limit = ", as the job's user" + traceLimit();
+        }
         return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit);
+    }
+
+    /** Yama keeps an ordinary user from tracing any but descendants; that user's CRIU is no ancestor of the job. */
+    private static String traceLimit() {
+        try {
+            return Files.exists(YAMA) && !Files.readAllLines(YAMA).equals(List.of("0"))
+                    ? "; kernel.yama.ptrace_scope is not 0 here, so it can restore and cannot checkpoint"
+                    : "";
+        } catch (IOException e) {
+            return "; " + YAMA + " cannot be read (" + e.getMessage() + ")";
+        }
     }
 
     /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
     private Optional<String> selfCheck() {
-        List<String> command = new ArrayList<>(settings.program());
+        List<String> command = new ArrayList<>();
+        if (settings.asJobUser()) {
+            command.addAll(kit.launch(NOBODY, CAP_CHECKPOINT_RESTORE));
+        }
+        command.addAll(settings.program());
         command.add("check");
+        command.addAll(mode(settings.asJobUser()));
         try {
             Command.Result result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
@@ -153,16 +202,64 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
+    public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
+        String version = kit.versions().of(settings.program()).orElse("");
+        CriuLimits.of(CriuLimits.Arguments.of(version, settings.extraDumpArguments()))
+                .require(roots, user);
+    }
+
+    /** As whom it runs; empty for root, as which root's jobs are moved in any case. */
+    private Optional<JobUser> runsAs(JobUser user) {
+        return settings.asJobUser() && user.uid() != 0 ? Optional.of(user) : Optional.empty();
+    }
+
+    private List<String> launched(Optional<JobUser> user) {
+        return user.map(one -> kit.launch(one, CAP_CHECKPOINT_RESTORE)).orElseGet(() -> kit.launch(Optional.empty()));
+    }
+
+    /** CRIU's own mode for it, and no configuration file out of a home, which would be the user's. */
+    private static List<String> mode(boolean asUser) {
+        return asUser ? List.of("--unprivileged", "--no-default-config") : List.of();
+    }
+
+    /**
+     * CRIU takes out of a copy's bounding set what its original's had not, also what is not in there anyway, and needs
+     * CAP_SETPCAP for that. Without it the restored threads give up one after the other.
+     */
+    private void requireFullBounds(CheckpointTask task) throws CheckpointException {
+        int last;
+        try {
+            last = ProcStat.lastCapability();
+        } catch (IOException e) {
+            throw new CheckpointException("the kernel's last capability cannot be read: " + e, e);
+        }
+        long all = last + 1 >= ALL_CAPABILITIES ? -1L : (1L << (last + 1)) - 1;
+        for (ProcessIdentity process : kit.requireTree(task)) {
+            long missing = all & ~ProcStat.capabilities(Integer.toString(process.pid()), "CapBnd");
+            if (missing != 0 && kit.table().isAlive(process)) {
+                throw new CheckpointException("rank " + task.rank() + ": PID " + process.pid() + " lacks "
+                        + Long.toHexString(missing) + " in its bounding set of capabilities (CapBnd, in hexadecimal),"
+                        + " and CRIU as the job's user cannot make a copy that lacks it: that needs CAP_SETPCAP."
+                        + " Remedy: start the job where nothing has taken capabilities out of that set, or move it by a"
+                        + " CRIU that runs as root (as_job_user = false, trusted_users at the target)");
+            }
+        }
+    }
+
+    @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         String name = "criu-dump-" + task.rank();
-        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
+        Optional<JobUser> user = runsAs(task.user());
+        Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
         CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of());
-        if (task.user().uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+        if (user.isPresent()) {
+            requireFullBounds(task);
+        } else if (task.user().uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
             throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
         }
-        List<String> command = kit.launchFor(task, Optional.empty());
+        List<String> command = kit.launchFor(task, launched(user));
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
@@ -179,19 +276,21 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!kit.table().leadsSession(task.root())) {
             command.add("--shell-job");
         }
+        command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraDumpArguments());
-        return steps.start(name, command, Optional.empty());
+        return steps.start(name, command, user);
     }
 
     @Override
     public RankCommand restart(RestartTask task) throws CheckpointException {
         String name = "criu-restore-" + task.rank();
-        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
-        Path pidFile = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".pid");
-        Optional<RankNamespace> namespace = settings.namespaces() == NamespacePolicy.NEVER
+        Optional<JobUser> user = runsAs(task.user());
+        Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
+        Path pidFile = kit.freshFile(task.workDirectory(), user, name + ".pid");
+        Optional<RankNamespace.Planned> namespace = settings.namespaces() == NamespacePolicy.NEVER
                 ? Optional.empty()
-                : Optional.of(RankNamespace.create(kit, task.imageDirectory()));
-        List<String> command = kit.launch(namespace.map(RankNamespace::init), task.imageDirectory(), Optional.empty());
+                : Optional.of(RankNamespace.Planned.of(kit, task, name));
+        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user));
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
@@ -207,18 +306,28 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 "--leave-stopped",
                 "--shell-job",
                 "--manage-cgroups=ignore"));
+        command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraRestoreArguments());
-        return new Steps(task, kit, namespace, log, pidFile).start(name, command, Optional.empty());
+        return new Steps(task, kit, namespace, log, pidFile, user.isPresent()).start(name, command, user);
     }
 
     private static final class Steps extends RestartSteps {
         private final Path log;
         private final Path pidFile;
+        private final boolean asUser;
+        private long nextLookNs = System.nanoTime();
 
-        Steps(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace, Path log, Path pidFile) {
+        Steps(
+                RestartTask task,
+                ToolKit kit,
+                Optional<RankNamespace.Planned> namespace,
+                Path log,
+                Path pidFile,
+                boolean asUser) {
             super(task, kit, namespace);
             this.log = log;
             this.pidFile = pidFile;
+            this.asUser = asUser;
         }
 
         @Override
@@ -227,7 +336,14 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             if (exitCode.isPresent() && exitCode.get() != 0) {
                 throw failure(tool, log, Map.of());
             }
-            if (exitCode.isPresent() && ToolProcess.contains(log, UNREAD_PAGES)) {
+            if (exitCode.isEmpty() && System.nanoTime() - nextLookNs >= 0) {
+                nextLookNs = System.nanoTime() + LOOK_NS;
+                if (asUser && says(GIVEN_UP)) {
+                    throw failure(tool, log, Map.of());
+                }
+                requireNoWaitForALock();
+            }
+            if (exitCode.isPresent() && says(UNREAD_PAGES)) {
                 throw new CheckpointException("rank " + task.rank()
                         + " was restarted with pages that CRIU could not read,"
                         + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
@@ -235,16 +351,79 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             return exitCode.isPresent();
         }
 
-        @Override
-        List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException {
-            int pid = readPid(pidFile, task.user(), false)
-                    .orElseThrow(() ->
-                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
-            return rank(root(pid), List.of());
+        /**
+         * CRIU takes a restored process's locks without a limit, and the held original has them where both nodes are
+         * one machine. Nothing that is restored runs yet, so whoever waits for a lock in there is CRIU.
+         */
+        private void requireNoWaitForALock() throws CheckpointException {
+            if (namespace.isEmpty()) {
+                return;
+            }
+            List<ProcessIdentity> members = List.of();
+            for (Matcher waiting : waitingForLocks()) {
+                members =
+                        members.isEmpty() ? namespace.get().members(kit.table().snapshot()) : members;
+                int pid = Integer.parseInt(waiting.group(3));
+                if (members.stream().anyMatch(member -> member.pid() == pid)) {
+                    throw new CheckpointException("rank " + task.rank() + ": CRIU waits for a lock (" + waiting.group(1)
+                            + " " + waiting.group(2) + ") of the file " + waiting.group(4) + " (device and inode) that"
+                            + " somebody on this machine holds: the original, if source and target are one machine."
+                            + " Remedy: have the job give the lock up before it is moved, in its suspend hook if need"
+                            + " be");
+                }
+            }
+        }
+
+        private List<Matcher> waitingForLocks() throws CheckpointException {
+            try {
+                return Files.readAllLines(LOCKS).stream()
+                        .map(WAITING::matcher)
+                        .filter(Matcher::matches)
+                        .toList();
+            } catch (IOException e) {
+                throw new CheckpointException(LOCKS + " cannot be read: " + e, e);
+            }
+        }
+
+        /** A log in the user's own folder is held before it is read, and only its end is looked at. */
+        private boolean says(String words) throws CheckpointException {
+            if (!asUser) {
+                return ToolProcess.contains(log, words);
+            }
+            try {
+                return UserPath.tail(log, LOG_BYTES).orElse("").contains(words);
+            } catch (IOException e) {
+                throw new CheckpointException(
+                        "rank " + task.rank() + ": CRIU's log cannot be read: " + e.getMessage(), e);
+            }
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool) {
+        void inspect(HeldRank restored) throws CheckpointException {
+            if (!asUser) {
+                return;
+            }
+            for (ThreadRights thread : RankRights.read(restored.processes()).threads()) {
+                List<String> sets = thread.setsWith(CAP_CHECKPOINT_RESTORE);
+                if (!sets.isEmpty()) {
+                    throw new CheckpointException("rank " + task.rank() + ": restored thread " + thread.id()
+                            + " has kept CAP_CHECKPOINT_RESTORE in " + sets + ", so it is not set going. Remedy: a job"
+                            + " that had it at the source is moved by a CRIU that runs as root; in any other, somebody"
+                            + " has changed the image");
+                }
+            }
+        }
+
+        @Override
+        List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
+            int pid = readPid(pidFile, task.user(), false)
+                    .orElseThrow(() ->
+                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
+            return rank(root(pid, now), List.of(), now);
+        }
+
+        @Override
+        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
             return List.of();
         }
     }

@@ -87,21 +87,21 @@ public final class HeldRank {
 
     /**
      * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that
-     * descend
-     * from them by now, and the init of the namespace that they live in. What is gone is left out of neither. How much
-     * they have run is noted anew.
+     * descend from them by now, and the init of the namespace that they live in. What is gone is left out of neither.
+     * How much they have run is noted anew.
      *
      * @param stoppedByJob those that are never set going
+     * @param now all processes, for every rank of the journal
      */
     public static HeldRank recorded(
-            int rank, List<ProcessIdentity> recorded, Collection<ProcessIdentity> stoppedByJob) {
-        ProcessTable table = new ProcessTable();
+            int rank, List<ProcessIdentity> recorded, Collection<ProcessIdentity> stoppedByJob, ProcessSnapshot now) {
+        ProcessTable table = now.table();
         Set<ProcessIdentity> processes = new LinkedHashSet<>(recorded);
         Set<ProcessIdentity> companions = new LinkedHashSet<>();
         for (ProcessIdentity process : recorded) {
             if (table.isAlive(process)) {
-                processes.addAll(table.tree(process));
-                RankNamespace.around(table, process).ifPresent(namespace -> companions.add(namespace.init()));
+                processes.addAll(now.tree(process));
+                RankNamespace.around(table, now, process).ifPresent(namespace -> companions.add(namespace.init()));
             }
         }
         return new HeldRank(

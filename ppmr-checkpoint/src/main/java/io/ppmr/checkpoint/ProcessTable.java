@@ -35,22 +35,16 @@ public final class ProcessTable {
     private static final Path PROC = Path.of("/proc");
     private static final int TICKS_A_SECOND = 100;
 
-    /** Looking at all processes, again and again, takes at most one part in so many of one core. */
-    private static final int LOOKING_SHARE = 50;
-
     /** Three quarters of 8 MiB: the kernel's limit of arguments and environment together. */
     private static final int MAX_ENVIRONMENT_BYTES = 6 << 20;
-
-    static final long NO_LOOK = 0;
 
     private static final long MIN_LOOK_NS = 10_000_000;
 
     private final String bootId;
     private final long ownPidNamespace;
-    private Look lastLook = new Look(NO_LOOK, System.nanoTime(), List.of());
-
-    /** All processes, and until when they need not be looked at again. */
-    record Look(long number, long validToNs, List<ProcStat> all) {}
+    private final SharedLook<ProcessSnapshot> snapshots = new SharedLook<>(this::scan);
+    private final SharedLook<Map<String, List<ProcessIdentity>>> marks = new SharedLook<>(this::scanMarks);
+    private ProcessSnapshot recent;
 
     public ProcessTable() {
         try {
@@ -62,19 +56,15 @@ public final class ProcessTable {
     }
 
     /**
-     * Returns true if a process has a variable in its environment, proc_pid_environ(5), and false if the process has
-     * ended or may not be looked at. A process can make any part of its memory its environment, so no more is read
-     * than execve(2) takes.
-     *
-     * @param variable NAME=VALUE
-     * @param wholeValue false if the value may go on behind that
+     * Returns the environment of a process, each variable with a zero byte before and behind it, proc_pid_environ(5);
+     * nothing if the process has ended or may not be looked at. A process can make any part of its memory its
+     * environment, so no more is read than execve(2) takes.
      */
-    public static boolean hasVariable(long pid, String variable, boolean wholeValue) {
+    static String environment(long pid) {
         try (InputStream environ = Files.newInputStream(PROC.resolve(pid + "/environ"))) {
-            String all = "\0" + new String(environ.readNBytes(MAX_ENVIRONMENT_BYTES), StandardCharsets.ISO_8859_1);
-            return all.contains("\0" + variable + (wholeValue ? "\0" : ""));
+            return "\0" + new String(environ.readNBytes(MAX_ENVIRONMENT_BYTES), StandardCharsets.ISO_8859_1) + "\0";
         } catch (IOException e) {
-            return false;
+            return "";
         }
     }
 
@@ -176,84 +166,44 @@ public final class ProcessTable {
 
     /** The processes and all their living descendants, by one look at all processes. */
     public List<ProcessIdentity> trees(Collection<ProcessIdentity> roots) {
-        List<ProcStat> all = scan(stat -> true);
-        List<ProcessIdentity> found = new ArrayList<>();
-        ArrayDeque<Integer> open = new ArrayDeque<>();
-        for (ProcessIdentity root : roots) {
-            if (isAlive(root)) {
-                found.add(root);
-                open.add(root.pid());
-            }
-        }
-        while (!open.isEmpty()) {
-            int parent = open.remove();
-            for (ProcStat stat : all) {
-                if (stat.parent() == parent) {
-                    find(stat.pid()).ifPresent(found::add);
-                    open.add(stat.pid());
-                }
-            }
-        }
-        return found;
+        return snapshot().trees(roots);
+    }
+
+    /**
+     * All processes as they are now: the look at them begins after this call, so what is concluded from it is of no
+     * earlier moment. Threads that ask while others are waiting share one look.
+     */
+    public ProcessSnapshot snapshot() {
+        return snapshots.look();
     }
 
     /**
      * All processes as they were a moment ago, the same look until they are looked at anew. However many ranks ask, and
-     * however many processes the node has, its cores stay with those who move bytes.
+     * however many processes the node has, its cores stay with those who move bytes. It proves nothing.
+     *
+     * @param share looking takes at most one part in so many of one core
      */
-    synchronized Look lately() {
-        long startNs = System.nanoTime();
-        if (startNs - lastLook.validToNs() >= 0) {
-            List<ProcStat> all = scan(stat -> true);
-            long endNs = System.nanoTime();
-            long validToNs = endNs + Math.max(MIN_LOOK_NS, (endNs - startNs) * LOOKING_SHARE);
-            lastLook = new Look(lastLook.number() + 1, validToNs, all);
+    synchronized ProcessSnapshot lately(int share) {
+        if (recent == null || System.nanoTime() - recent.endNs() >= Math.max(MIN_LOOK_NS, recent.tookNs() * share)) {
+            recent = snapshot();
         }
-        return lastLook;
+        return recent;
     }
 
-    /** Of a look: the process, its descendants and the members of its session that still live. */
-    List<ProcessIdentity> family(ProcessIdentity root, Look look) {
-        Set<Integer> pids = new LinkedHashSet<>(Set.of(root.pid()));
-        boolean more = true;
-        while (more) {
-            more = false;
-            for (ProcStat stat : look.all()) {
-                if (stat.session() == root.pid() || pids.contains(stat.parent())) {
-                    more |= pids.add(stat.pid());
-                }
-            }
-        }
-        List<ProcessIdentity> family = new ArrayList<>();
-        for (ProcStat stat : look.all()) {
-            if (pids.contains(stat.pid())) {
-                find(stat.pid())
-                        .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
-                        .ifPresent(family::add);
-            }
-        }
-        return family;
+    /** The processes that restarts have marked, by their marks; as new as {@link #snapshot}, and shared like it. */
+    Map<String, List<ProcessIdentity>> marked() {
+        return marks.look();
     }
 
     /** All living processes of a PID namespace, by PID; nested namespaces not included. */
     public List<ProcessIdentity> inNamespace(long pidNamespace) {
-        return scan(stat -> true).stream()
-                .flatMap(stat -> find(stat.pid()).stream())
-                .filter(process -> process.pidNamespace() == pidNamespace)
-                .toList();
+        return snapshot().inNamespace(pidNamespace);
     }
 
     /** The present time as processes' start times are counted: since boot, in units of 10 ms (USER_HZ is 100). */
     static long nowTicks() throws IOException {
         String uptime = Files.readString(PROC.resolve("uptime"));
         return (long) (Double.parseDouble(uptime.substring(0, uptime.indexOf(' '))) * TICKS_A_SECOND);
-    }
-
-    /** All living processes of a session. */
-    List<ProcessIdentity> inSession(int session) {
-        return scan(stat -> stat.session() == session).stream()
-                .flatMap(stat -> find(stat.pid()).stream())
-                .toList();
     }
 
     /** The name that the kernel shows for a process; empty if it is gone. */
@@ -270,23 +220,24 @@ public final class ProcessTable {
 
     /** Whether the process lives and every one of its living threads is stopped by a signal (state T). */
     public boolean isHeld(ProcessIdentity process) {
-        return isAlive(process)
-                && threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
-                        .isEmpty();
+        // Whether it lives is asked last: of one that ends meanwhile there are no threads that run.
+        return threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
+                        .isEmpty()
+                && isAlive(process);
     }
 
     /** Whether the process lives and none of its threads is stopped. */
     public boolean isRunning(ProcessIdentity process) {
-        return isAlive(process) && threads(process.pid(), ProcStat::isStopped).isEmpty();
+        return threads(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
     }
 
     /** Says of the first process that is not held what is wrong with it; empty if all are held. */
     public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
         for (ProcessIdentity process : processes) {
+            List<ProcStat> running = threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
             if (!isAlive(process)) {
                 return Optional.of("PID " + process.pid() + " is gone");
             }
-            List<ProcStat> running = threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
             if (!running.isEmpty()) {
                 return Optional.of("thread " + running.get(0).pid() + " of PID " + process.pid() + " is in state "
                         + running.get(0).state() + " instead of T");
@@ -375,28 +326,61 @@ public final class ProcessTable {
     }
 
     private static List<ProcStat> threads(int pid, Predicate<ProcStat> wanted) {
-        return stats(PROC.resolve(pid + "/task"), wanted);
+        return stats(PROC + "/" + pid + "/task", wanted);
     }
 
-    private static List<ProcStat> scan(Predicate<ProcStat> wanted) {
-        return stats(PROC, wanted);
+    private ProcessSnapshot scan() {
+        long startNs = System.nanoTime();
+        List<ProcStat> all = new ArrayList<>();
+        for (int pid : numbers(PROC.toString())) {
+            stat(pid).ifPresent(all::add);
+        }
+        return new ProcessSnapshot(this, all, startNs, System.nanoTime());
     }
 
-    private static List<ProcStat> stats(Path directory, Predicate<ProcStat> wanted) {
-        List<ProcStat> found = new ArrayList<>();
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory, "[0-9]*")) {
-            for (Path entry : entries) {
-                ProcStat.read(entry.resolve("stat")).filter(wanted).ifPresent(found::add);
+    private Map<String, List<ProcessIdentity>> scanMarks() {
+        Map<String, List<ProcessIdentity>> marked = new HashMap<>();
+        for (int pid : numbers(PROC.toString())) {
+            for (String mark : RestartMark.of(pid)) {
+                find(pid).ifPresent(process -> marked.computeIfAbsent(mark, unknown -> new ArrayList<>())
+                        .add(process));
             }
-        } catch (IOException | DirectoryIteratorException gone) {
-            // The process has ended while its threads were listed: none of them is left.
-            return List.of();
+        }
+        return marked;
+    }
+
+    private static List<ProcStat> stats(String directory, Predicate<ProcStat> wanted) {
+        List<ProcStat> found = new ArrayList<>();
+        for (int number : numbers(directory)) {
+            ProcStat.read(directory + "/" + number + "/stat").filter(wanted).ifPresent(found::add);
         }
         return found;
     }
 
+    /** The names in a directory that are numbers; none if the process has ended whose threads are listed there. */
+    static List<Integer> numbers(String directory) {
+        List<Integer> numbers = new ArrayList<>();
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of(directory))) {
+            for (Path entry : entries) {
+                String name = entry.getFileName().toString();
+                if (name.charAt(0) >= '1' && name.charAt(0) <= '9') {
+                    numbers.add(Integer.valueOf(name));
+                }
+            }
+        } catch (IOException | DirectoryIteratorException e) {
+            if (Files.exists(Path.of(directory))) {
+                // Processes that cannot be looked at must not count as gone.
+                throw new UncheckedIOException(
+                        directory + " cannot be listed; has this process files left to open?",
+                        e instanceof DirectoryIteratorException wrapped ? wrapped.getCause() : (IOException) e);
+            }
+            return List.of();
+        }
+        return numbers;
+    }
+
     private static Optional<ProcStat> stat(int pid) {
-        return ProcStat.read(PROC.resolve(pid + "/stat"));
+        return ProcStat.read(PROC + "/" + pid + "/stat");
     }
 
     /** A line of {@code /proc/PID/status} without its key; empty if the process is gone. */

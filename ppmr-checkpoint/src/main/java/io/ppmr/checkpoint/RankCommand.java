@@ -5,13 +5,13 @@ import io.ppmr.os.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -60,6 +60,11 @@ public final class RankCommand {
 
     private static final Logger LOG = LoggerFactory.getLogger(RankCommand.class);
     private static final long POLL_NS = 10_000_000;
+
+    /** So long a command waits between two looks for each command that is under way: many share the cores. */
+    private static final long POLL_SHARE_NS = 250_000;
+
+    private static final AtomicInteger UNDER_WAY = new AtomicInteger();
 
     private final String name;
     private final ToolProcess tool;
@@ -114,12 +119,17 @@ public final class RankCommand {
      */
     public HeldRank await(Duration atMost) throws CheckpointException, InterruptedException {
         try {
-            return outcome.get(atMost.toNanos(), TimeUnit.NANOSECONDS);
+            return !outcome.isDone() && atMost.isZero() ? null : outcome.get(atMost.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException stillRunning) {
             return null;
         } catch (ExecutionException e) {
             throw new CheckpointException(e.getCause().getMessage(), e.getCause());
         }
+    }
+
+    /** Has a task done when it has ended, well or not; at once if it has already. The task is short. */
+    void whenEnded(Runnable task) {
+        var unused = outcome.whenComplete((held, failure) -> task.run());
     }
 
     /**
@@ -143,6 +153,7 @@ public final class RankCommand {
     }
 
     private void run() {
+        UNDER_WAY.incrementAndGet();
         try {
             while (!steps.succeeded(tool)) {
                 requireWanted();
@@ -153,6 +164,8 @@ public final class RankCommand {
             outcome.complete(held);
         } catch (CheckpointException | RuntimeException e) {
             outcome.completeExceptionally(cleanUp(e));
+        } finally {
+            UNDER_WAY.decrementAndGet();
         }
     }
 
@@ -168,7 +181,9 @@ public final class RankCommand {
 
     private void pause() {
         try {
-            if (wake.tryAcquire(POLL_NS, TimeUnit.NANOSECONDS)) {
+            // The end of the tool ends the pause, too.
+            long pauseNs = Math.max(POLL_NS, POLL_SHARE_NS * UNDER_WAY.get());
+            if (wake.tryAcquire(pauseNs, TimeUnit.NANOSECONDS)) {
                 wake.drainPermits();
             }
         } catch (InterruptedException e) {
@@ -208,34 +223,5 @@ public final class RankCommand {
         return text.length() == failure.getMessage().length()
                 ? failure
                 : new CheckpointException(text.toString(), failure);
-    }
-
-    /**
-     * Ends commands, all at once, and waits for the end of each.
-     *
-     * @param commands by rank
-     * @param deadline for each
-     * @return the ranks that a command has left held meanwhile
-     */
-    public static List<HeldRank> endAll(Map<Integer, RankCommand> commands, Duration deadline) {
-        List<HeldRank> held = new ArrayList<>();
-        boolean interrupted = Thread.interrupted();
-        commands.values().forEach(RankCommand::cancel);
-        for (Map.Entry<Integer, RankCommand> command : commands.entrySet()) {
-            try (LogContext.Scope about = LogContext.rank(command.getKey())) {
-                HeldRank late = command.getValue().await(deadline);
-                if (late != null) {
-                    held.add(late);
-                }
-            } catch (CheckpointException | RuntimeException e) {
-                LOG.info("the command of rank {} ended: {}", command.getKey(), e.getMessage());
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-        return held;
     }
 }

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -16,6 +17,9 @@ import java.util.stream.Collectors;
  * @param nodes the node of each rank, by its number
  */
 public record RankMap(Map<Integer, String> nodes) {
+    /** Linux takes 128 KiB for one, with its name (MAX_ARG_STRLEN). */
+    private static final int MAX_VARIABLE_BYTES = 120_000;
+
     public RankMap {
         nodes = Map.copyOf(nodes);
     }
@@ -46,14 +50,18 @@ public record RankMap(Map<Integer, String> nodes) {
      *
      * @param workDirectory for the file; made if missing
      * @return what the hook's environment says of it: {@code PPMR_MAP} names a file of {@link #lines},
-     *     {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each
+     *     {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each; left out where it is longer than
+     *     the kernel takes a variable, as the file says the same
      */
     public Map<String, String> write(Path workDirectory) throws IOException {
         WorkDirectories.passage(workDirectory);
         Path map = workDirectory.resolve("map");
         Files.write(map, lines());
         Files.setPosixFilePermissions(map, PosixFilePermissions.fromString("rw-r--r--"));
-        return Map.of("PPMR_MAP", map.toString(), "PPMR_SHARED", shared());
+        String shared = shared();
+        return shared.getBytes(StandardCharsets.UTF_8).length > MAX_VARIABLE_BYTES
+                ? Map.of("PPMR_MAP", map.toString())
+                : Map.of("PPMR_MAP", map.toString(), "PPMR_SHARED", shared);
     }
 
     private String shared() {

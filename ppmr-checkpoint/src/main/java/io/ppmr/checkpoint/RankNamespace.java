@@ -1,17 +1,19 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
-import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -35,39 +37,71 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     /**
-     * Makes one.
+     * A namespace that a restart's own start makes, so that one program is started for both.
      *
-     * @param imageDirectory a directory of the image filesystem, whose mount is taken out of the new namespace: it is
-     *     entered through a descriptor, and a copy of the mount would keep the filesystem alive after its end
+     * @param pidFile in the service's own folder, where the PID of its init stands as soon as it is there
+     * @param mount of the image filesystem, which is taken out of the new namespace: it is entered through a
+     *     descriptor, and a copy of the mount would keep the filesystem alive after its end
      */
-    static RankNamespace create(ToolKit kit, Path imageDirectory) throws CheckpointException {
-        Optional<String> none = whyNone(KernelFeatures.here());
-        if (none.isPresent()) {
-            throw new CheckpointException(none.get() + ". Remedy: set the namespace policy to never");
+    record Planned(Path pidFile, Optional<Path> mount) {
+        /**
+         * Plans one for a restart; throws where this node has none.
+         */
+        static Planned of(ToolKit kit, RestartTask task, String name) throws CheckpointException {
+            Optional<String> none = whyNone(KernelFeatures.here());
+            if (none.isPresent()) {
+                throw new CheckpointException(none.get() + ". Remedy: set the namespace policy to never");
+            }
+            Path pidFile = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".init");
+            return new Planned(pidFile, fuseMountOf(task.imageDirectory()));
         }
-        List<String> command = new ArrayList<>();
-        command.add(kit.programs().launch().toString());
-        command.add("--");
-        command.add(kit.programs().rankInit().toString());
-        Optional<Path> mount = fuseMountOf(imageDirectory);
-        if (mount.isPresent()) {
-            command.add("--detach");
-            command.add(mount.get().toString());
+
+        /** Lists the words that stand before a command which makes the namespace and runs in it. */
+        List<String> enter(ToolKit kit, Path directory) {
+            List<String> words = new ArrayList<>();
+            words.add(kit.programs().rankInit().toString());
+            mount.ifPresent(path -> words.addAll(List.of("--detach", path.toString())));
+            words.addAll(List.of("--pid-file", pidFile.toString(), "--"));
+            words.addAll(RankNamespace.enter("{init}", directory));
+            return words;
         }
-        Command.Result result = kit.starter().run(command, START_LIMIT);
-        if (result.exitCode() != 0) {
-            throw new CheckpointException("no namespace could be made for the rank (" + result.describe()
-                    + "). Remedy: run the service as root, or set its namespace policy to never");
+
+        /** Waits until a started command has made it; throws with what the command says if it does not. */
+        RankNamespace made(ToolKit kit, ToolProcess tool) throws CheckpointException {
+            int[] pid = new int[1];
+            Polling.until(START_LIMIT, () -> {
+                // Asked first: what it has written before its end is in the file then.
+                boolean over = tool.exitCode().isPresent();
+                pid[0] = pid();
+                return pid[0] != 0 || over;
+            });
+            if (pid[0] == 0) {
+                String end = tool.describeEnd(pidFile.resolveSibling("no-log"), Map.of());
+                tool.kill(kit.timing().rollback(), kit.signals());
+                throw new CheckpointException("no namespace could be made for the rank: " + end
+                        + ". Remedy: run the service as root, or set its namespace policy to never");
+            }
+            return new RankNamespace(kit.table().of(pid[0]));
         }
-        return new RankNamespace(kit.table().of(Integer.parseInt(result.output())));
+
+        private int pid() throws CheckpointException {
+            try {
+                String text = Files.readString(pidFile, StandardCharsets.US_ASCII);
+                return text.endsWith("\n") ? Integer.parseInt(text.strip()) : 0;
+            } catch (NoSuchFileException notYet) {
+                return 0;
+            } catch (IOException e) {
+                throw new CheckpointException("the PID of a rank's init cannot be read: " + e.getMessage(), e);
+            }
+        }
     }
 
     /** The namespace that an earlier restart made for a process, if it lives in one. */
-    static Optional<RankNamespace> around(ProcessTable table, ProcessIdentity process) {
+    static Optional<RankNamespace> around(ProcessTable table, ProcessSnapshot now, ProcessIdentity process) {
         if (process.pidNamespace() == table.ownPidNamespace()) {
             return Optional.empty();
         }
-        for (ProcessIdentity candidate : table.inNamespace(process.pidNamespace())) {
+        for (ProcessIdentity candidate : now.inNamespace(process.pidNamespace())) {
             if (table.isNamespaceInit(candidate)) {
                 // Another init is a container's, with more in it than this rank: not ours to end.
                 return table.name(candidate).filter(INIT_NAME::equals).map(name -> new RankNamespace(candidate));
@@ -78,13 +112,16 @@ record RankNamespace(ProcessIdentity init) {
 
     /** What to put before a command that is to run in the namespaces of a process, see nsenter(1). */
     static List<String> enter(ProcessIdentity process, Path directory) {
-        return List.of(
-                "nsenter", "--target", Integer.toString(process.pid()), "--pid", "--mount", "--wd=" + directory, "--");
+        return enter(Integer.toString(process.pid()), directory);
+    }
+
+    private static List<String> enter(String pid, Path directory) {
+        return List.of("nsenter", "--target", pid, "--pid", "--mount", "--wd=" + directory, "--");
     }
 
     /** All processes in it but the init. */
-    List<ProcessIdentity> members(ProcessTable table) {
-        return table.inNamespace(init.pidNamespace()).stream()
+    List<ProcessIdentity> members(ProcessSnapshot now) {
+        return now.inNamespace(init.pidNamespace()).stream()
                 .filter(process -> !process.equals(init))
                 .toList();
     }
@@ -92,7 +129,8 @@ record RankNamespace(ProcessIdentity init) {
     /** Ends it with everything in it: the kernel kills what is left in a namespace whose init dies. */
     void end(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
         signals.send(Signal.KILL, init);
-        if (!Polling.until(limit, () -> !table.isAlive(init) && members(table).isEmpty())) {
+        if (!Polling.until(
+                limit, () -> !table.isAlive(init) && members(table.snapshot()).isEmpty())) {
             throw new CheckpointException("the namespace of PID " + init.pid() + " has not ended within " + limit
                     + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }

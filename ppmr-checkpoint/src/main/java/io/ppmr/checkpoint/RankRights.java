@@ -260,7 +260,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                 ThreadRights.CAPABILITY_SETS.stream()
                         .map(set -> Long.parseUnsignedLong(status.getOrDefault(set, "0"), HEX))
                         .toList(),
-                lastCapability(),
+                ProcStat.lastCapability(),
                 Integer.parseInt(status.getOrDefault("Seccomp", "0")),
                 Integer.parseInt(status.getOrDefault("Seccomp_filters", "0")),
                 status.getOrDefault("NoNewPrivs", "0").equals("1"),
@@ -269,11 +269,6 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                 Integer.parseInt(words[37]),
                 Integer.parseInt(words[38]),
                 limits);
-    }
-
-    private static int lastCapability() throws IOException {
-        return Integer.parseInt(
-                Files.readString(PROC.resolve("sys/kernel/cap_last_cap")).trim());
     }
 
     private static Set<Integer> numbers(String words) {

@@ -2,13 +2,11 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.ProcessIdentity;
-import java.io.IOException;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * The mark that every restart has in its environment, and with it whatever it starts: the restart's work directory.
@@ -16,7 +14,6 @@ import java.util.List;
  */
 final class RestartMark {
     private static final String VARIABLE = "PPMR_RESTART=";
-    private static final Path PROC = Path.of("/proc");
 
     private final String name;
     private final boolean whole;
@@ -49,18 +46,26 @@ final class RestartMark {
         }
     }
 
-    private List<ProcessIdentity> find(ProcessTable table) throws CheckpointException {
-        List<ProcessIdentity> marked = new ArrayList<>();
-        try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROC, "[0-9]*")) {
-            for (Path process : processes) {
-                int pid = Integer.parseInt(process.getFileName().toString());
-                if (ProcessTable.hasVariable(pid, name, whole)) {
-                    table.find(pid).ifPresent(marked::add);
-                }
-            }
-            return marked;
-        } catch (IOException e) {
-            throw new CheckpointException("cannot list " + PROC, e);
+    private List<ProcessIdentity> find(ProcessTable table) {
+        Map<String, List<ProcessIdentity>> marked = table.marked();
+        return whole
+                ? marked.getOrDefault(name, List.of())
+                : marked.entrySet().stream()
+                        .filter(mark -> mark.getKey().startsWith(name))
+                        .flatMap(mark -> mark.getValue().stream())
+                        .toList();
+    }
+
+    /** The marks that a process has in its environment, which is its own to change: none, one, or several. */
+    static List<String> of(int pid) {
+        String environment = ProcessTable.environment(pid);
+        List<String> marks = new ArrayList<>();
+        int at = environment.indexOf("\0" + VARIABLE);
+        while (at >= 0) {
+            int end = environment.indexOf('\0', at + 1);
+            marks.add(environment.substring(at + 1, end));
+            at = environment.indexOf("\0" + VARIABLE, end);
         }
+        return marks;
     }
 }

@@ -20,38 +20,41 @@ abstract class RestartSteps implements RankCommand.Steps {
 
     final RestartTask task;
     final ToolKit kit;
-    final Optional<RankNamespace> namespace;
+    /** The namespace that the start of the restart makes; empty where the rank gets none of its own. */
+    private final Optional<RankNamespace.Planned> planned;
+
+    /** The rank's own, once the restart has been started; only where one is planned. */
+    Optional<RankNamespace> namespace = Optional.empty();
+
     private final Set<ProcessIdentity> seen = new LinkedHashSet<>();
 
-    RestartSteps(RestartTask task, ToolKit kit, Optional<RankNamespace> namespace) {
+    RestartSteps(RestartTask task, ToolKit kit, Optional<RankNamespace.Planned> planned) {
         this.task = task;
         this.kit = kit;
-        this.namespace = namespace;
+        this.planned = planned;
     }
 
     /** Tells whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
     abstract boolean reportsSuccess(ToolProcess tool) throws CheckpointException;
 
-    /** The restored processes that are to be seen now, the root first; empty if there are none yet. */
-    abstract List<ProcessIdentity> restored(ToolProcess tool) throws CheckpointException;
+    /** The restored processes that a look has found, the root first; empty if there are none yet. */
+    abstract List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
     /** Processes of the tool that stay as long as the restored ones live. */
-    abstract List<ProcessIdentity> companions(ToolProcess tool) throws CheckpointException;
+    abstract List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
     /**
-     * Starts the tool and watches it. Whatever goes wrong before it is watched, no namespace is left behind.
+     * Starts the tool, which makes the rank's namespace where one is planned, and watches it. Whatever goes wrong
+     * before it is watched, neither is left behind.
      *
      * @param user as whom the command runs; empty for the service's own
      */
     RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
         List<String> marked = new ArrayList<>(command);
         marked.addAll(command.indexOf("--"), List.of("--env", RestartMark.variable(task)));
-        ToolProcess tool;
-        try {
-            tool = ToolProcess.start(name, marked, task.workDirectory(), user, kit);
-        } catch (CheckpointException e) {
-            endNamespace();
-            throw e;
+        ToolProcess tool = ToolProcess.start(name, marked, task.workDirectory(), user, kit);
+        if (planned.isPresent()) {
+            namespace = Optional.of(planned.get().made(kit, tool));
         }
         return RankCommand.watch(
                 "restart of rank " + task.rank(), tool, namespace.map(RankNamespace::init), this, task.deadline(), kit);
@@ -97,11 +100,11 @@ abstract class RestartSteps implements RankCommand.Steps {
      *
      * @param pid its PID inside the namespace, if there is one
      */
-    final Optional<ProcessIdentity> root(int pid) throws CheckpointException {
+    final Optional<ProcessIdentity> root(int pid, ProcessSnapshot now) throws CheckpointException {
         if (namespace.isEmpty()) {
             return kit.table().find(pid);
         }
-        for (ProcessIdentity process : namespace.get().members(kit.table())) {
+        for (ProcessIdentity process : namespace.get().members(now)) {
             if (kit.table().pidInside(process) == pid) {
                 return Optional.of(process);
             }
@@ -114,12 +117,13 @@ abstract class RestartSteps implements RankCommand.Steps {
      *
      * @param others what in there is not the rank's
      */
-    final List<ProcessIdentity> rank(Optional<ProcessIdentity> root, List<ProcessIdentity> others) {
+    final List<ProcessIdentity> rank(
+            Optional<ProcessIdentity> root, List<ProcessIdentity> others, ProcessSnapshot now) {
         if (root.isEmpty()) {
             return List.of();
         }
-        Set<ProcessIdentity> rank = new LinkedHashSet<>(kit.table().tree(root.get()));
-        namespace.ifPresent(own -> own.members(kit.table()).stream()
+        Set<ProcessIdentity> rank = new LinkedHashSet<>(now.tree(root.get()));
+        namespace.ifPresent(own -> own.members(now).stream()
                 .filter(process -> !others.contains(process))
                 .forEach(rank::add));
         return List.copyOf(rank);
@@ -129,11 +133,12 @@ abstract class RestartSteps implements RankCommand.Steps {
     public final boolean succeeded(ToolProcess tool) throws CheckpointException {
         // Remembered while the tool runs: what it has made cannot be told from strangers once it is gone.
         seen.addAll(tool.newMembers());
-        boolean done = reportsSuccess(tool);
-        if (done) {
-            seen.addAll(restored(tool));
+        try {
+            return reportsSuccess(tool);
+        } catch (CheckpointException | RuntimeException e) {
+            seen.addAll(tool.members());
+            throw e;
         }
-        return done;
     }
 
     @Override
@@ -141,9 +146,9 @@ abstract class RestartSteps implements RankCommand.Steps {
         List<ProcessIdentity> held = new ArrayList<>();
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
-            held.addAll(restored(tool));
+            held.addAll(restored(tool, kit.table().snapshot()));
             seen.addAll(held);
-            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && held.equals(restored(tool));
+            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && isStill(held, tool);
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was restarted but is not held: "
@@ -155,10 +160,27 @@ abstract class RestartSteps implements RankCommand.Steps {
         for (ProcessIdentity process : held) {
             kit.table().requireOwner(process, task.user());
         }
-        Set<ProcessIdentity> companions = new LinkedHashSet<>(companions(tool));
+        Set<ProcessIdentity> companions =
+                new LinkedHashSet<>(companions(tool, kit.table().snapshot()));
         namespace.ifPresent(own -> companions.add(own.init()));
-        return new HeldRank(task.rank(), held, new ArrayList<>(companions));
+        HeldRank rank = new HeldRank(task.rank(), held, new ArrayList<>(companions));
+        inspect(rank);
+        // Whoever is not in it was made by somebody who ran, and would not have been looked at.
+        if (!isStill(held, tool)) {
+            throw new CheckpointException("rank " + task.rank() + " was restarted and has other processes than a moment"
+                    + " before. Remedy: somebody has continued it; the restart command must leave it stopped");
+        }
+        rank.requireHeld();
+        return rank;
     }
+
+    /** Looks once more whether the rank has the same processes. */
+    private boolean isStill(List<ProcessIdentity> held, ToolProcess tool) throws CheckpointException {
+        return held.equals(restored(tool, kit.table().snapshot()));
+    }
+
+    /** Looks at what was restored, which is held; throws if it must not be set going. */
+    void inspect(HeldRank restored) throws CheckpointException {}
 
     @Override
     public final boolean toolMayBeKilled() {
@@ -169,9 +191,7 @@ abstract class RestartSteps implements RankCommand.Steps {
     public final void undo() throws CheckpointException {
         endNamespace();
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
-        for (ProcessIdentity process : seen) {
-            all.addAll(kit.table().tree(process));
-        }
+        all.addAll(kit.table().trees(seen));
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
         // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
         RestartMark.of(task).endAll(kit.table(), kit.signals(), kit.timing().rollback());

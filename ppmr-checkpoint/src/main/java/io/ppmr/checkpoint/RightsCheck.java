@@ -8,6 +8,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -22,6 +25,10 @@ import java.util.stream.Collectors;
 public final class RightsCheck {
     private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
     private static final int FILES_A_CALL = 200;
+    private static final int COMMANDS_A_CALL = 100;
+
+    /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
+    private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
 
     /** Descriptors that any process makes by a system call that asks for no right. */
     private static final Set<String> FREE_FOR_ALL = Set.of(
@@ -54,20 +61,51 @@ public final class RightsCheck {
         this.own = own;
     }
 
+    /** A file of a copy that nothing known allows: the job's user has to be able to open it. */
+    private record Doubtful(HeldRank rank, OpenFile file) {}
+
+    /** A question to the kernel about a file; it is asked once for all copies that have the file open. */
+    private record Question(String mode, String path) {}
+
+    /** The same for one rank. */
+    public void requireNoMore(HeldRank restored, RankRights original) throws CheckpointException {
+        requireNoMore(Map.of(restored, original));
+    }
+
     /**
      * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
-     * nice values that the restart's own start gave it are first lowered to the originals'.
+     * nice values that the restart's own start gave it are first lowered to the originals'. Where a command is needed
+     * for that it is one for many ranks.
      *
-     * @param original what the source read of the rank's originals
+     * @param ranks for each copy what the source read of the rank's originals
      */
-    public void requireNoMore(HeldRank restored, RankRights original) throws CheckpointException {
-        if (original.threads().isEmpty()) {
-            throw excess(restored, "nothing is known of what its original was allowed");
+    public void requireNoMore(Map<HeldRank, RankRights> ranks) throws CheckpointException {
+        Map<HeldRank, RankRights> copies = new LinkedHashMap<>();
+        List<String> toLower = new ArrayList<>();
+        Set<HeldRank> lowered = new LinkedHashSet<>();
+        for (Map.Entry<HeldRank, RankRights> rank : ranks.entrySet()) {
+            if (rank.getValue().threads().isEmpty()) {
+                throw excess(rank.getKey(), "nothing is known of what its original was allowed");
+            }
+            RankRights copy = RankRights.read(rank.getKey().processes());
+            copies.put(rank.getKey(), copy);
+            if (needsLowering(rank.getKey(), copy, rank.getValue(), toLower)) {
+                lowered.add(rank.getKey());
+            }
         }
-        RankRights copy = RankRights.read(restored.processes());
-        if (lower(restored, copy, original)) {
-            copy = RankRights.read(restored.processes());
+        lower(toLower);
+        for (HeldRank rank : lowered) {
+            copies.put(rank, RankRights.read(rank.processes()));
         }
+        List<Doubtful> doubtful = new ArrayList<>();
+        for (Map.Entry<HeldRank, RankRights> rank : ranks.entrySet()) {
+            compare(rank.getKey(), copies.get(rank.getKey()), rank.getValue(), doubtful);
+        }
+        requireOpen(doubtful);
+    }
+
+    private void compare(HeldRank restored, RankRights copy, RankRights original, List<Doubtful> doubtful)
+            throws CheckpointException {
         Optional<String> more = excess(copy.threads(), original.threads());
         if (more.isPresent()) {
             throw excess(restored, more.get());
@@ -82,7 +120,14 @@ public final class RightsCheck {
                 throw excess(restored, "it has a descriptor of kind " + other + ", its original had none");
             }
         }
-        requireFiles(restored, copy, original);
+        for (OpenFile file : copy.files()) {
+            boolean known = original.files().stream().anyMatch(one -> one.covers(file))
+                    || (file.path().equals(RankRights.UNNAMED_MEMORY) && original.hasSharedMemory());
+            boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
+            if (!known && !users && !Path.of(file.path()).startsWith(own)) {
+                doubtful.add(new Doubtful(restored, file));
+            }
+        }
     }
 
     private static CheckpointException excess(HeldRank rank, String what) {
@@ -115,23 +160,25 @@ public final class RightsCheck {
 
     // ---- files -------------------------------------------------------------------------------------------------
 
-    private void requireFiles(HeldRank restored, RankRights copy, RankRights original) throws CheckpointException {
-        List<OpenFile> doubtful = new ArrayList<>();
-        for (OpenFile file : copy.files()) {
-            boolean known = original.files().stream().anyMatch(one -> one.covers(file))
-                    || (file.path().equals(RankRights.UNNAMED_MEMORY) && original.hasSharedMemory());
-            boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
-            if (!known && !users && !Path.of(file.path()).startsWith(own)) {
-                doubtful.add(file);
+    private void requireOpen(List<Doubtful> doubtful) throws CheckpointException {
+        Map<Question, Doubtful> questions = new LinkedHashMap<>();
+        Map<HeldRank, String> mounts = new HashMap<>();
+        for (Doubtful one : doubtful) {
+            if (!mounts.containsKey(one.rank())) {
+                mounts.put(one.rank(), mountsOf(one.rank().processes().get(0)));
             }
+            String mode = (one.file().reads() ? "r" : "-") + (one.file().writes() ? "w" : "-");
+            questions.putIfAbsent(
+                    new Question(mode, mounts.get(one.rank()) + one.file().path()), one);
         }
-        for (int from = 0; from < doubtful.size(); from += FILES_A_CALL) {
-            List<OpenFile> some = doubtful.subList(from, Math.min(from + FILES_A_CALL, doubtful.size()));
-            Optional<OpenFile> closed = firstClosed(restored, some);
+        List<Question> all = List.copyOf(questions.keySet());
+        for (int from = 0; from < all.size(); from += FILES_A_CALL) {
+            Optional<Question> closed = firstClosed(all.subList(from, Math.min(from + FILES_A_CALL, all.size())));
             if (closed.isPresent()) {
+                Doubtful one = questions.get(closed.get());
                 throw excess(
-                        restored,
-                        "it has " + closed.get() + "; its original had not, and user " + user.uid()
+                        one.rank(),
+                        "it has " + one.file() + "; its original had not, and user " + user.uid()
                                 + " cannot open it so");
             }
         }
@@ -141,13 +188,12 @@ public final class RightsCheck {
      * Finds the first file that the job's user cannot open in the rank's own mounts; the kernel decides. No program is
      * started inside those mounts, where the job's user may have put another one in its place.
      */
-    private Optional<OpenFile> firstClosed(HeldRank restored, List<OpenFile> files) throws CheckpointException {
+    private Optional<Question> firstClosed(List<Question> files) throws CheckpointException {
         List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
         command.addAll(List.of("/bin/sh", "-c", TRY_TO_OPEN, "sh"));
-        String mounts = mountsOf(restored.processes().get(0));
-        for (OpenFile file : files) {
-            command.add((file.reads() ? "r" : "-") + (file.writes() ? "w" : "-"));
-            command.add(mounts + file.path());
+        for (Question file : files) {
+            command.add(file.mode());
+            command.add(file.path());
         }
         Command.Result result = kit.starter().run(command, HELPER_LIMIT);
         if (!result.succeeded()) {
@@ -182,15 +228,18 @@ public final class RightsCheck {
      * A tool that does not restore limits leaves those with which its command was started: they are lowered to what the
      * originals had, by the job's user, who may lower its own.
      *
-     * @return whether anything was done
+     * @param commands for each thing to do, the words behind {@code prlimit} or {@code renice} are added as one text
+     * @return whether anything is to be done
      */
-    private boolean lower(HeldRank restored, RankRights copy, RankRights original) throws CheckpointException {
-        List<String> limits = new ArrayList<>();
+    private static boolean needsLowering(HeldRank restored, RankRights copy, RankRights original, List<String> commands)
+            throws CheckpointException {
+        StringBuilder limits = new StringBuilder();
         for (String name : RankRights.LIMITS.values()) {
             long most = most(original, name, ThreadRights.HARD);
             if (Long.compareUnsigned(most(copy, name, ThreadRights.HARD), most) > 0) {
-                limits.add("--" + name + "=" + ThreadRights.shown(most(original, name, ThreadRights.SOFT)) + ":"
-                        + ThreadRights.shown(most));
+                limits.append(" --").append(name).append('=');
+                limits.append(ThreadRights.shown(most(original, name, ThreadRights.SOFT)));
+                limits.append(':').append(ThreadRights.shown(most));
             }
         }
         int nice =
@@ -198,26 +247,26 @@ public final class RightsCheck {
         boolean renice = copy.threads().stream().anyMatch(thread -> thread.nice() < nice);
         for (ProcessIdentity process : restored.processes()) {
             if (!limits.isEmpty()) {
-                List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
-                command.addAll(List.of("prlimit", "--pid", Integer.toString(process.pid())));
-                command.addAll(limits);
-                run(command);
+                commands.add("prlimit --pid " + process.pid() + limits);
             }
             if (renice) {
-                List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
-                command.addAll(List.of("renice", "-n", Integer.toString(nice), "-p"));
-                command.addAll(RankRights.threadIds(process));
-                run(command);
+                commands.add("renice -n " + nice + " -p " + String.join(" ", RankRights.threadIds(process)));
             }
         }
         return renice || !limits.isEmpty();
     }
 
-    private void run(List<String> command) throws CheckpointException {
-        Command.Result result = kit.starter().run(command, HELPER_LIMIT);
-        if (!result.succeeded()) {
-            throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
-                    + String.join(" ", command) + ": " + result.describe());
+    private void lower(List<String> commands) throws CheckpointException {
+        for (int from = 0; from < commands.size(); from += COMMANDS_A_CALL) {
+            List<String> words = new ArrayList<>(kit.launch(Optional.of(user)));
+            words.addAll(List.of("/bin/sh", "-c", DO_EACH, "sh"));
+            words.addAll(commands.subList(from, Math.min(from + COMMANDS_A_CALL, commands.size())));
+            Command.Result result = kit.starter().run(words, HELPER_LIMIT);
+            if (!result.succeeded()) {
+                String said = result.output();
+                throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
+                        + (result.timedOut() ? result.describe() : said));
+            }
         }
     }
 

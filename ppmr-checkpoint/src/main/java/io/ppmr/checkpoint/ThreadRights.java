@@ -51,6 +51,7 @@ record ThreadRights(
     /** The five sets, as {@code /proc/PID/status} calls them. */
     static final List<String> CAPABILITY_SETS = List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb");
 
+    private static final int BOUNDING = 3;
     private static final int CAPABILITY_BITS = 64;
     private static final int SECCOMP_FILTER = 2;
     private static final Set<Integer> REAL_TIME = Set.of(1, 2, 6);
@@ -89,6 +90,17 @@ record ThreadRights(
             return Optional.of("it lives in the node's own namespaces " + more + ", its original had others");
         }
         return excessOfShare(copy);
+    }
+
+    /** The sets in which it has a capability that it could use or get; the bounding set alone gives none. */
+    List<String> setsWith(int capability) {
+        List<String> found = new ArrayList<>();
+        for (int set = 0; set < CAPABILITY_SETS.size(); set++) {
+            if (set != BOUNDING && (capabilities.get(set) >> capability & 1) == 1) {
+                found.add(CAPABILITY_SETS.get(set));
+            }
+        }
+        return found;
     }
 
     private boolean filtersLess(ThreadRights copy) {

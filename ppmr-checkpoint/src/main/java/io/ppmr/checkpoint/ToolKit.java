@@ -55,6 +55,16 @@ record ToolKit(
         return prefix;
     }
 
+    /**
+     * Gives what stands before a command that runs as an ordinary user with one capability, by its number in
+     * capabilities(7). The command passes it on when it starts another program.
+     */
+    List<String> launch(JobUser user, int capability) {
+        List<String> prefix = launch(Optional.of(user));
+        prefix.addAll(1, List.of("--capability", Integer.toString(capability)));
+        return prefix;
+    }
+
     /** The processes of a rank that is to be checkpointed; throws if one is not the user's, or the root is gone. */
     List<ProcessIdentity> requireTree(CheckpointTask task) throws CheckpointException {
         if (!table.isAlive(task.root())) {
@@ -62,11 +72,10 @@ record ToolKit(
                     "rank " + task.rank() + ": PID " + task.root().pid()
                             + " is gone, or it is another process by now. Remedy: correct the job's list of processes");
         }
-        List<ProcessIdentity> tree = table.tree(task.root());
-        for (ProcessIdentity process : tree) {
+        for (ProcessIdentity process : task.processes()) {
             table.requireOwner(process, task.user());
         }
-        return tree;
+        return task.processes();
     }
 
     /**
@@ -74,19 +83,40 @@ record ToolKit(
      * they are entered, since the mount may not be visible in them.
      */
     List<String> launch(Optional<ProcessIdentity> inside, Path directory, Optional<JobUser> user) {
+        return launch(inside, directory, launch(user));
+    }
+
+    /** The same, with what {@link #launch(JobUser, int)} has given. */
+    List<String> launch(Optional<ProcessIdentity> inside, Path directory, List<String> launched) {
         if (inside.isEmpty()) {
-            return launch(user);
+            return launched;
         }
         List<String> prefix = launch(Optional.empty());
         prefix.addAll(RankNamespace.enter(inside.get(), directory));
         // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
-        prefix.addAll(launch(user));
+        prefix.addAll(launched);
+        return prefix;
+    }
+
+    /** The same before a restart, in a namespace that its start makes, where one is planned. */
+    List<String> launchInNew(Optional<RankNamespace.Planned> namespace, Path directory, List<String> launched) {
+        if (namespace.isEmpty()) {
+            return launched;
+        }
+        List<String> prefix = launch(Optional.empty());
+        prefix.addAll(namespace.get().enter(this, directory));
+        prefix.addAll(launched);
         return prefix;
     }
 
     /** The same before a checkpoint command, inside the rank's namespaces if it has some of its own. */
     List<String> launchFor(CheckpointTask task, Optional<JobUser> user) {
-        return launch(Optional.of(task.root()).filter(root -> livesElsewhere(task)), task.imageDirectory(), user);
+        return launchFor(task, launch(user));
+    }
+
+    /** The same, with what {@link #launch(JobUser, int)} has given. */
+    List<String> launchFor(CheckpointTask task, List<String> launched) {
+        return launch(Optional.of(task.root()).filter(root -> livesElsewhere(task)), task.imageDirectory(), launched);
     }
 
     /** The root's PID as a command sees it that was started by {@link #launchFor}. */

@@ -30,6 +30,9 @@ final class ToolProcess {
     /** A command can write, or show by a hole, any size. */
     private static final int OUTPUT_BYTES = 256 << 10;
 
+    /** Looking at all processes, again and again, takes at most one part in so many of one core. */
+    private static final int LOOKING_SHARE = 50;
+
     private static final int SCAN_BYTES = 64 << 10;
 
     private final String name;
@@ -38,7 +41,7 @@ final class ToolProcess {
     private final Path output;
     private final long startedNotBeforeTicks;
     private final ProcessTable table;
-    private long lastLook = ProcessTable.NO_LOOK;
+    private ProcessSnapshot lastLook;
 
     private ToolProcess(
             String name, CommandStarter.Started started, Path output, long startedNotBeforeTicks, ProcessTable table) {
@@ -111,33 +114,42 @@ final class ToolProcess {
     }
 
     /** The tool's tree, itself first; empty if it has ended. */
-    List<ProcessIdentity> tree() {
-        return identity().map(table::tree).orElse(List.of());
+    List<ProcessIdentity> tree(ProcessSnapshot now) {
+        return identity().map(now::tree).orElse(List.of());
     }
 
     /** The tool and all that descends from it or shares its session. */
     List<ProcessIdentity> members() {
+        return members(table.snapshot());
+    }
+
+    /** The same, as a look has found them. */
+    List<ProcessIdentity> members(ProcessSnapshot now) {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         Optional<ProcessIdentity> own = identity();
-        own.ifPresent(root -> members.addAll(table.tree(root)));
+        own.ifPresent(root -> members.addAll(now.tree(root)));
         // A session's number stays taken as long as it has members. A process of that PID after the tool's end is a
         // stranger, and then so is the session.
         if (own.isPresent() || table.find(pid()).isEmpty()) {
-            members.addAll(table.inSession(pid()));
+            members.addAll(now.inSession(pid()));
         }
         return new ArrayList<>(members);
     }
 
-    /** Those of {@link #members} that were not there before, as far as was looked: cheap enough to ask often. */
+    /**
+     * Those of {@link #members} that were not there before, as far as was looked: cheap enough to ask often. None once
+     * the tool has ended.
+     */
     List<ProcessIdentity> newMembers() {
-        ProcessTable.Look look = table.lately();
-        boolean alive = process.isAlive();
-        if (alive && look.number() == lastLook) {
+        if (!process.isAlive()) {
             return List.of();
         }
-        lastLook = look.number();
-        Optional<ProcessIdentity> own = alive ? identity() : Optional.empty();
-        return own.map(root -> table.family(root, look)).orElseGet(this::members);
+        ProcessSnapshot recent = table.lately(LOOKING_SHARE);
+        if (recent == lastLook) {
+            return List.of();
+        }
+        lastLook = recent;
+        return identity().map(recent::family).orElse(List.of());
     }
 
     /**

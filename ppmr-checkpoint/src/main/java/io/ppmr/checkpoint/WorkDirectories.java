@@ -108,8 +108,12 @@ public final class WorkDirectories {
 
     /** Makes a directory that users can pass through, or sets an existing one's mode so. */
     static void passage(Path directory) throws IOException {
-        Files.createDirectories(directory);
-        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString(PASSAGE));
+        Set<PosixFilePermission> wanted = PosixFilePermissions.fromString(PASSAGE);
+        if (!Files.isDirectory(directory)
+                || !Files.getPosixFilePermissions(directory).equals(wanted)) {
+            Files.createDirectories(directory);
+            Files.setPosixFilePermissions(directory, wanted);
+        }
     }
 
     /** The service's own folder in a command's directory; made if missing. */
@@ -131,6 +135,9 @@ public final class WorkDirectories {
     private static Path make(Path workDirectory, String name) throws IOException {
         passage(workDirectory);
         Path directory = workDirectory.resolve(name);
+        if (Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
+            return directory;
+        }
         FileAttribute<Set<PosixFilePermission>> alone =
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(ALONE));
         try {

@@ -19,6 +19,7 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -79,8 +80,8 @@ class CriuCheckpointerIT {
         fixture.raceAsUser(arguments.toArray(String[]::new));
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         Path dump = WorkDirectories.create(work, 3);
-        HeldRank original = JobFixture.finish(criu.checkpoint(
-                new CheckpointTask(3, job.root(), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
+        HeldRank original = JobFixture.finish(criu.checkpoint(new CheckpointTask(
+                3, fixture.treeOf(job.root()), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
         assertEquals("root's", Files.readString(canary));
         WorkDirectories.remove(work);
         Path restore = WorkDirectories.create(work, 3);
@@ -222,7 +223,7 @@ class CriuCheckpointerIT {
         // Once more, as another attempt does: every process is stopped by now.
         HeldRank again = JobFixture.finish(criu.checkpoint(new CheckpointTask(
                 3,
-                job.root(),
+                fixture.treeOf(job.root()),
                 fixture.user,
                 fixture.userDirectory("images-again"),
                 fixture.work("d2"),
@@ -356,6 +357,38 @@ class CriuCheckpointerIT {
         assertThrows(CheckpointException.class, () -> JobFixture.finish(command));
         assertTrue(fixture.table.isRunning(job.root()));
         fixture.requireResult(job);
+    }
+
+    /** CRIU as the user could not make a copy without what is missing there, and its threads would give up. */
+    @Test
+    void shouldRefuseByNameAsTheJobsUserWhenTheBoundingSetIsNotFull() throws Exception {
+        Checkpointer asUser =
+                CheckpointerSettings.Criu.asJobUser(CriuInstall.program()).create("criu", fixture.programs);
+        Process process = new ProcessBuilder(
+                        "setpriv",
+                        "--bounding-set=-sys_nice",
+                        "setpriv",
+                        "--reuid=" + JobFixture.USER.uid(),
+                        "--regid=" + JobFixture.USER.gid(),
+                        "--clear-groups",
+                        "sleep",
+                        "100")
+                .start();
+        try {
+            assertTrue(Polling.until(JobFixture.LIMIT, () -> fixture.table
+                    .name(fixture.table.find((int) process.pid()).orElseThrow())
+                    .equals(Optional.of("sleep"))));
+            ProcessIdentity root = fixture.table.of((int) process.pid());
+            CheckpointTask task = new CheckpointTask(
+                    3, fixture.treeOf(root), JobFixture.USER, images, fixture.work("d1"), JobFixture.LIMIT, Set.of());
+            String message = assertThrows(CheckpointException.class, () -> asUser.checkpoint(task))
+                    .getMessage();
+            assertTrue(message.contains("800000 in its bounding set of capabilities"), message);
+            assertTrue(message.contains("as_job_user = false"), message);
+            assertTrue(fixture.table.isRunning(root));
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
     }
 
     @Test

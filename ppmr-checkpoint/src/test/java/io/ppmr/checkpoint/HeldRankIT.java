@@ -123,8 +123,8 @@ class HeldRankIT {
     void shouldLeaveStoppedWhatTheJobHadStoppedWhenARestartedServiceLetsARankRun() throws Exception {
         List<ProcessIdentity> tree = ranks.get(1).processes();
         ProcessIdentity child = tree.get(2);
-        HeldRank found = HeldRank.recorded(1, tree.subList(0, 1), List.of(child));
-        AbandonedCommand.resume(found);
+        HeldRank found = HeldRank.recorded(1, tree.subList(0, 1), List.of(child), table.snapshot());
+        assertEquals(Map.of(), AbandonedCommand.resumeAll(List.of(found)));
         assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
         assertTrue(table.isHeld(child));
     }

@@ -193,7 +193,13 @@ final class JobFixture implements AutoCloseable {
     }
 
     CheckpointTask checkpoint(int rank, ProcessIdentity root, Path images, String work) {
-        return new CheckpointTask(rank, root, user, images, work(work), LIMIT, table.stopped(List.of(root)));
+        return new CheckpointTask(rank, treeOf(root), user, images, work(work), LIMIT, table.stopped(List.of(root)));
+    }
+
+    /** The processes of a rank; of one that is gone, its root. */
+    List<ProcessIdentity> treeOf(ProcessIdentity root) {
+        List<ProcessIdentity> tree = table.tree(root);
+        return tree.isEmpty() ? List.of(root) : tree;
     }
 
     RestartTask restart(int rank, Path images, String work) {

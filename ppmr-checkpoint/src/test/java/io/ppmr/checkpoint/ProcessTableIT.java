@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -124,6 +125,16 @@ class ProcessTableIT {
         table.requireOwner(child, another);
         assertFalse(table.isNamespaceInit(child));
         assertThrows(CheckpointException.class, () -> table.pidInside(child));
+    }
+
+    @Test
+    void shouldTellWhatCannotBeListedFromWhatHasEnded() {
+        // As it is where no descriptor is left: a process whose threads cannot be listed would pass for one that is
+        // held.
+        String message = assertThrows(UncheckedIOException.class, () -> ProcessTable.numbers("/proc/self/status"))
+                .getMessage();
+        assertTrue(message.contains("/proc/self/status"), message);
+        assertEquals(List.of(), ProcessTable.numbers("/proc/" + Integer.MAX_VALUE + "/task"));
     }
 
     @Test

@@ -29,13 +29,16 @@ class SlurmTaskIT {
     @TempDir
     private Path folder;
 
+    private Path jobs;
+    private Path moves;
     private final ProcessTable table = new ProcessTable();
     private final List<Process> started = new ArrayList<>();
 
     @BeforeEach
     void setUp() throws IOException {
-        Files.createDirectories(folder.resolve("announced/jobs"));
-        Files.createDirectories(folder.resolve("announced/moves"));
+        String own = "/" + JobUser.ofService().uid();
+        jobs = Files.createDirectories(folder.resolve("announced/jobs" + own));
+        moves = Files.createDirectories(folder.resolve("announced/moves" + own));
     }
 
     @AfterEach
@@ -98,7 +101,7 @@ class SlurmTaskIT {
     }
 
     private ProcessIdentity announced() throws Exception {
-        Path file = folder.resolve("announced/jobs/slurm-7.0/rank-1");
+        Path file = jobs.resolve("slurm-7.0/rank-1");
         assertTrue(Polling.until(SOON, () -> Files.exists(file)));
         String text = Files.readString(file);
         assertTrue(text.endsWith("\ncheckpointer = \"criu\"\nspares = [\"n0:7411\", \"n2:7411\"]\n"), text);
@@ -121,7 +124,7 @@ class SlurmTaskIT {
 
     private void record(String text) throws IOException {
         Path part = Files.writeString(folder.resolve("announced/part"), text);
-        Files.move(part, folder.resolve("announced/moves/slurm-7.0"), java.nio.file.StandardCopyOption.ATOMIC_MOVE);
+        Files.move(part, moves.resolve("slurm-7.0"), java.nio.file.StandardCopyOption.ATOMIC_MOVE);
     }
 
     @Test
@@ -135,7 +138,7 @@ class SlurmTaskIT {
         assertEquals("ppmr-rank 1 started slurm-7.0 n1\nppmr-rank 1 ended 7\n", read("said"));
         assertEquals("hello\nthere\n", read("out-7-1-n1"));
         assertEquals("", read("complained"));
-        assertFalse(Files.exists(folder.resolve("announced/jobs/slurm-7.0")));
+        assertFalse(Files.exists(jobs.resolve("slurm-7.0")));
     }
 
     @Test
@@ -193,7 +196,7 @@ class SlurmTaskIT {
 
     @Test
     void shouldRunTheRankWhenItCannotBeAnnounced() throws Exception {
-        Files.delete(folder.resolve("announced/jobs"));
+        Files.delete(jobs);
         assertEquals(5, end(run("exit 5")));
         assertTrue(read("complained").contains("cannot be moved, since it cannot be announced"), read("complained"));
     }

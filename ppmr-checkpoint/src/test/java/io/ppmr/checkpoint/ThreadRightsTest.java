@@ -42,6 +42,33 @@ class ThreadRightsTest {
                 Optional.empty(), excess(ORIGINAL, "9 1000 4 - 0,0,0,f,0 8 2 4 1 - 19 0 3 nofile=200:200,nproc=5:5"));
     }
 
+    /** Its file gives only its first digit to who reads it in pieces; then a part of a set counts for all of it. */
+    @Test
+    void shouldKnowTheKernelsLastCapabilityWhenItReadsAThread() throws Exception {
+        Process process = new ProcessBuilder("sleep", "100").start();
+        try {
+            RankRights rights = RankRights.read(List.of(new ProcessTable().of((int) process.pid())));
+            String said = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
+                    .output();
+            assertEquals(said.strip(), "" + rights.threads().get(0).lastCapability());
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
+    }
+
+    @Test
+    void shouldNameTheSetsThatGiveACapability() {
+        assertEquals(
+                List.of("CapInh", "CapAmb"),
+                ThreadRights.parse(ORIGINAL.replace("0,0,0,1ff,0", "10000000000,ff,0,1ffffffffff,10000000000"))
+                        .setsWith(40));
+        assertEquals(
+                List.of("CapPrm", "CapEff"),
+                ThreadRights.parse(ORIGINAL.replace("0,0,0,1ff,0", "0,10000000000,10000000000,0,0"))
+                        .setsWith(40));
+        assertEquals(List.of(), ThreadRights.parse(ORIGINAL).setsWith(40));
+    }
+
     /** A bounding set that has all that its kernel knows has what a newer kernel adds. */
     @Test
     void shouldAllowANewKernelsCapabilityWhenTheSetWasFull() {

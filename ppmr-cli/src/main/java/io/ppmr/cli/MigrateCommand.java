@@ -5,12 +5,14 @@ import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicReference;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -66,10 +68,21 @@ final class MigrateCommand implements Callable<Integer> {
             description = "give up when the service says nothing for so long (default: ${DEFAULT-VALUE})")
     private long patienceSeconds;
 
+    @Option(
+            names = "--service-patience",
+            paramLabel = "SECONDS",
+            defaultValue = "60",
+            description = "where the service ends meanwhile, wait so long for its next start"
+                    + " (default: ${DEFAULT-VALUE})")
+    private long serviceSeconds;
+
     @Override
     public Integer call() throws Exception {
         ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
-        try (ControlClient client = new ControlClient(socket.path())) {
+        Path path = socket.path();
+        Duration patience = Duration.ofSeconds(patienceSeconds);
+        AtomicReference<MigrationProgress> last = new AtomicReference<>();
+        try (ControlClient client = new ControlClient(path)) {
             Migrations.Started started =
                     client.start(job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), wait);
             if (!wait) {
@@ -77,7 +90,17 @@ final class MigrateCommand implements Callable<Integer> {
                 return ExitCode.OK.number();
             }
             view.line("migration " + started.id() + " of job " + started.job());
-            MigrationReport report = client.awaitReport(Duration.ofSeconds(patienceSeconds), view::show);
+            MigrationReport report;
+            try {
+                report = client.awaitReport(patience, progress -> {
+                    last.set(progress);
+                    view.show(progress);
+                });
+            } catch (ControlClient.ServiceGoneException e) {
+                ServiceReturn after = new ServiceReturn(path, socket.configuration(), started, view);
+                return after.follow(last.get(), Duration.ofSeconds(serviceSeconds), patience)
+                        .number();
+            }
             view.report(report);
             if (json != null) {
                 new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(json.toFile(), report);

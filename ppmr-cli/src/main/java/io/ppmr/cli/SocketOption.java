@@ -13,6 +13,11 @@ final class SocketOption {
     @Option(names = "--config", paramLabel = "FILE", description = "the service's configuration, which names it")
     private Path config;
 
+    /** The configuration by which it is named, for a command that is shown; else what is to be put there. */
+    String configuration() {
+        return config == null ? "FILE" : config.toString();
+    }
+
     Path path() throws ConfigException {
         return socket != null ? socket : ServiceConfig.socketOf(config);
     }

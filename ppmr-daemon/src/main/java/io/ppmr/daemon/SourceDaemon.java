@@ -102,16 +102,12 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
             return "; SIGUSR2 moves none";
         }
         ProcessSignals.on("USR2", this::trigger);
-        return "; SIGUSR2 moves " + config.triggerJob().map(job -> "job " + job).orElse("the announced job");
+        return "; SIGUSR2 moves " + config.triggerJob().map(job -> "job " + job).orElse("the announced jobs");
     }
 
     private void trigger() {
         try {
-            LOG.info(
-                    "SIGUSR2: the migration of job {} starts",
-                    migrations
-                            .start(null, "SIGUSR2", event -> LOG.debug("{}", event))
-                            .job());
+            LOG.info("SIGUSR2: to be moved: {}", migrations.trigger("SIGUSR2", event -> LOG.debug("{}", event)));
         } catch (RefusedException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }

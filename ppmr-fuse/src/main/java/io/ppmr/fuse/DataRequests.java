@@ -2,6 +2,7 @@ package io.ppmr.fuse;
 
 import com.kenai.jffi.MemoryIO;
 import io.ppmr.os.LibC;
+import io.ppmr.os.RareLog;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -29,12 +30,19 @@ final class DataRequests {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final LibC LIBRARY = LibC.CALLS;
 
+    private static final int FORGET = 2;
     private static final int READ = 15;
     private static final int WRITE = 16;
+    private static final int RELEASE = 18;
+    private static final int INIT = 26;
+    private static final int RELEASE_DIRECTORY = 29;
     private static final int INTERRUPT = 36;
+    private static final int DESTROY = 38;
+    private static final int BATCH_FORGET = 42;
 
     private static final int OPCODE_OFFSET = 4;
     private static final int UNIQUE_OFFSET = 8;
+    private static final int CALLER_OFFSET = 24;
     private static final int HANDLE_OFFSET = 40;
     private static final int POSITION_OFFSET = 48;
     private static final int SIZE_OFFSET = 56;
@@ -44,6 +52,7 @@ final class DataRequests {
     private static final int ANSWER_DATA_OFFSET = 16;
     private static final int WRITE_ANSWER_BYTES = 8;
 
+    private final RareLog refusals = new RareLog(LOG::warn);
     private final JnrFuseAdapter adapter;
     private final int descriptor;
 
@@ -51,6 +60,29 @@ final class DataRequests {
     DataRequests(JnrFuseAdapter adapter, int descriptor) {
         this.adapter = adapter;
         this.descriptor = descriptor;
+    }
+
+    /** Whose call the request at this address is. */
+    int caller(long request) {
+        return MEMORY.getInt(request + CALLER_OFFSET);
+    }
+
+    /** Returns true if the call may be refused: not where the kernel wants no answer, or gives something back. */
+    boolean mayWait(long request) {
+        return switch (MEMORY.getInt(request + OPCODE_OFFSET)) {
+            case FORGET, BATCH_FORGET, RELEASE, RELEASE_DIRECTORY, INTERRUPT, INIT, DESTROY -> false;
+            default -> true;
+        };
+    }
+
+    /** Answers that the caller has as many calls waiting as it may. */
+    void refuse(long request) {
+        refusals.say(
+                "share",
+                "user " + Integer.toUnsignedString(caller(request)) + " has so many calls waiting in a mount that a"
+                        + " further one is refused (EAGAIN): at most " + WorkerShares.OF_A_USER + " of a user, "
+                        + WorkerShares.OF_USERS + " of all users but root");
+        answer(request, MEMORY.getLong(request + UNIQUE_OFFSET), Errno.EAGAIN.negated(), 0);
     }
 
     /** Serves the request at this address if it is one of data; answers whether it was. */

@@ -1,18 +1,20 @@
 package io.ppmr.fuse;
 
-/** A filesystem call that fails with an errno; the message says why, for the log. */
+/**
+ * A filesystem call that fails with an errno; the message says why, for the log. It has no stack trace: it is an
+ * answer, which whoever may enter a mount can cause as often as he likes.
+ */
 public final class ErrnoException extends Exception {
     private static final long serialVersionUID = 1L;
 
     private final Errno errno;
 
     public ErrnoException(Errno errno, String reason) {
-        super(errno + ": " + reason);
-        this.errno = errno;
+        this(errno, reason, null);
     }
 
     public ErrnoException(Errno errno, String reason, Throwable cause) {
-        super(errno + ": " + reason, cause);
+        super(errno + ": " + reason, cause, false, false);
         this.errno = errno;
     }
 

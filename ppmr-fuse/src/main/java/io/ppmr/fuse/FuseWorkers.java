@@ -19,7 +19,7 @@ final class FuseWorkers {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final int IDLE_MAX = 10;
     /** One for each call that may be blocked in the view at a time; far above any sane number of ranks. */
-    private static final int WORKERS_MAX = 4096;
+    static final int WORKERS_MAX = 4096;
 
     private static final int EINTR = -4;
 
@@ -29,6 +29,7 @@ final class FuseWorkers {
     private final long channel;
     private final long requestBytes;
     private final String name;
+    private final WorkerShares shares = new WorkerShares();
     private final AtomicInteger idle = new AtomicInteger();
     private final AtomicInteger running = new AtomicInteger();
     private final AtomicInteger started = new AtomicInteger();
@@ -88,6 +89,7 @@ final class FuseWorkers {
         long request = MEMORY.allocateMemory(requestBytes, false);
         long buffer = MEMORY.allocateMemory(LibFuse29.FUSE_BUF_BYTES + Long.BYTES, true);
         long channelCell = buffer + LibFuse29.FUSE_BUF_BYTES;
+        int place = shares.takePlace();
         try {
             boolean needed = true;
             while (needed && library.fuse_session_exited(session) == 0) {
@@ -103,23 +105,27 @@ final class FuseWorkers {
                     library.fuse_session_exit(session);
                     break;
                 }
-                needed = serveOne(request, buffer, channelCell);
+                needed = serveOne(place, request, buffer, channelCell);
             }
         } finally {
             MEMORY.freeMemory(buffer);
             MEMORY.freeMemory(request);
+            shares.givePlaceBack(place);
             leave();
         }
     }
 
     /** Serves the request in hand; answers whether this thread is still wanted. */
-    private boolean serveOne(long request, long buffer, long channelCell) {
+    private boolean serveOne(int place, long request, long buffer, long channelCell) {
         if (idle.decrementAndGet() == 0) {
             startOne();
         }
-        if (!dataRequests.serve(request)) {
+        if (dataRequests.mayWait(request) && !shares.begin(place, dataRequests.caller(request))) {
+            dataRequests.refuse(request);
+        } else if (!dataRequests.serve(request)) {
             library.fuse_session_process_buf(session, buffer, MEMORY.getLong(channelCell));
         }
+        shares.end(place);
         if (idle.incrementAndGet() > IDLE_MAX) {
             idle.decrementAndGet();
             return false;

@@ -2,6 +2,7 @@ package io.ppmr.fuse;
 
 import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.fuse.FilesystemView.Capacity;
+import io.ppmr.os.RareLog;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -18,6 +19,7 @@ import ru.serce.jnrfuse.FuseFillDir;
 import ru.serce.jnrfuse.struct.FileStat;
 import ru.serce.jnrfuse.struct.FuseFileInfo;
 import ru.serce.jnrfuse.struct.Statvfs;
+import ru.serce.jnrfuse.struct.Timespec;
 
 /**
  * Maps each FUSE call to one call of the view, and its failure to an errno. Called by {@link FuseWorkers}, many
@@ -26,6 +28,9 @@ import ru.serce.jnrfuse.struct.Statvfs;
  */
 final class JnrFuseAdapter {
     private static final Logger LOG = LoggerFactory.getLogger(JnrFuseAdapter.class);
+    /** Whoever may enter a mount can cause refusals as often as he likes. */
+    private static final RareLog REFUSALS = new RareLog(LOG::warn);
+
     private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
     private static final long HANDLE_OFFSET = FILE_INFO.fh.offset();
     private static final long FLAGS_OFFSET = FILE_INFO.flags.offset();
@@ -41,6 +46,10 @@ final class JnrFuseAdapter {
     private static final int MODIFIED_NS_OFFSET = 24;
     private static final long UTIME_NOW = (1L << 30) - 1;
     private static final long UTIME_OMIT = (1L << 30) - 2;
+
+    /** Laid over the memory of one call after the other: to make one takes longer than the call. */
+    private static final ThreadLocal<FileStat> STAT =
+            ThreadLocal.withInitial(() -> FileStat.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L)));
 
     private final FilesystemView view;
     private final String probePath;
@@ -89,7 +98,7 @@ final class JnrFuseAdapter {
             if (refused.errno() == Errno.ENOENT) {
                 LOG.debug("{} {}: {}", call, subject, refused.getMessage());
             } else {
-                LOG.warn("{} {}: {}", call, subject, refused.getMessage());
+                REFUSALS.say(call + refused.errno(), call + " " + subject + ": " + refused.getMessage());
             }
             return refused.errno().negated();
         }
@@ -295,7 +304,8 @@ final class JnrFuseAdapter {
     }
 
     private static void fill(Pointer buffer, FileAttributes attributes) {
-        FileStat stat = FileStat.of(buffer);
+        FileStat stat = STAT.get();
+        stat.useMemory(buffer);
         stat.st_ino.set(attributes.inode());
         stat.st_mode.set(attributes.mode());
         stat.st_nlink.set(attributes.links());
@@ -306,9 +316,13 @@ final class JnrFuseAdapter {
         stat.st_blocks.set((attributes.sizeBytes() + STAT_BLOCK_BYTES - 1) / STAT_BLOCK_BYTES);
         long seconds = Math.floorDiv(attributes.modifiedEpochNs(), NS_PER_S);
         long nanoseconds = Math.floorMod(attributes.modifiedEpochNs(), NS_PER_S);
-        for (var time : List.of(stat.st_atim, stat.st_mtim, stat.st_ctim)) {
-            time.tv_sec.set(seconds);
-            time.tv_nsec.set(nanoseconds);
-        }
+        fill(stat.st_atim, seconds, nanoseconds);
+        fill(stat.st_mtim, seconds, nanoseconds);
+        fill(stat.st_ctim, seconds, nanoseconds);
+    }
+
+    private static void fill(Timespec time, long seconds, long nanoseconds) {
+        time.tv_sec.set(seconds);
+        time.tv_nsec.set(nanoseconds);
     }
 }

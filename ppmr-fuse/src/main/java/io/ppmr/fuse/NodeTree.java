@@ -1,6 +1,8 @@
 package io.ppmr.fuse;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Instant;
+import java.util.ArrayDeque;
 import java.util.List;
 import java.util.TreeMap;
 
@@ -8,11 +10,23 @@ import java.util.TreeMap;
  * The names of a filesystem that lives in memory: both services keep theirs in one. Cold path; one lock guards the
  * whole tree, and nothing waits under it.
  *
+ * <p>Users make names in it, and the heap is small. So each directory of the root, which is a migration's, has a budget
+ * for what is in it, all have one together, and beyond it there is no space (ENOSPC). A file counts until its migration
+ * is over, since more than its name stays until then.
+ *
  * @param <F> what stands behind a regular file
  */
 public final class NodeTree<F> {
     private static final int MAX_NAME_BYTES = 255;
+    private static final int MAX_PATH_BYTES = 4096;
     private static final int NANOS = 1_000_000_000;
+    /** What a name takes of the heap, about; a file with what stands behind it. */
+    private static final int NAME_BYTES = 256;
+
+    private static final int FILE_BYTES = 1536;
+    private static final int CHARACTER_BYTES = 2;
+    static final long MIGRATION_BYTES = 12L << 20;
+    static final long ALL_BYTES = 3 * MIGRATION_BYTES;
 
     /**
      * One name: a regular file, a directory or a symbolic link. Guarded by its tree.
@@ -29,6 +43,8 @@ public final class NodeTree<F> {
         private int uid;
         private int gid;
         private long modifiedEpochNs;
+        /** Of a directory of the root: what all in it takes. */
+        private long takenBytes;
 
         private Node(long inode, int mode, int uid, int gid, long modifiedEpochNs, F file, String linkTarget) {
             this.inode = inode;
@@ -93,6 +109,7 @@ public final class NodeTree<F> {
 
     private final Node<F> root;
     private long lastInode = 1;
+    private long takenBytes;
 
     /** An empty tree whose root belongs to {@code uid} and is open to all for looking. */
     public NodeTree(int uid, int gid) {
@@ -105,8 +122,14 @@ public final class NodeTree<F> {
     /** The node at a path. */
     public synchronized Node<F> find(String path) throws ErrnoException {
         Node<F> node = root;
-        for (String name : names(path)) {
-            node = child(node, name, path);
+        int start = 0;
+        while (start < path.length()) {
+            int slash = path.indexOf('/', start);
+            int end = slash < 0 ? path.length() : slash;
+            if (end > start) {
+                node = child(node, path.substring(start, end), path);
+            }
+            start = end + 1;
         }
         return node;
     }
@@ -133,6 +156,7 @@ public final class NodeTree<F> {
             throw new ErrnoException(Errno.EISDIR, path + " is a directory");
         }
         parent(path).children.remove(lastName(path));
+        give(path, node);
         return node;
     }
 
@@ -149,12 +173,17 @@ public final class NodeTree<F> {
             throw new ErrnoException(Errno.ENOTEMPTY, path + " is not empty");
         }
         parent(path).children.remove(lastName(path));
+        give(path, node);
         return node;
     }
 
     /** Takes a directory out with all that is in it; nothing happens where there is none. */
     public synchronized void removeTree(String path) throws ErrnoException {
-        parent(path).children.remove(lastName(path));
+        Node<F> parent = parent(path);
+        Node<F> removed = parent.children.remove(lastName(path));
+        if (removed != null && parent == root) {
+            takenBytes -= removed.takenBytes;
+        }
     }
 
     /** Gives a node another name, in place of what had it, by the rules of rename(2). */
@@ -171,8 +200,16 @@ public final class NodeTree<F> {
         if (replaced != null) {
             requireReplaceable(node, replaced, to);
         }
+        if (node.isDirectory()) {
+            requirePathBytes(to, bytes(to) + deepest(node));
+        }
+        String name = checkedName(to);
+        take(to, (long) CHARACTER_BYTES * (node.isFile() ? to.length() : name.length()));
+        if (replaced != null) {
+            give(to, replaced);
+        }
         parent(from).children.remove(lastName(from));
-        newParent.children.put(checkedName(to), node);
+        newParent.children.put(name, node);
         return new Renamed<>(node, replaced);
     }
 
@@ -215,8 +252,83 @@ public final class NodeTree<F> {
             throw new ErrnoException(Errno.EEXIST, path + " exists");
         }
         Node<F> node = new Node<>(++lastInode, mode, uid, gid, nowEpochNs(), file, linkTarget);
+        take(path, bytesOf(path, node));
         parent.children.put(name, node);
         return node;
+    }
+
+    private static long bytesOf(String path, Node<?> node) {
+        if (node.isFile()) {
+            return FILE_BYTES + (long) CHARACTER_BYTES * path.length();
+        }
+        int target = node.linkTarget == null ? 0 : node.linkTarget.length();
+        return NAME_BYTES + (long) CHARACTER_BYTES * (lastName(path).length() + target);
+    }
+
+    /** The directory of the root in which a path is; null for those directories themselves. */
+    private Node<F> migrationOf(String path) {
+        int end = path.indexOf('/', 1);
+        return end < 0 ? null : root.children.get(path.substring(1, end));
+    }
+
+    private void take(String path, long bytes) throws ErrnoException {
+        Node<F> migration = migrationOf(path);
+        if (migration == null) {
+            return;
+        }
+        if (migration.takenBytes + bytes > MIGRATION_BYTES || takenBytes + bytes > ALL_BYTES) {
+            throw new ErrnoException(
+                    Errno.ENOSPC,
+                    path + ": there is no room for further names: an image has room for about "
+                            + MIGRATION_BYTES / FILE_BYTES + " files, all images together for three times as many");
+        }
+        migration.takenBytes += bytes;
+        takenBytes += bytes;
+    }
+
+    /** Nothing comes back of a file: what stands behind it is kept, and may be open. */
+    private void give(String path, Node<F> removed) {
+        Node<F> migration = migrationOf(path);
+        if (migration != null && !removed.isFile()) {
+            long bytes = bytesOf(path, removed);
+            migration.takenBytes -= bytes;
+            takenBytes -= bytes;
+        } else if (migration == null) {
+            takenBytes -= removed.takenBytes;
+        }
+    }
+
+    /**
+     * The length of the longest path below a directory. Directories may lie in each other two thousand deep, and the
+     * stacks of this service's threads are small: so it does not call itself.
+     */
+    private static int deepest(Node<?> directory) {
+        record Below(Node<?> directory, int pathBytes) {}
+        ArrayDeque<Below> open = new ArrayDeque<>();
+        open.add(new Below(directory, 0));
+        int longest = 0;
+        while (!open.isEmpty()) {
+            Below at = open.remove();
+            for (var child : at.directory.children.entrySet()) {
+                int pathBytes = at.pathBytes + 1 + bytes(child.getKey());
+                longest = Math.max(longest, pathBytes);
+                if (child.getValue().isDirectory()) {
+                    open.add(new Below(child.getValue(), pathBytes));
+                }
+            }
+        }
+        return longest;
+    }
+
+    private static int bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8).length;
+    }
+
+    private static void requirePathBytes(String path, int bytes) throws ErrnoException {
+        if (bytes > MAX_PATH_BYTES) {
+            throw new ErrnoException(
+                    Errno.ENAMETOOLONG, path + ": paths are not longer than " + MAX_PATH_BYTES + " bytes here");
+        }
     }
 
     private void requireReplaceable(Node<F> node, Node<F> replaced, String to) throws ErrnoException {
@@ -251,19 +363,16 @@ public final class NodeTree<F> {
         return child;
     }
 
-    private static List<String> names(String path) {
-        return List.of(path.split("/")).stream().filter(name -> !name.isEmpty()).toList();
-    }
-
     private static String lastName(String path) {
         return path.substring(path.lastIndexOf('/') + 1);
     }
 
     private static String checkedName(String path) throws ErrnoException {
         String name = lastName(path);
-        if (name.getBytes(java.nio.charset.StandardCharsets.UTF_8).length > MAX_NAME_BYTES) {
+        if (bytes(name) > MAX_NAME_BYTES) {
             throw new ErrnoException(Errno.ENAMETOOLONG, name + " is longer than " + MAX_NAME_BYTES + " bytes");
         }
+        requirePathBytes(path, bytes(path));
         return name;
     }
 

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.os.Command;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -27,8 +29,16 @@ class FuseMountIT {
     private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(10);
     private static final OpenFlags WRITE = new OpenFlags(1);
 
+    private static final int ATTACKER = 20_002;
+    private static final int OTHER = 20_003;
+    /** Calls that begin at the same moment. */
+    private static final int FEW = 16;
+
     @TempDir
     Path mountPoint;
+
+    @TempDir
+    private Path folder;
 
     private final InMemoryView view = new InMemoryView();
     private FuseMount mount;
@@ -118,6 +128,52 @@ class FuseMountIT {
         for (CompletableFuture<byte[]> one : blocked) {
             assertArrayEquals(new byte[0], one.get(10, TimeUnit.SECONDS));
         }
+    }
+
+    /** The job's user may open what has not come, as often as the user likes, and each open takes a worker. */
+    @Test
+    void shouldServeRootAndOthersWhileOneUserHasAsManyCallsWaitAsItCan() throws Exception {
+        create("/waits", 0644, ATTACKER);
+        create("/free", 0644, 0);
+        view.hold("/waits", InMemoryView.Held.OPEN);
+        Path said = Files.createFile(folder.resolve("said"));
+        Process attack = new ProcessBuilder(
+                        "setpriv",
+                        "--reuid",
+                        Integer.toString(ATTACKER),
+                        "--regid",
+                        Integer.toString(ATTACKER),
+                        "--clear-groups",
+                        "sh",
+                        "-c",
+                        "i=0; while [ $i -lt 4200 ]; do : <waits & i=$((i+1)); done; wait")
+                .directory(mountPoint.toFile())
+                .redirectErrorStream(true)
+                .redirectOutput(said.toFile())
+                .start();
+        try {
+            int refused = 4200 - WorkerShares.OF_A_USER;
+            Await.until("all opens wait or are refused", () -> refusals(said) >= refused - FEW);
+            assertTrue(view.waitingCalls() <= WorkerShares.OF_A_USER + FEW, view.waitingCalls() + " wait");
+            assertEquals(0, as(0, "cat", mountPoint.resolve("free").toString()).exitCode());
+            assertEquals(
+                    0, as(OTHER, "cat", mountPoint.resolve("free").toString()).exitCode());
+            assertEquals(
+                    0, as(OTHER, "stat", mountPoint.resolve("waits").toString()).exitCode());
+        } finally {
+            view.letGo("/waits");
+            attack.descendants().forEach(ProcessHandle::destroyForcibly);
+            attack.destroyForcibly().waitFor();
+        }
+        // What has waited has given its place back.
+        Await.until("no call waits", () -> view.waitingCalls() == 0);
+        assertEquals(
+                0, as(ATTACKER, "cat", mountPoint.resolve("free").toString()).exitCode());
+    }
+
+    private static int refusals(Path said) throws IOException {
+        // The shells' lines may run into each other.
+        return Files.readString(said).split("Resource temporarily unavailable", -1).length - 1;
     }
 
     @Test

@@ -5,6 +5,7 @@ import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 
 /**
  * A migration as operators see it, and what they say to it; the same at the source and at a target. {@link #take} and
@@ -18,7 +19,7 @@ public final class OperatorView {
         /** The phase that it is in, as operators are told it. */
         String phase();
 
-        /** Since when it waits, as {@link System#nanoTime} has it. */
+        /** Since when it waits, as the clock of the view has it. */
         long waitsSinceNs();
 
         /** The ranks that are proved to be held just now. */
@@ -28,12 +29,15 @@ public final class OperatorView {
     private final String id;
     private final Migration migration;
     private final OperatorInbox inbox;
+    private final LongSupplier clock;
     private boolean takenUp;
     private long lookedNs;
     private String looked = "";
     private volatile OpenMigration open;
 
-    public OperatorView(String migrationId, Migration migration) {
+    /** @param clock the migration's own, in nanoseconds */
+    public OperatorView(String migrationId, Migration migration, LongSupplier clock) {
+        this.clock = clock;
         this.id = migrationId;
         this.migration = migration;
         this.inbox = new OperatorInbox(migrationId, migration);
@@ -56,13 +60,13 @@ public final class OperatorView {
 
     /** Hears operators, and notes where the migration stands; not at each step, as that looks at processes. */
     public void work() {
-        inbox.work(System.nanoTime());
+        inbox.work(clock.getAsLong());
         String phase = migration.phase();
-        if (phase.equals(looked) && System.nanoTime() - lookedNs < LOOK_NS) {
+        if (phase.equals(looked) && clock.getAsLong() - lookedNs < LOOK_NS) {
             return;
         }
         looked = phase;
-        lookedNs = System.nanoTime();
+        lookedNs = clock.getAsLong();
         String waitsFor = migration.isOver() ? null : migration.waitsFor();
         if (migration.isOver() || (waitsFor == null && !takenUp)) {
             open = null;

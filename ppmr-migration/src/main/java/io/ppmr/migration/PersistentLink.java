@@ -10,7 +10,6 @@ import io.ppmr.transport.LinkIdle;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -39,7 +38,7 @@ public final class PersistentLink implements AutoCloseable {
     private final String target;
     private final int attempt;
     private final long silenceLimitNs;
-    private final List<Message> introduction;
+    private final ControlMessage.Peer introduction;
     private final Consumer<Message> answers;
     private final BlockingQueue<Message> toSay = new ArrayBlockingQueue<>(WAITING_MESSAGES);
     private final Thread thread;
@@ -48,7 +47,7 @@ public final class PersistentLink implements AutoCloseable {
     /**
      * @param target its name, for messages
      * @param attempt stands in every frame
-     * @param introduction what is said first on every connection
+     * @param introduction who speaks, said first on every connection
      * @param answers told what the target says, on another thread
      */
     public PersistentLink(
@@ -56,13 +55,13 @@ public final class PersistentLink implements AutoCloseable {
             String target,
             int attempt,
             Duration silenceLimit,
-            List<Message> introduction,
+            ControlMessage.Peer introduction,
             Consumer<Message> answers) {
         this.connector = connector;
         this.target = target;
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimit.toNanos();
-        this.introduction = List.copyOf(introduction);
+        this.introduction = introduction;
         this.answers = answers;
         thread = LogContext.thread(this::run, "ppmr-courier-" + target);
         thread.start();
@@ -101,9 +100,7 @@ public final class PersistentLink implements AutoCloseable {
                     new AgentRunner(new LinkIdle(link, () -> false, () -> AGENT_SLEEP_MS), talk::onError, null, talk);
             AgentRunner.startOnThread(runner, task -> LogContext.thread(task, talk.roleName()));
             try {
-                for (Message message : introduction) {
-                    link.send(message);
-                }
+                link.send(introduction);
                 Message message = first;
                 while ((message != null || !closed) && !talk.lost) {
                     if (message != null) {

@@ -16,6 +16,21 @@ public interface LibC {
     /** The calls; the library is bound when this is used for the first time, which takes some tens of milliseconds. */
     LibC CALLS = LibraryLoader.create(LibC.class).failImmediately().load("c");
 
+    /** GETPID of semctl(2). */
+    int SEMAPHORE_USER = 11;
+
+    /** AF_INET. */
+    int INTERNET = 2;
+
+    /** SOCK_DGRAM. */
+    int DATAGRAMS = 2;
+
+    /** SOL_SOCKET. */
+    int SOCKET_LEVEL = 1;
+
+    /** SO_PASSCRED. */
+    int PASS_CREDENTIALS = 16;
+
     /** The error number that the calling thread's last call has left. */
     static int errno() {
         return LastError.getLastError(Runtime.getSystemRuntime());
@@ -29,6 +44,28 @@ public interface LibC {
     /** Whether this process has root's rights over files and processes, as far as its capabilities leave them. */
     static boolean isRoot() {
         return CALLS.geteuid() == 0;
+    }
+
+    /**
+     * Returns the process that was the last to operate on a System V semaphore; 0 if there was none that is seen here,
+     * -1 if the set is gone or may not be read.
+     */
+    static int semaphoreUser(int set, int semaphore) {
+        return CALLS.semctl(set, semaphore, SEMAPHORE_USER);
+    }
+
+    /** Returns true if SO_PASSCRED of unix(7) can be read of an Internet socket, too; false from Linux 6.16 on. */
+    static boolean givesCredentialsOfInternetSockets() {
+        int descriptor = CALLS.socket(INTERNET, DATAGRAMS, 0);
+        if (descriptor < 0) {
+            return true;
+        }
+        try {
+            int[] length = {Integer.BYTES};
+            return CALLS.getsockopt(descriptor, SOCKET_LEVEL, PASS_CREDENTIALS, new byte[Integer.BYTES], length) == 0;
+        } finally {
+            CALLS.close(descriptor);
+        }
     }
 
     int geteuid();
@@ -50,11 +87,16 @@ public interface LibC {
 
     int umount2(String target, int flags);
 
+    /** Without a fourth argument, so only for commands that take none. */
+    int semctl(int set, int semaphore, int command);
+
     int socket(int domain, int type, int protocol);
 
     int connect(int descriptor, @In byte[] address, int addressBytes);
 
     int setsockopt(int descriptor, int level, int option, @In byte[] value, int valueBytes);
+
+    int getsockopt(int descriptor, int level, int option, @Out byte[] value, int[] valueBytes);
 
     long send(int descriptor, @In byte[] data, long lengthBytes, int flags);
 

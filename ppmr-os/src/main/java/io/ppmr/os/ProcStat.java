@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Optional;
 
 /**
@@ -17,29 +17,87 @@ import java.util.Optional;
  * @param parent field 4
  * @param session field 6
  * @param flags field 9, PF_* of the kernel
+ * @param processorTicks fields 14 and 15 together: time on a processor, in user space and in the kernel
  * @param startTimeTicks field 22
  */
-public record ProcStat(int pid, String name, char state, int parent, int session, long flags, long startTimeTicks) {
+public record ProcStat(
+        int pid,
+        String name,
+        char state,
+        int parent,
+        int session,
+        long flags,
+        long processorTicks,
+        long startTimeTicks) {
+    /** Fields by their numbers in proc(5). The state is field 3, behind the name, its parenthesis and a blank. */
+    private static final int PARENT = 4;
+
+    private static final int SESSION = 6;
+    private static final int FLAGS = 9;
+    private static final int USER_TICKS = 14;
+    private static final int KERNEL_TICKS = 15;
+    private static final int LAST_FIELD = 22;
+    private static final int FIELDS_FROM = 2;
+    private static final int DECIMAL = 10;
+
+    private static final Path LAST_CAPABILITY = Path.of("/proc/sys/kernel/cap_last_cap");
+    /** USER_HZ is 100 everywhere. */
+    private static final long TICK_NS = 10_000_000;
+
     /** PF_EXITING of the kernel. */
     private static final long EXITING = 0x4;
 
-    /** Of ESRCH, where it has ended between the open and the read. */
-    private static final String NO_PROCESS = "No such process";
+    /** The longest line has 52 numbers of 20 digits. */
+    private static final int LINE_BYTES = 1200;
+
+    private static final int O_CLOEXEC = 02000000;
+    private static final int ENOENT = 2;
+    /** It has ended between the open and the read. */
+    private static final int ESRCH = 3;
 
     /** Reads one; empty if the process or thread is gone. */
     public static Optional<ProcStat> read(Path file) {
-        try {
-            return Optional.of(parse(Files.readString(file, StandardCharsets.ISO_8859_1)));
-        } catch (NoSuchFileException gone) {
-            // By now another process may have that PID: this one is gone all the same.
-            return Optional.empty();
-        } catch (IOException e) {
-            if (NO_PROCESS.equals(e.getMessage()) || !Files.exists(file)) {
-                return Optional.empty();
-            }
-            // One that cannot be looked at must not count as gone.
-            throw new UncheckedIOException(file + " cannot be read; has this process files left to open?", e);
+        return read(file.toString());
+    }
+
+    /**
+     * The same. All processes of a node are read at each look, so nothing is made here that is not needed: neither a
+     * path nor a channel nor a stream.
+     */
+    public static Optional<ProcStat> read(String file) {
+        int descriptor = LibC.CALLS.open(zeroTerminated(file), O_CLOEXEC);
+        if (descriptor < 0) {
+            return goneOrUnreadable(file);
         }
+        byte[] line = new byte[LINE_BYTES];
+        long lengthBytes;
+        int errno;
+        try {
+            lengthBytes = LibC.CALLS.pread(descriptor, line, line.length, 0);
+            errno = LibC.errno();
+        } finally {
+            LibC.CALLS.close(descriptor);
+        }
+        return lengthBytes < 0 ? goneOrUnreadable(file, errno) : Optional.of(parse(line, (int) lengthBytes));
+    }
+
+    private static Optional<ProcStat> goneOrUnreadable(String file) {
+        return goneOrUnreadable(file, LibC.errno());
+    }
+
+    private static Optional<ProcStat> goneOrUnreadable(String file, int errno) {
+        // By now another process may have that PID: this one is gone all the same.
+        if (errno == ENOENT || errno == ESRCH) {
+            return Optional.empty();
+        }
+        // One that cannot be looked at must not count as gone.
+        throw new UncheckedIOException(
+                file + " cannot be read; has this process files left to open?", new IOException(LibC.describe(errno)));
+    }
+
+    private static byte[] zeroTerminated(String file) {
+        byte[] name = file.getBytes(StandardCharsets.UTF_8);
+        return Arrays.copyOf(name, name.length + 1);
     }
 
     /**
@@ -74,31 +132,113 @@ public record ProcStat(int pid, String name, char state, int parent, int session
      * @param number as in capabilities(7)
      */
     public static boolean hasCapability(String process, int number) {
+        return (capabilities(process, "CapEff") >> number & 1) == 1;
+    }
+
+    /**
+     * Returns a capability set of a process's first thread, a bit for each number in capabilities(7); 0 if the process
+     * is gone.
+     *
+     * @param process its PID, or {@code self}
+     * @param set the set's name in {@code /proc/PID/status}, such as {@code CapBnd}
+     */
+    public static long capabilities(String process, String set) {
         try {
-            return field(Path.of("/proc", process, "status"), "CapEff")
-                    .map(set -> (Long.parseUnsignedLong(set, 16) >> number & 1) == 1)
-                    .orElse(false);
+            return field(Path.of("/proc", process, "status"), set)
+                    .map(value -> Long.parseUnsignedLong(value, 16))
+                    .orElse(0L);
         } catch (IOException e) {
-            return false;
+            return 0;
         }
     }
 
+    /**
+     * Returns the last capability that this kernel knows, by its number in capabilities(7).
+     *
+     * <p>Its file gives nothing to a second read, so it must be read at once, which {@code Files.readString} does not
+     * do with a file whose size is said to be 0: it would see the first digit alone.
+     */
+    public static int lastCapability() throws IOException {
+        return Integer.parseInt(Files.readAllLines(LAST_CAPABILITY, StandardCharsets.ISO_8859_1)
+                .get(0)
+                .strip());
+    }
+
     static ProcStat parse(String line) {
+        byte[] bytes = line.getBytes(StandardCharsets.ISO_8859_1);
+        return parse(bytes, bytes.length);
+    }
+
+    private static ProcStat parse(byte[] line, int lengthBytes) {
         // The name may hold blanks and parentheses; the last closing one ends it.
-        int open = line.indexOf('(');
-        int close = line.lastIndexOf(')');
-        if (open < 0 || close < open) {
-            throw new IllegalArgumentException("not a stat line of /proc: '" + line + "'");
+        int open = indexOf('(', line, lengthBytes);
+        int close = lengthBytes - 1;
+        while (close > open && line[close] != ')') {
+            close--;
         }
-        String[] rest = line.substring(close + 2).trim().split(" ", -1);
+        if (open < 0 || close <= open) {
+            throw notOne(line, lengthBytes);
+        }
+        long[] fields = new long[LAST_FIELD + 1];
+        int at = close + FIELDS_FROM;
+        for (int field = PARENT; field <= LAST_FIELD; field++) {
+            at = after(' ', line, at, lengthBytes);
+            fields[field] = number(line, at, lengthBytes);
+        }
         return new ProcStat(
-                Integer.parseInt(line.substring(0, open).trim()),
-                line.substring(open + 1, close),
-                rest[0].charAt(0),
-                Integer.parseInt(rest[1]),
-                Integer.parseInt(rest[3]),
-                Long.parseLong(rest[6]),
-                Long.parseLong(rest[19]));
+                (int) number(line, 0, lengthBytes),
+                new String(line, open + 1, close - open - 1, StandardCharsets.ISO_8859_1),
+                (char) line[close + FIELDS_FROM],
+                (int) fields[PARENT],
+                (int) fields[SESSION],
+                fields[FLAGS],
+                fields[USER_TICKS] + fields[KERNEL_TICKS],
+                fields[LAST_FIELD]);
+    }
+
+    private static int indexOf(char wanted, byte[] line, int lengthBytes) {
+        int at = 0;
+        while (at < lengthBytes && line[at] != wanted) {
+            at++;
+        }
+        return at < lengthBytes ? at : -1;
+    }
+
+    private static int after(char wanted, byte[] line, int from, int lengthBytes) {
+        int at = from;
+        while (at < lengthBytes && line[at] != wanted) {
+            at++;
+        }
+        if (at + 1 >= lengthBytes) {
+            throw notOne(line, lengthBytes);
+        }
+        return at + 1;
+    }
+
+    /** The decimal number that begins there. Those of field 13 and the like that are larger than a long wrap around. */
+    private static long number(byte[] line, int from, int lengthBytes) {
+        boolean negative = line[from] == '-';
+        int at = negative ? from + 1 : from;
+        int first = at;
+        long value = 0;
+        while (at < lengthBytes && line[at] >= '0' && line[at] <= '9') {
+            value = value * DECIMAL + line[at] - '0';
+            at++;
+        }
+        if (at == first) {
+            throw notOne(line, lengthBytes);
+        }
+        return negative ? -value : value;
+    }
+
+    private static IllegalArgumentException notOne(byte[] line, int lengthBytes) {
+        return new IllegalArgumentException(
+                "not a stat line of /proc: '" + new String(line, 0, lengthBytes, StandardCharsets.ISO_8859_1) + "'");
+    }
+
+    /** Its time on a processor. */
+    public long processorNs() {
+        return processorTicks * TICK_NS;
     }
 
     /** Ended, and not yet waited for. */

@@ -82,6 +82,6 @@ class KernelFeaturesTest {
     @Test
     void shouldReadTheRecordedStat() throws Exception {
         String line = Files.readString(RECORDED.resolve("pid-stat"), StandardCharsets.ISO_8859_1);
-        assertEquals(new ProcStat(84, "sleep", 'S', 75, 0, 4202496, 495), ProcStat.parse(line));
+        assertEquals(new ProcStat(84, "sleep", 'S', 75, 0, 4202496, 31, 495), ProcStat.parse(line));
     }
 }

@@ -21,12 +21,13 @@ class ProcStatTest {
 
     @Test
     void shouldReadTheFieldsThatMatter() {
-        assertEquals(new ProcStat(77, "job", 'T', 5, 7, 4194304, 987654), ProcStat.parse(line("job", 'T')));
+        assertEquals(new ProcStat(77, "job", 'T', 5, 7, 4194304, 11, 987654), ProcStat.parse(line("job", 'T')));
     }
 
     @Test
     void shouldReadFieldsBehindANameWithBlanksAndParentheses() {
-        assertEquals(new ProcStat(77, "a) R 1 (b", 'S', 5, 7, 4194304, 987654), ProcStat.parse(line("a) R 1 (b", 'S')));
+        assertEquals(
+                new ProcStat(77, "a) R 1 (b", 'S', 5, 7, 4194304, 11, 987654), ProcStat.parse(line("a) R 1 (b", 'S')));
     }
 
     @Test

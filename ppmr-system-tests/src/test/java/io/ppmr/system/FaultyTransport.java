@@ -48,10 +48,12 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
             }
 
             @Override
-            public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
+            public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
                 long deadlineNs = System.nanoTime() + deadline.toNanos();
                 server.socket().setSoTimeout(SLICE_MS);
-                while (!givenUp.getAsBoolean()) {
+                boolean last;
+                do {
+                    last = spoken.getAsBoolean();
                     try {
                         return new FaultyPeer(pool, server.socket().accept().getChannel());
                     } catch (SocketTimeoutException e) {
@@ -59,7 +61,7 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
                             throw e;
                         }
                     }
-                }
+                } while (!last);
                 return null;
             }
 

@@ -141,6 +141,7 @@ class JobUserIT {
         assertTrue(report.reason().contains("does not trust user 20001"), report.reason());
         assertTrue(report.reason().contains("trusted_users of [checkpointers.command]"), report.reason());
         assertTrue(report.reason().contains("a checkpointer that runs as the job's user"), report.reason());
+        assertTrue(report.reason().contains("as_job_user = true at both nodes"), report.reason());
         requireOriginalRuns();
     }
 

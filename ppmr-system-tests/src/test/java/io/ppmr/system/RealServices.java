@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -62,6 +63,18 @@ final class RealServices implements AutoCloseable {
                 [target]
                 address = "127.0.0.1:%d"
                 """.formatted(port), job.toml(), job.jobToml(), sourceSections);
+    }
+
+    /**
+     * Starts a source with a configuration of its own.
+     *
+     * @param settings lines before the first section
+     * @param sections what follows, the address of a target too
+     */
+    Process startSource(String settings, String... sections) throws Exception {
+        List<String> all = new ArrayList<>(List.of(settings));
+        all.addAll(List.of(sections));
+        return start("source", all.toArray(String[]::new));
     }
 
     private Process start(String role, String... sections) throws Exception {
@@ -119,6 +132,21 @@ final class RealServices implements AutoCloseable {
     /** Where the target listens. */
     int port() {
         return port;
+    }
+
+    /** Has these services use the same key as those. */
+    RealServices keyOf(RealServices others) throws IOException {
+        Files.copy(
+                others.directory.resolve("key"),
+                directory.resolve("key"),
+                StandardCopyOption.REPLACE_EXISTING,
+                StandardCopyOption.COPY_ATTRIBUTES);
+        return this;
+    }
+
+    /** Where a service is asked. */
+    Path socket(String role) {
+        return directory.resolve(role + ".sock");
     }
 
     Path mount(String role) {

@@ -14,6 +14,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.protocol.data.ReadingMode;
@@ -24,6 +25,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -206,6 +208,20 @@ final class ReplayJob implements AutoCloseable {
     MigrationReport migrateAs(ServicePair pair, JobUser user, long pid) throws InterruptedException {
         Job job = new Job("replay", user, checkpointer(), List.of(new Job.RankProcess(0, (int) pid)));
         return migrate(pair, job, Keeping.Wish.NONE);
+    }
+
+    /** Moves the job, which is said to have so many further ranks elsewhere. */
+    MigrationReport migrateWith(ServicePair pair, int others) throws InterruptedException {
+        Map<Integer, String> elsewhere = new HashMap<>();
+        for (int rank = originals.size(); rank < originals.size() + others; rank++) {
+            elsewhere.put(rank, "node-" + rank + ".cluster.example");
+        }
+        List<Job.RankProcess> ranks = new ArrayList<>();
+        for (int rank = 0; rank < originals.size(); rank++) {
+            ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
+        }
+        return migrate(
+                pair, new Job("replay", USER, checkpointer(), ranks, elsewhere, JobHooks.NONE), Keeping.Wish.NONE);
     }
 
     /** An original's. */

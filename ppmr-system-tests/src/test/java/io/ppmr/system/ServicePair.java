@@ -26,82 +26,109 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
-final class ServicePair implements AutoCloseable {
+public final class ServicePair implements AutoCloseable {
     private static final PreSharedKey KEY =
             new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
 
     private final SourceService source;
     private final TargetService target;
 
-    /** What a test chooses; the rest is as a site would have it. */
-    public record Options(
-            PoolGeometry pool,
-            PoolGeometry sourcePool,
-            PreSharedKey sourceKey,
-            long stagingBytes,
-            Duration stallLimit,
-            List<Checkpointer> restores,
-            Duration discardDeadline,
-            boolean unknownUsers) {
+    /** The choices of a test; the rest is as a site would have it. Each method gives other options with one change. */
+    public static final class Options {
+        private final List<Checkpointer> restores;
+        private PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
+        private PoolGeometry sourcePool = pool;
+        private PreSharedKey sourceKey = KEY;
+        private long stagingBytes;
+        private long indexBytes = 4 << 20;
+        private Duration stallLimit = Duration.ofSeconds(20);
+        private Duration discardDeadline = Duration.ofMinutes(5);
+        private boolean unknownUsers = true;
+        private boolean rootJobs;
 
-        static Options with(Checkpointer checkpointer) {
-            PoolGeometry pool = PoolGeometry.of(8 << 20, 128 << 10);
-            return new Options(
-                    pool, pool, KEY, 0, Duration.ofSeconds(20), List.of(checkpointer), Duration.ofMinutes(5), true);
+        private Options(List<Checkpointer> restores) {
+            this.restores = List.copyOf(restores);
+        }
+
+        private Options(Options other, List<Checkpointer> restores) {
+            this(restores);
+            pool = other.pool;
+            sourcePool = other.sourcePool;
+            sourceKey = other.sourceKey;
+            stagingBytes = other.stagingBytes;
+            indexBytes = other.indexBytes;
+            stallLimit = other.stallLimit;
+            discardDeadline = other.discardDeadline;
+            unknownUsers = other.unknownUsers;
+            rootJobs = other.rootJobs;
+        }
+
+        /** Pool and limits of a small site. */
+        public static Options with(Checkpointer checkpointer) {
+            return new Options(List.of(checkpointer));
+        }
+
+        private Options changed(Consumer<Options> change) {
+            Options next = new Options(this, restores);
+            change.accept(next);
+            return next;
         }
 
         Options pool(int chunks, int chunkBytes) {
             PoolGeometry both = new PoolGeometry(chunkBytes, chunks);
-            return new Options(
-                    both, both, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
+            return changed(next -> {
+                next.pool = both;
+                next.sourcePool = both;
+            });
         }
 
         Options sourcePool(PoolGeometry other) {
-            return new Options(
-                    pool, other, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
+            return changed(next -> next.sourcePool = other);
         }
 
         Options sourceKey(PreSharedKey key) {
-            return new Options(
-                    pool, sourcePool, key, stagingBytes, stallLimit, restores, discardDeadline, unknownUsers);
+            return changed(next -> next.sourceKey = key);
         }
 
-        Options staging(long bytes) {
-            return new Options(pool, sourcePool, sourceKey, bytes, stallLimit, restores, discardDeadline, unknownUsers);
+        /** Retained images may wait in so much memory. */
+        public Options staging(long bytes) {
+            return changed(next -> next.stagingBytes = bytes);
+        }
+
+        Options index(long bytes) {
+            return changed(next -> next.indexBytes = bytes);
         }
 
         Options stall(Duration limit) {
-            return new Options(
-                    pool, sourcePool, sourceKey, stagingBytes, limit, restores, discardDeadline, unknownUsers);
+            return changed(next -> next.stallLimit = limit);
         }
 
         Options discard(Duration deadline) {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, restores, deadline, unknownUsers);
+            return changed(next -> next.discardDeadline = deadline);
         }
 
         /** Only users of this machine's database. */
         Options knownUsers() {
-            return new Options(pool, sourcePool, sourceKey, stagingBytes, stallLimit, restores, discardDeadline, false);
+            return changed(next -> next.unknownUsers = false);
+        }
+
+        /** The target restores jobs of root, too. */
+        Options alsoRootsJobs() {
+            return changed(next -> next.rootJobs = true);
         }
 
         Options restores(List<Checkpointer> checkpointers) {
-            return new Options(
-                    pool,
-                    sourcePool,
-                    sourceKey,
-                    stagingBytes,
-                    stallLimit,
-                    checkpointers,
-                    discardDeadline,
-                    unknownUsers);
+            return new Options(this, checkpointers);
         }
     }
 
-    ServicePair(Path directory, Options options) throws IOException, InterruptedException {
+    /** A pair that is up, with mounts, work directories and journals in that directory. */
+    public ServicePair(Path directory, Options options) throws IOException, InterruptedException {
         this(directory, options, UnaryOperator.identity(), List.of(), TransportChoice.tcp(), TransportChoice.tcp());
     }
 
@@ -142,7 +169,12 @@ final class ServicePair implements AutoCloseable {
                         Files.createDirectory(directory.resolve("target")),
                         Files.createDirectory(directory.resolve("target-work")),
                         options.pool,
-                        new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
+                        new TransferSettings(
+                                Path.of("/dev/shm"),
+                                options.stagingBytes,
+                                options.indexBytes,
+                                16 << 20,
+                                options.stallLimit),
                         KEY,
                         options.restores,
                         Duration.ofMinutes(5),
@@ -150,9 +182,10 @@ final class ServicePair implements AutoCloseable {
                         2,
                         directory.resolve("target-journal"),
                         Optional.empty(),
-                        false,
+                        options.rootJobs,
                         options.unknownUsers,
                         Set.of(),
+                        Map.of(),
                         Map.of(),
                         Map.of()),
                 targetChoice,
@@ -191,7 +224,7 @@ final class ServicePair implements AutoCloseable {
         }
     }
 
-    SourceService source() {
+    public SourceService source() {
         return source;
     }
 

@@ -58,13 +58,13 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     @Override
     public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
         tree.find(path);
-        return handles.add(path);
+        return handles.add(path, caller.uid());
     }
 
     @Override
     public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
         tree.addFile(path, mode & 07777, caller.uid(), caller.gid(), Path.of(path));
-        return handles.add(path);
+        return handles.add(path, caller.uid());
     }
 
     @Override

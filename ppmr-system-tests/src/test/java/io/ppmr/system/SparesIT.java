@@ -88,7 +88,8 @@ class SparesIT {
                 "cannot be reached",
                 "refuses: this node is not configured to restore",
                 "has to wait here as a whole; pool and staging have room for 8 MiB",
-                "and as much again for its image, since staging is in memory, 8 MiB are available here")) {
+                "and as much again for its image, since staging is in memory, and 1 MiB to find its image in staging,"
+                        + " 8 MiB are available here")) {
             assertTrue(said.contains(reason), () -> reason + " is not in: " + said);
         }
     }

@@ -92,12 +92,12 @@ class StandstillIT {
     }
 
     @Test
-    void shouldRollBackByNameWhenAMessageDoesNotFitItsFrame() throws Exception {
+    void shouldRollBackByNameWhenAMessageHasATextThatIsTooLong() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
                 ServicePair pair = pair(job)) {
             MigrationReport report = job.migrateBy(pair, called("x".repeat(70_000), job.checkpointer()));
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            assertTrue(report.reason().contains("does not fit a frame"), report.reason());
+            assertTrue(report.reason().contains("a text of 70000 bytes"), report.reason());
             job.commits(pair);
         }
     }

@@ -11,10 +11,12 @@ import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
@@ -31,9 +33,13 @@ class TransportChoiceIT {
     private Path directory;
 
     /** Has no device, or everything but a network that lets it through. */
-    private record Unlucky(String unusable) implements Transport {
+    private record Unlucky(String unusable, AtomicReference<BufferPool> offered) implements Transport {
         Unlucky() {
             this(null);
+        }
+
+        Unlucky(String unusable) {
+            this(unusable, new AtomicReference<>());
         }
 
         @Override
@@ -45,9 +51,9 @@ class TransportChoiceIT {
                 }
 
                 @Override
-                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
+                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
                     long deadlineNs = System.nanoTime() + deadline.toNanos();
-                    while (!givenUp.getAsBoolean()) {
+                    while (!spoken.getAsBoolean()) {
                         if (System.nanoTime() - deadlineNs > 0) {
                             throw new IOException("no connection within " + deadline);
                         }
@@ -67,6 +73,7 @@ class TransportChoiceIT {
         public RegionExporter connect(
                 BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
                 throws IOException {
+            offered.set(pool);
             throw new IOException("the network swallows it");
         }
     }
@@ -80,6 +87,25 @@ class TransportChoiceIT {
         assertEquals(
                 "tcp: the network swallows it",
                 commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, new Unlucky())));
+    }
+
+    @Test
+    void shouldLeaveNothingOfAJobInThePoolThatTheNextSessionOffers() throws Exception {
+        Unlucky rdma = new Unlucky();
+        try (ReplayJob job = job();
+                ServicePair pair = new ServicePair(
+                        directory,
+                        ServicePair.Options.with(job.checkpointer()),
+                        of(TransportChoice.Wish.AUTO, rdma),
+                        of(TransportChoice.Wish.AUTO, new Unlucky()))) {
+            job.commits(pair);
+            ByteBuffer pool = rdma.offered().get().region();
+            int left = 0;
+            for (int i = 0; i < pool.capacity(); i++) {
+                left += pool.get(i) == 0 ? 0 : 1;
+            }
+            assertEquals(0, left, "bytes that a target could read by RDMA when the next job's session has begun");
+        }
     }
 
     @Test

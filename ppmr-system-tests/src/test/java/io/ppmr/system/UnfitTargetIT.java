@@ -87,6 +87,21 @@ class UnfitTargetIT {
     }
 
     @Test
+    void shouldRefuseWhenTheIndexOfARetainedImageHasNoRoom() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).retained().rank(CHECKPOINT, RESTART)) {
+            String reason = refused(
+                            ServicePair.Options.with(job.checkpointer())
+                                    .staging(64 << 20)
+                                    .index(0),
+                            here -> here,
+                            job)
+                    .reason();
+            assertTrue(reason.contains("takes 1 MiB of memory, and staging.index allows 0 MiB"), reason);
+            assertTrue(reason.contains("raise staging.index on this node"), reason);
+        }
+    }
+
+    @Test
     void shouldOnlyWarnWhenTheKernelIsOlder() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
                 ServicePair pair = new ServicePair(

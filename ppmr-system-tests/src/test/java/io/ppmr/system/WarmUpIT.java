@@ -153,6 +153,7 @@ class WarmUpIT {
                     .toList();
             assertEquals(1, said.size(), log);
             assertTrue(said.get(0).contains(inItsWay.toString()), log);
+            assertTrue(said.get(0).contains("the service goes on without it"), log);
             assertFalse(log.contains("\tat "), log);
         }
     }

@@ -11,10 +11,11 @@ import java.nio.file.Path;
  * What a process has used since it began, from proc(5).
  *
  * @param cpuSeconds processor time of all its threads, in user space and kernel
+ * @param commandsCpuSeconds the same of the children that it has waited for, and of theirs
  * @param wakeUps how often its living threads have gone to sleep and been woken
  * @param peakRssBytes the most memory that it has had resident
  */
-public record ProcessFigures(double cpuSeconds, long wakeUps, long peakRssBytes) {
+public record ProcessFigures(double cpuSeconds, double commandsCpuSeconds, long wakeUps, long peakRssBytes) {
     private static final double TICKS_A_SECOND = 100;
     private static final int USER_TIME = 11;
 
@@ -24,13 +25,18 @@ public record ProcessFigures(double cpuSeconds, long wakeUps, long peakRssBytes)
         String stat = Files.readString(process.resolve("stat"));
         String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
         double ticks = Long.parseLong(fields[USER_TIME]) + Long.parseLong(fields[USER_TIME + 1]);
+        double ofCommands = Long.parseLong(fields[USER_TIME + 2]) + Long.parseLong(fields[USER_TIME + 3]);
         long wakeUps = 0;
         try (DirectoryStream<Path> threads = Files.newDirectoryStream(process.resolve("task"))) {
             for (Path thread : threads) {
                 wakeUps += field(thread.resolve("status"), "voluntary_ctxt_switches");
             }
         }
-        return new ProcessFigures(ticks / TICKS_A_SECOND, wakeUps, field(process.resolve("status"), "VmHWM") * 1024);
+        return new ProcessFigures(
+                ticks / TICKS_A_SECOND,
+                ofCommands / TICKS_A_SECOND,
+                wakeUps,
+                field(process.resolve("status"), "VmHWM") * 1024);
     }
 
     private static long field(Path file, String name) throws IOException {

@@ -28,8 +28,8 @@ import java.util.Set;
  * Ports}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
  * reached for long enough. docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
- * System.nanoTime}.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
+ * clock that goes on while the machine is suspended, as the participants' windows do.
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /**
@@ -99,6 +99,9 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     private final Map<String, Long> nextFenceNs = new HashMap<>();
     private final Set<String> fencing = new HashSet<>();
     private long pauseEndNs = NEVER;
+    /** When it was found to have been frozen last. */
+    private long thawedNs = Long.MIN_VALUE;
+
     private boolean calledOff;
 
     public Coordinator(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
@@ -117,14 +120,14 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
      * @param records those of this migration, oldest first
      */
     public void recover(List<TransactionRecord> records, long now) {
-        nowNs = now;
+        at(now);
         CoordinatorRules.replay(migrationId, records).participants().forEach(name -> downSinceNs.put(name, now));
         take(() -> CoordinatorRules.recover(migrationId, records, ports.originals()), false);
     }
 
     /** An event; messages by {@link #heard}, failures by {@link #fail}. */
     public void on(CoordinatorEvent event, long now) {
-        nowNs = now;
+        at(now);
         take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.Heard);
     }
 
@@ -144,7 +147,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
      * @param participant whose failure it is, or empty
      */
     public void fail(String reason, String participant, long now) {
-        nowNs = now;
+        at(now);
         int attempt = state.attempt();
         take(() -> attempt == state.attempt() ? judge(reason, participant, false) : Transition.stay(state), false);
     }
@@ -152,7 +155,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /** Calls the migration off, if it is not decided. */
     public void callOff(String reason, long now) {
         calledOff = true;
-        nowNs = now;
+        at(now);
         take(() -> judge(reason, "", false), false);
         on(new CoordinatorEvent.NoMoreAttempts(reason), now);
     }
@@ -164,7 +167,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** A link to the participant is up, both sides have spoken on it. */
     public void linkUp(String participant, long now) {
-        nowNs = now;
+        at(now);
         downSinceNs.remove(participant);
         nextFenceNs.remove(participant);
         CoordinatorRules.unanswered(state).stream()
@@ -174,13 +177,13 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** The link to the participant is lost, and nothing more is said on it. */
     public void linkDown(String participant, long now) {
-        nowNs = now;
+        at(now);
         downSinceNs.putIfAbsent(participant, now);
     }
 
     /** The fence command for the participant has ended. */
     public void fenceEnded(String participant, boolean off, long now) {
-        nowNs = now;
+        at(now);
         fencing.remove(participant);
         nextFenceNs.put(participant, now + times.sayNs());
         if (off) {
@@ -269,9 +272,17 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         return !state.isOver();
     }
 
+    /** Who has lost this node while it was frozen may be about to fence it, and the lost link is not known here yet. */
     @Override
     void woke(long now) {
-        // It only ever waits longer when it was frozen.
+        if (wasFrozen(now)) {
+            thawedNs = now;
+        }
+    }
+
+    private void at(long now) {
+        woke(now);
+        nowNs = now;
     }
 
     @Override
@@ -313,7 +324,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         long windowNs =
                 state.members().stream().mapToLong(Member::fenceWindowNs).max().orElse(0);
         long waitNs = windowNs + member.silenceLimitNs() + times.silenceLimitNs();
-        return sinceNs + waitNs + waitNs / 4;
+        return Math.max(sinceNs, thawedNs) + waitNs + waitNs / 4;
     }
 
     @Override

@@ -5,6 +5,7 @@ import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import io.ppmr.transaction.operator.Explanations;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorRules;
@@ -22,8 +23,9 @@ import java.util.concurrent.TimeUnit;
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
  * Ports}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of {@code
- * System.nanoTime}.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
+ * clock that goes on while the machine is suspended: what is promised to other nodes, and the window in which one may
+ * be fenced, end for them, too.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
     /**
@@ -55,7 +57,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
         /**
          * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the
-         * migration's thread. The command is not started after {@code untilNs} ({@code System.nanoTime}), to be looked
+         * migration's thread. The command is not started after {@code untilNs}, to be looked
          * at right before its start; it is killed at its deadline. Without a command: false, nothing is started.
          */
         boolean fenceSource(String source, long untilNs);
@@ -103,24 +105,29 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * Goes on after a restart of the service. The source counts as lost from when it was last heard for certain.
      *
      * @param records those of this migration, oldest first
+     * @param suspendedNs how long this machine has been suspended since its boot, by which earlier releases' times are
+     *     behind {@code now}'s clock at most
      */
-    public void recover(List<TransactionRecord> records, long now) {
+    public void recover(List<TransactionRecord> records, long now, long suspendedNs) {
         nowNs = now;
         lostNs = now - times.fenceWindowNs();
+        boolean sinceKnown = true;
         for (TransactionRecord record : records) {
             if (record instanceof TransactionRecord.Prepared prepared) {
                 source = prepared.source();
                 lostNs = prepared.heardNs();
+                sinceKnown = prepared.clock() == RecordedClock.BOOT;
             } else if (record instanceof TransactionRecord.SourceLost lost) {
                 lostNs = lost.atNs();
+                sinceKnown = lost.clock() == RecordedClock.BOOT;
             } else if (record instanceof TransactionRecord.Promised promised) {
-                promiseEndNs = promised.untilNs();
+                promiseEndNs = latestNs(promised.untilNs(), promised.clock(), suspendedNs);
             } else if (record instanceof TransactionRecord.Fencing fence) {
-                fenceEndNs = fence.untilNs();
+                fenceEndNs = latestNs(fence.untilNs(), fence.clock(), suspendedNs);
             }
         }
-        // A clock of an earlier boot says nothing; the window then counts as past.
-        windowUsed = lostNs > now || fenceEndNs != NEVER;
+        // A clock of an earlier boot says nothing, and one that has stood still not enough: the window counts as past.
+        windowUsed = lostNs > now || !sinceKnown || fenceEndNs != NEVER;
         // A boot that is over has ended its copies, its promises and its fence commands. One of this boot ends when it
         // was promised to, also where this target's own window is shorter than that of who asked for it.
         boolean earlierBoot = promiseEndNs != NEVER && promiseEndNs - now > TransactionTimes.LONGEST_PROMISE_NS;
@@ -132,6 +139,14 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         take(() -> ParticipantRules.recover(migrationId, records), false);
         long atNs = lostNs;
         take(() -> ParticipantRules.apply(state, new ParticipantEvent.SourceLost(atNs)), false);
+    }
+
+    /**
+     * A time on the clock of this release, and no earlier than was meant: that of an earlier one may have stood
+     * still.
+     */
+    private static long latestNs(long untilNs, RecordedClock clock, long suspendedNs) {
+        return clock == RecordedClock.BOOT ? untilNs : untilNs + suspendedNs;
     }
 
     /** An event; messages by {@link #heard} and {@link #heardPeer}. */
@@ -156,11 +171,6 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             heardNs = now;
             on(new ParticipantEvent.Heard(attempt, message), now);
         }
-    }
-
-    /** A sign of life on the link that is up. */
-    public void alive(long now) {
-        heardNs = now;
     }
 
     /** A message of another participant. */
@@ -297,10 +307,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         } else if (effect instanceof Effect.Send send) {
             ports.send(send.participant(), send.attempt(), send.message());
         } else if (effect instanceof Effect.StartRestore start) {
-            ports.startRestore(start.attempt());
             long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
             long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
+            // Said first: however many restarts there are to start, the source waits for none of them.
             ports.reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs));
+            ports.startRestore(start.attempt());
         } else if (effect instanceof Effect.ProveCopies) {
             takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ports.copiesHeld())));
         } else if (effect instanceof Effect.ReleaseCopies) {
@@ -349,8 +360,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     /** A service that was frozen does not know since when the source is lost: no fence until a new link. */
     @Override
     void woke(long now) {
-        boolean frozen = nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
-        if (frozen && !state.done()) {
+        if (wasFrozen(now) && !state.done()) {
             windowUsed = true;
         }
     }

@@ -214,9 +214,18 @@ abstract class TransactionDriver<S> {
     /** When one of those is due next. */
     abstract long ownDeadlineNs();
 
-    /** When {@link #tick} has something to do, on the clock of {@code System.nanoTime}. */
+    /**
+     * When {@link #tick} is to be called next, on the clock of its caller: when it has something to do,
+     * and so often that a gap between two calls shows that the service was frozen.
+     */
     public final long nextDeadlineNs() {
-        return Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
+        long nextNs = Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
+        return resendNs == NEVER ? nextNs : Math.min(nextNs, nowNs + times.silenceLimitNs());
+    }
+
+    /** Returns true if nobody has called for so long that the others may have taken this service for lost. */
+    final boolean wasFrozen(long now) {
+        return nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
     }
 
     /** Whom it waits for and what can be done, while ranks are held here for somebody who does not answer; or null. */
@@ -224,7 +233,7 @@ abstract class TransactionDriver<S> {
         return pending.isEmpty() ? held() : "it waits to carry out " + pending.peek();
     }
 
-    /** Since when it waits, on the clock of {@code System.nanoTime}; the last event's time where it does not. */
+    /** Since when it waits, on the clock of its caller; the last event's time where it does not. */
     public final long waitsSinceNs() {
         return heldSinceNs == NEVER ? nowNs : Math.min(heldSinceNs, startOfHoldNs());
     }

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.rules.Begins;
 import io.ppmr.transaction.rules.TransactionTimes;
@@ -25,6 +27,7 @@ class HeldParticipantTest {
     /** Ports that only note. */
     static final class Notes implements Participant.Ports {
         private final List<String> said = new ArrayList<>();
+        private final List<String> beginning = new ArrayList<>();
         private int fences;
         private int reconnects;
         private int releases;
@@ -34,6 +37,7 @@ class HeldParticipantTest {
 
         @Override
         public void reply(int attempt, ControlMessage message) {
+            beginning.add(message.getClass().getSimpleName());
             said.add("");
         }
 
@@ -47,6 +51,7 @@ class HeldParticipantTest {
 
         @Override
         public void startRestore(int attempt) {
+            beginning.add("restores");
             said.add("");
         }
 
@@ -74,7 +79,7 @@ class HeldParticipantTest {
 
         @Override
         public void dropSourceLink() {
-            said.add("");
+            said.add("the link is dropped");
         }
 
         @Override
@@ -96,6 +101,8 @@ class HeldParticipantTest {
             return said.stream().filter(text -> text.contains("IN DOUBT")).count();
         }
     }
+
+    private static final long HOUR = 3600 * SECOND;
 
     private final Notes notes = new Notes();
     private final TransactionTimes times = TransactionTimes.usual(5 * SECOND, 0).withFence(SECOND, 4 * SECOND);
@@ -121,6 +128,12 @@ class HeldParticipantTest {
             now += SECOND;
             participant.tick(now);
         }
+    }
+
+    @Test
+    void shouldAcceptBeforeItStartsTheRestores() {
+        held(times);
+        assertEquals(List.of("Accept", "restores"), notes.beginning.subList(0, 2));
     }
 
     @Test
@@ -233,7 +246,7 @@ class HeldParticipantTest {
         passes(frozen, 2);
         assertEquals(0, notes.fences, "it does not know since when the source is lost");
         Participant again = new Participant("m", times, journal, notes);
-        again.recover(journal.records("m"), now);
+        again.recover(journal.records("m"), now, 0);
         passes(again, 10);
         assertEquals(0, notes.fences, "nor does the one that was started after it");
     }
@@ -242,8 +255,52 @@ class HeldParticipantTest {
     void shouldFenceAfterARestartWhenItsWindowIsStillOpen() {
         held(times);
         Participant again = new Participant("m", times, journal, notes);
-        again.recover(journal.records("m"), now);
+        again.recover(journal.records("m"), now, 0);
         passes(again, 2);
         assertEquals(1, notes.fences);
+    }
+
+    /** Records of an earlier release, of a machine that has been suspended since its boot, at an unknown time. */
+    private Participant recovered(TransactionRecord... more) throws Exception {
+        journal.appendSynced(new TransactionRecord.Prepared(
+                "m", 1, List.of("a"), "a", "s", List.of(), now - HOUR, RecordedClock.AWAKE));
+        for (TransactionRecord record : more) {
+            journal.appendSynced(record);
+        }
+        Participant again = new Participant("m", times, journal, notes);
+        again.recover(journal.records("m"), now, HOUR);
+        return again;
+    }
+
+    @Test
+    void shouldNotFenceWhenAnEarlierReleaseHasWrittenSinceWhenTheSourceIsLost() throws Exception {
+        now += 2 * HOUR;
+        // By the clock that stood still it may be lost for less than the delay, or for more than the window.
+        Participant again = recovered(new TransactionRecord.SourceLost("m", 1, now - 2 * SECOND, RecordedClock.AWAKE));
+        passes(again, 60);
+        assertEquals(0, notes.fences);
+        again.linkUp(now);
+        again.linkDown(now);
+        passes(again, 3);
+        assertEquals(1, notes.fences);
+    }
+
+    @Test
+    void shouldKeepAPromiseOfAnEarlierReleaseToItsEndWhenTheMachineWasSuspended() throws Exception {
+        now += 2 * HOUR;
+        Participant again =
+                recovered(new TransactionRecord.Promised("m", 1, now - HOUR + 30 * SECOND, RecordedClock.AWAKE));
+        passes(again, 29);
+        assertFalse(notes.said.contains("the link is dropped"));
+        passes(again, 2);
+        assertTrue(notes.said.contains("the link is dropped"));
+    }
+
+    @Test
+    void shouldNotFenceWhenTheMachineIsSuspendedThroughItsWindow() {
+        Participant participant = held(times);
+        now += HOUR;
+        passes(participant, 10);
+        assertEquals(0, notes.fences);
     }
 }

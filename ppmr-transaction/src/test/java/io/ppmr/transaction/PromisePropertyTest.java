@@ -96,7 +96,7 @@ class PromisePropertyTest {
         journal.appendSynced(new TransactionRecord.Promised("m", 1, endNs));
         HeldParticipantTest.Notes notes = new HeldParticipantTest.Notes();
         Participant again = new Participant("m", noFence, journal, notes);
-        again.recover(journal.records("m"), HEARD_NS + 1);
+        again.recover(journal.records("m"), HEARD_NS + 1, 0);
         long stepNs = TimeUnit.SECONDS.toNanos(1);
         for (long now = HEARD_NS + 1; now < endNs - stepNs; now += stepNs) {
             again.tick(now);
@@ -119,7 +119,7 @@ class PromisePropertyTest {
         Participant again = new Participant(
                 "m", TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0), journal, new HeldParticipantTest.Notes());
         long now = TimeUnit.MINUTES.toNanos(2);
-        again.recover(journal.records("m"), now);
+        again.recover(journal.records("m"), now, 0);
         again.tick(now + 1);
         again.linkUp(now + 2);
         again.heard(1, new ControlMessage.RollBack("m", "now"), now + 2);

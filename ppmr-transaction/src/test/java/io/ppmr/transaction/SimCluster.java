@@ -3,6 +3,7 @@ package io.ppmr.transaction;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.CoordinatorState.Member;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
@@ -98,7 +99,7 @@ final class SimCluster {
 
     private void fault() {
         int target = world.random.nextInt(targets.size());
-        switch (world.random.nextInt(13)) {
+        switch (world.random.nextInt(14)) {
             case 0, 1 -> source.crash();
             case 2, 3 -> targets.get(target).crash();
             case 4 -> sourceOff(false);
@@ -118,6 +119,7 @@ final class SimCluster {
                     world.originalIsContinued(world.random.nextInt(world.ranks));
                 }
             }
+            case 12 -> forgedCommit(target);
             default -> source.post(coordinator -> coordinator.callOff("called off", world.clock.nowNs));
         }
         // A crash takes the links of the service along.
@@ -126,6 +128,22 @@ final class SimCluster {
                 drop(one);
             }
         }
+    }
+
+    /** A target says that it has committed, and nobody can have. */
+    private void forgedCommit(int target) {
+        source.post(coordinator -> {
+            boolean early = !coordinator.state().members().stream().allMatch(Member::sealed);
+            // One that waits to be looked at could come after the seals, and who has got those is believed.
+            if (early && coordinator.isSettled()) {
+                world.note("a forged Committed of " + SimWorld.name(target));
+                coordinator.heard(
+                        SimWorld.name(target),
+                        coordinator.state().attempt(),
+                        new ControlMessage.Committed(SimNode.ID),
+                        world.clock.nowNs);
+            }
+        });
     }
 
     void sourceOff(boolean shot) {

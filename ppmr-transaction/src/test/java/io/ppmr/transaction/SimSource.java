@@ -109,6 +109,8 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
 
     @Override
     public boolean stopAttempt(int attempt, String reason) {
+        // The journal has the decision from here on, before anybody is told.
+        world.rollBackDecided |= driver.state().phase() == CoordinatorState.Phase.ROLLING_BACK;
         if (world.chance(0.2)) {
             // A checkpointer that writes from within its process takes its time.
             return false;

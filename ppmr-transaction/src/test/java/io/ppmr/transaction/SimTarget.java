@@ -33,7 +33,7 @@ final class SimTarget extends SimNode<Participant> implements Participant.Ports 
         Participant participant = new Participant(ID, times, journal, this);
         driver = participant;
         if (!records.isEmpty()) {
-            participant.recover(records, world.clock.nowNs);
+            participant.recover(records, world.clock.nowNs, 0);
         }
         return participant;
     }

@@ -1,5 +1,6 @@
 package io.ppmr.transport;
 
+import io.ppmr.os.BootClock;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
@@ -12,9 +13,11 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongSupplier;
 import org.agrona.BufferUtil;
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
@@ -61,9 +64,13 @@ public final class ControlLink implements AutoCloseable {
     private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
     private final AtomicBoolean sleeping = new AtomicBoolean();
     private final ArrayDeque<DirectBuffer> kept = new ArrayDeque<>();
+    /** Held by whoever sends a message of several frames; the agent never takes it. */
+    private final Object longMessages = new Object();
+
     private int outLimit;
     private long lastSentNs = System.nanoTime();
-    private long lastHeardNs = System.nanoTime();
+    private final LongSupplier clockNs;
+    private long lastHeardNs;
     private long heartbeats;
     private volatile Thread agentThread;
     private volatile boolean closed;
@@ -76,6 +83,13 @@ public final class ControlLink implements AutoCloseable {
      * @param silenceLimitNs how long the peer may say nothing
      */
     public ControlLink(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
+        this(channel, attempt, silenceLimitNs, BootClock::nowNs);
+    }
+
+    /** @param clockNs by which silence is counted: a machine that was suspended has heard nothing all that time */
+    ControlLink(SocketChannel channel, int attempt, long silenceLimitNs, LongSupplier clockNs) throws IOException {
+        this.clockNs = clockNs;
+        this.lastHeardNs = clockNs.getAsLong();
         this.channel = channel;
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
@@ -172,9 +186,27 @@ public final class ControlLink implements AutoCloseable {
         commit(index);
     }
 
-    /** Sends a message. */
+    /**
+     * Sends a message. One of several frames is not for the agent's own thread; the frames of two such messages are
+     * never mixed.
+     */
     public void send(Message message) throws IOException {
-        DirectBuffer frame = message.frame(attempt);
+        List<DirectBuffer> frames = message.frames(attempt);
+        if (frames.size() == 1) {
+            send(frames.get(0));
+        } else if (Thread.currentThread() == agentThread) {
+            throw new IllegalArgumentException(message.getClass().getSimpleName() + " of " + frames.size()
+                    + " frames is sent by the agent, which must not wait");
+        } else {
+            synchronized (longMessages) {
+                for (DirectBuffer frame : frames) {
+                    send(frame);
+                }
+            }
+        }
+    }
+
+    private void send(DirectBuffer frame) throws IOException {
         int index = claim(frame.capacity());
         ring.buffer().putBytes(index, frame, 0, frame.capacity());
         commit(index);
@@ -208,7 +240,10 @@ public final class ControlLink implements AutoCloseable {
         outLimit += lengthBytes;
     }
 
-    /** Sends a message from the agent's own thread, which must not wait for room: it keeps what does not fit yet. */
+    /**
+     * Sends a message of one frame from the agent's own thread, which must not wait for room: it keeps what does not
+     * fit yet.
+     */
     public void sendFromAgent(Message message) {
         kept.add(message.frame(attempt));
     }
@@ -222,7 +257,7 @@ public final class ControlLink implements AutoCloseable {
     public int doWork(FrameHandler handler) throws IOException {
         if (agentThread == null) {
             // Until now nobody listened, so nobody was silent.
-            lastHeardNs = System.nanoTime();
+            lastHeardNs = clockNs.getAsLong();
         }
         agentThread = Thread.currentThread();
         int work = receive(handler);
@@ -317,7 +352,7 @@ public final class ControlLink implements AutoCloseable {
         if (read < 0) {
             throw new EOFException("control connection to " + peer + " was closed by the peer");
         }
-        long nowNs = System.nanoTime();
+        long nowNs = clockNs.getAsLong();
         if (read == 0) {
             if (nowNs - lastHeardNs > silenceLimitNs) {
                 throw new IOException("control connection to " + peer + " has been silent for "

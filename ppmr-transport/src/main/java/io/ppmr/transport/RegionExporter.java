@@ -12,6 +12,20 @@ public interface RegionExporter extends AutoCloseable {
     /** Where the peer finds the first byte of a chunk. */
     long address(int chunk);
 
+    /**
+     * The peer may pull these bytes of a chunk from now on; said before it is told of them. With one-sided reads, where
+     * the source takes no part in a pull, nothing narrower than the session's registration holds. Any thread.
+     */
+    void permit(int chunk, int offsetInChunk, int lengthBytes);
+
+    /**
+     * The peer may pull nothing of the chunk any more; said before the chunk is used again. Any thread.
+     *
+     * @param chunk by the peer's word
+     * @return whether it could pull anything of it until now
+     */
+    boolean withdraw(int chunk);
+
     /** The key that goes with every address: an rkey, or what stands for one. */
     long key();
 

@@ -3,6 +3,7 @@ package io.ppmr.transport;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.MessageParts;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.agrona.DirectBuffer;
@@ -44,6 +45,7 @@ public final class SessionAgent implements Agent {
     private final String name;
     private final ControlLink link;
     private final Message.Reader messages;
+    private final MessageParts parts;
     private final End end;
     private final FrameHandler handler = this::onFrame;
     private final Rounds rounds = new Rounds();
@@ -56,7 +58,13 @@ public final class SessionAgent implements Agent {
      * @param messages reads the messages of both planes
      */
     public SessionAgent(String name, ControlLink link, Message.Reader messages, End end) {
+        this(name, link, messages, MessageParts.Room.ofOne(), end);
+    }
+
+    /** @param room for messages of several frames that have not come whole, which other sessions may share */
+    public SessionAgent(String name, ControlLink link, Message.Reader messages, MessageParts.Room room, End end) {
         this.name = name;
+        this.parts = new MessageParts(room);
         this.link = link;
         this.messages = messages;
         this.end = end;
@@ -110,12 +118,18 @@ public final class SessionAgent implements Agent {
             LOG.debug("the last frames cannot be sent: {}", e.toString());
         } finally {
             link.dead();
+            parts.drop();
         }
     }
 
     private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
         if (type == FrameType.MESSAGE) {
             end.onMessage(messages.read(buffer, offset));
+        } else if (MessageParts.isPart(type)) {
+            Message whole = parts.add(type, buffer, offset, messages);
+            if (whole != null) {
+                end.onMessage(whole);
+            }
         } else {
             end.onFrame(type, buffer, offset, lengthBytes);
         }

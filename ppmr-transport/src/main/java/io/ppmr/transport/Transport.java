@@ -47,17 +47,19 @@ public interface Transport {
         int port();
 
         /**
-         * Waits for the connection and takes it.
+         * Waits for the connection and takes it. A transport where an address proves nothing takes whatever says it
+         * comes from there until the source has spoken, and finds the source's own by {@link Peer#require}.
          *
          * @param from the address that it must come from; others are sent away
-         * @param givenUp asked a few times a second; true ends the wait
-         * @return null if {@code givenUp} ended it
+         * @param spoken asked a few times a second; true when the source has said how it has connected, or will not
+         *     say it any more, which ends the wait
+         * @return null if nothing has come by then
          * @throws IOException if it does not come within {@code deadline}, or cannot be taken; names the step
          */
-        Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+        Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
                 throws IOException, InterruptedException;
 
-        /** Listens no more; a connection that was accepted stays. May be called twice. */
+        /** Listens no more; a connection that was accepted, and that {@link Peer#require} has held for, stays. */
         @Override
         void close();
     }

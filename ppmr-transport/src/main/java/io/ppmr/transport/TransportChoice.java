@@ -222,7 +222,7 @@ public final class TransportChoice {
         }
         try (Transport.Listener open = waiting) {
             link.send(new Offer(true, open.port(), ""));
-            Transport.Peer peer = open.accept(source, ATTACH_DEADLINE, () -> saysOtherwise(events.peek()));
+            Transport.Peer peer = open.accept(source, ATTACH_DEADLINE, () -> events.peek() != null);
             boolean kept = false;
             try {
                 Attached said = requireAttached(events);
@@ -251,11 +251,6 @@ public final class TransportChoice {
             chosen("tcp", reason);
             return peer;
         }
-    }
-
-    /** Tells whether something has come that is not the word of a connection by RDMA. */
-    private static boolean saysOtherwise(SessionEvent event) {
-        return event != null && !(attached(event) instanceof Attached said && said.direct());
     }
 
     private static Attached requireAttached(BlockingQueue<SessionEvent> events)

@@ -3,6 +3,7 @@ package io.ppmr.transport;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
@@ -18,8 +19,10 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.agrona.DirectBuffer;
@@ -103,6 +106,51 @@ class ControlLinkTest {
     }
 
     @Test
+    void shouldNotMixLongMessagesWhenManySend() throws Exception {
+        int senders = 4;
+        int messagesEach = 20;
+        LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
+        LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
+        AtomicReference<Exception> trouble = new AtomicReference<>();
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < senders; i++) {
+            List<String> lines = Collections.nCopies(5, String.valueOf(i).repeat(60_000));
+            Thread thread = new Thread(() -> {
+                try {
+                    for (int message = 0; message < messagesEach; message++) {
+                        near.link().send(new ControlMessage.Originals(0, true, lines));
+                        near.link().send(new DataMessage.Failed("short"));
+                    }
+                } catch (IOException | RuntimeException e) {
+                    trouble.set(e);
+                }
+            });
+            threads.add(thread);
+            thread.start();
+        }
+        Loopback.until(
+                "every message", () -> far.taken().size() == 2 * senders * messagesEach || far.failure() != null);
+        for (Thread thread : threads) {
+            thread.join(5_000);
+        }
+        assertNull(trouble.get());
+        assertNull(far.failure());
+        int[] came = new int[senders];
+        for (Taken frame : far.taken()) {
+            if (frame.message() instanceof ControlMessage.Originals originals) {
+                String first = originals.lines().get(0).substring(0, 1);
+                assertEquals(Collections.nCopies(5, first.repeat(60_000)), originals.lines(), "another's bytes");
+                came[Integer.parseInt(first)]++;
+            } else {
+                assertEquals(new DataMessage.Failed("short"), frame.message());
+            }
+        }
+        for (int count : came) {
+            assertEquals(messagesEach, count);
+        }
+    }
+
+    @Test
     void shouldTakeFramesThatComeByteByByte() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         ByteBuffer bytes = ByteBuffer.allocate(24 * 3);
@@ -115,6 +163,23 @@ class ControlLinkTest {
         }
         Loopback.until("three frames", () -> far.taken().size() == 3);
         assertEquals(List.of(1L, 2L, 3L), far.taken().stream().map(Taken::value).toList());
+    }
+
+    /** As of a machine that was suspended: System.nanoTime has stood still, and what has passed counts all the same. */
+    @Test
+    void shouldBeDeadWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
+        AtomicLong clockNs = new AtomicLong(MINUTE_NS);
+        try (ControlLink link = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS, clockNs::get)) {
+            FrameHandler nothing = (type, buffer, offset, lengthBytes) -> {};
+            assertEquals(0, link.doWork(nothing));
+            clockNs.addAndGet(MINUTE_NS);
+            assertEquals(0, link.doWork(nothing));
+            clockNs.addAndGet(1);
+            names(
+                    IOException.class,
+                    assertThrows(IOException.class, () -> link.doWork(nothing)),
+                    "has been silent for");
+        }
     }
 
     // ---- what is refused --------------------------------------------------------------------------------------
@@ -163,8 +228,8 @@ class ControlLinkTest {
     @Test
     void shouldRefuseAnotherVersion() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
-        write(value(FrameType.SYNC, ATTEMPT, 1).put(4, (byte) 2));
-        names(ProtocolException.class, far.awaitFailure(), "speaks version 2");
+        write(value(FrameType.SYNC, ATTEMPT, 1).put(4, (byte) 1));
+        names(ProtocolException.class, far.awaitFailure(), "speaks version 1");
     }
 
     @Test

@@ -4,6 +4,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.MessageParts;
 import io.ppmr.protocol.data.ValueFrame;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -17,6 +18,7 @@ final class LinkRunner {
     record Taken(FrameType type, int file, long value, Message message) {}
 
     private final ControlLink link;
+    private final MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
     private final List<Taken> taken = new ArrayList<>();
     private final Thread thread;
     private volatile IOException failure;
@@ -74,6 +76,12 @@ final class LinkRunner {
 
     private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
         Message message = type == FrameType.MESSAGE ? ControlMessage.read(buffer, offset) : null;
+        if (MessageParts.isPart(type)) {
+            message = parts.add(type, buffer, offset, ControlMessage::read);
+            if (message == null) {
+                return;
+            }
+        }
         long value = lengthBytes == ValueFrame.LENGTH_BYTES && message == null
                 ? new ValueFrame().wrap(buffer, offset).value()
                 : 0;

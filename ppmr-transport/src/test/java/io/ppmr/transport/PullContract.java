@@ -52,6 +52,9 @@ public abstract class PullContract {
         Ends ends = join(sourcePool, targetPool, answers, exporterFailures::add);
         exporter = ends.exporter();
         puller = ends.puller();
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            exporter.permit(chunk, 0, CHUNK_BYTES);
+        }
     }
 
     @BeforeEach
@@ -89,7 +92,7 @@ public abstract class PullContract {
             for (int chunk = 0; chunk < atOnce; chunk++) {
                 offsets[chunk] = random.nextInt(CHUNK_BYTES);
                 lengths[chunk] = 1 + random.nextInt(CHUNK_BYTES - offsets[chunk]);
-                starts[chunk] = random.nextInt(REGION_BYTES - lengths[chunk] + 1);
+                starts[chunk] = random.nextInt(CHUNKS) * CHUNK_BYTES + random.nextInt(CHUNK_BYTES - lengths[chunk] + 1);
                 targetPool.buffer(chunk).clear().put(new byte[CHUNK_BYTES]);
                 puller.pull(pulls++, block(block, starts[chunk], lengths[chunk]), chunk, offsets[chunk]);
             }

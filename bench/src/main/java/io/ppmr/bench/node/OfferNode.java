@@ -205,6 +205,7 @@ final class OfferNode implements NodeMain.BenchNode {
             crc.reset();
             crc.update(bytes);
             pool.ready(chunk);
+            exporter.permit(chunk, 0, chunkBytes);
             synchronized (orderLock) {
                 int index = link.claim(AdvertiseFrame.LENGTH_BYTES);
                 AdvertiseFrame.encode(

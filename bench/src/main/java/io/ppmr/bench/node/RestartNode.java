@@ -84,6 +84,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         int readers = Integer.parseInt(words.get(0));
         long bytes = Long.parseLong(words.get(1));
         directory = TargetNode.DIRECTORY + ++runs;
+        staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 0);
         images = new ArrivingImages(
                 new ArrivingImages.Setting(
                         directory,
@@ -94,9 +95,8 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                         0,
                         0,
                         IntStream.range(0, readers).boxed().toList()),
+                staging,
                 this);
-        staging = new StagingArea(
-                Path.of("/dev/shm"), geometry, 0, pool.geometry().chunkCount());
         ledger = new CreditLedger(pool, 1, staging, 0, uncovered::get, this);
         feeds.clear();
         for (int reader = 0; reader < readers; reader++) {
@@ -195,6 +195,16 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                 images.fail(e.getMessage());
             }
         }
+    }
+
+    @Override
+    public void stagingFree() {
+        // There is none.
+    }
+
+    @Override
+    public void indexFull(ArrivingFile file) {
+        LOG.error("file {}: its index is full", file.name());
     }
 
     @Override

@@ -36,6 +36,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -54,7 +55,7 @@ final class TargetNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(TargetNode.class);
     private static final int BOUNCE_MAX = 8;
     static final TransferSettings SETTINGS =
-            new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
+            new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 << 20, Duration.ofSeconds(20));
 
     private final PoolGeometry geometry;
     private final int bounceBuffers;
@@ -165,7 +166,8 @@ final class TargetNode implements NodeMain.BenchNode {
         private final BufferPool pool;
         private final ServerSocketChannel listener = ServerSocketChannel.open();
         private FutureTask<Joined> joining;
-        private Transport.Peer peer;
+        /** Identifies the source of the run, as it names itself. */
+        private CompletableFuture<MemoryProof> proof;
 
         /** A run's connections. */
         record Joined(SocketChannel control, Function<PullListener, ChunkPuller> puller) {}
@@ -184,18 +186,27 @@ final class TargetNode implements NodeMain.BenchNode {
             Transport transport = direct ? RdmaTransport.load() : new TcpTransport(deadline -> accept(dataConnections));
             Transport.Listener waiting = transport.listen(pool, at.getAddress());
             where += direct ? " " + waiting.port() : "";
-            joining = new FutureTask<>(() -> accept(waiting));
+            CompletableFuture<MemoryProof> expected = new CompletableFuture<>();
+            proof = expected;
+            joining = new FutureTask<>(() -> accept(waiting, expected));
             Thread thread = new Thread(joining, "bench-accept");
             thread.setDaemon(true);
             thread.start();
             return where;
         }
 
-        private Joined accept(Transport.Listener waiting) throws IOException, InterruptedException {
+        private Joined accept(Transport.Listener waiting, CompletableFuture<MemoryProof> expected)
+                throws IOException, InterruptedException {
             try (Transport.Listener open = waiting) {
                 SocketChannel control = SourceConnections.noDelay(listener.accept());
                 InetAddress from = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
-                peer = open.accept(from, SourceConnections.DEADLINE, () -> false);
+                Transport.Peer peer = open.accept(from, SourceConnections.DEADLINE, expected::isDone);
+                if (direct) {
+                    if (peer == null) {
+                        throw new IOException("no connection by RDMA has come");
+                    }
+                    peer.require(expected.getNow(MemoryProof.NONE), SourceConnections.DEADLINE);
+                }
                 return new Joined(control, peer::puller);
             }
         }
@@ -208,15 +219,13 @@ final class TargetNode implements NodeMain.BenchNode {
             return data;
         }
 
-        /** The connections, when the source has made its own; {@code proof} is what it says with RDMA. */
-        Joined join(List<String> proof) throws Exception {
-            Joined joined = joining.get(SourceConnections.DEADLINE.toSeconds(), TimeUnit.SECONDS);
+        /** The connections, when the source has made its own; {@code words} are its proof with RDMA. */
+        Joined join(List<String> words) throws Exception {
             if (direct) {
-                peer.require(
-                        new MemoryProof(Long.parseLong(proof.get(0)), Long.parseLong(proof.get(1)), proof.get(2)),
-                        SourceConnections.DEADLINE);
+                proof.complete(
+                        new MemoryProof(Long.parseLong(words.get(0)), Long.parseLong(words.get(1)), words.get(2)));
             }
-            return joined;
+            return joining.get(SourceConnections.DEADLINE.toSeconds(), TimeUnit.SECONDS);
         }
 
         @Override

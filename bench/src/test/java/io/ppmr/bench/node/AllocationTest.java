@@ -91,10 +91,10 @@ class AllocationTest {
     private final class Target implements ImageListener, CreditLedger.Decisions, AutoCloseable {
         private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.HEAD_BYTES);
         private final BufferPool pool = new BufferPool(geometry.plus(1));
-        private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 9);
+        private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 0);
         private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
-        private final ArrivingFile file =
-                new ArrivingFile(1, "/m/rank-0/f", new RankImage(0, true), geometry, BufferUtil.address(head), this);
+        private final ArrivingFile file = new ArrivingFile(
+                1, "/m/rank-0/f", new RankImage(0, true), geometry, BufferUtil.address(head), staging, this);
         private ReceiveSlot granted;
 
         private Target() throws Exception {
@@ -127,6 +127,16 @@ class AllocationTest {
         @Override
         public void slotFree(ReceiveSlot slot) {
             ledger.freed(slot);
+        }
+
+        @Override
+        public void stagingFree() {
+            throw new AssertionError("there is no staging here");
+        }
+
+        @Override
+        public void indexFull(ArrivingFile of) {
+            throw new AssertionError("there is no staging here");
         }
 
         @Override

@@ -18,6 +18,7 @@ import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.NodeCheck;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.Job;
+import io.ppmr.os.HostPort;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Introduce;
@@ -243,14 +244,11 @@ public final class DoctorCommand implements Callable<Integer> {
     }
 
     private InetSocketAddress address() {
-        int colon = peer.lastIndexOf(':');
-        String port = peer.substring(colon + 1);
-        if (colon <= 0 || !port.matches("[1-9]\\d{0,4}") || Integer.parseInt(port) > 0xFFFF) {
-            throw new ParameterException(
-                    spec.commandLine(),
-                    "--peer " + peer + " is no HOST:PORT, such as spare1:7411 or [2001:db8::1]:7411");
-        }
-        return new InetSocketAddress(peer.substring(0, colon).replaceAll("^\\[|]$", ""), Integer.parseInt(port));
+        return HostPort.parse(peer)
+                .filter(node -> node.port() > 0)
+                .map(HostPort::lookUp)
+                .orElseThrow(
+                        () -> new ParameterException(spec.commandLine(), "--peer " + peer + " is no " + HostPort.FORM));
     }
 
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */

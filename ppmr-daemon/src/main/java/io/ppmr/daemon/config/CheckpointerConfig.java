@@ -58,6 +58,14 @@ public record CheckpointerConfig(
             "at a source: whether jobs that users announce may name it; without it true for a tool whose commands run"
                     + " as the job's user, false for one that runs as root");
 
+    private static final ConfigKey<Boolean> AS_JOB_USER = SECTION.optional(
+            "as_job_user",
+            ValueType.FLAG,
+            "whether the commands run as the job's user, who then owns the image. command: true unless it is said"
+                    + " otherwise. criu: false; with true it runs in its unprivileged mode with CAP_CHECKPOINT_RESTORE"
+                    + " alone, needs no trusted_users, and moves fewer kinds of jobs (docs/criu.md); the same on source"
+                    + " and target. blcr: always so, not to be said");
+
     private static final ConfigKey<String> CHECKPOINT_PROGRAM = OF_BLCR.withDefault(
             "checkpoint_program", ValueType.TEXT, "cr_checkpoint", "blcr: its checkpoint command, name or path");
     private static final ConfigKey<String> RESTART_PROGRAM = OF_BLCR.withDefault(
@@ -102,11 +110,6 @@ public record CheckpointerConfig(
             ValueType.WORDS,
             List.of(),
             "command: how temporary names end and what the final ones end in, such as \".dmtcp.temp=.dmtcp\"");
-    private static final ConfigKey<Boolean> AS_JOB_USER = OF_COMMAND.withDefault(
-            "as_job_user",
-            ValueType.FLAG,
-            true,
-            "command: whether the commands run as the job's user, who then owns the image");
     private static final ConfigKey<Boolean> IMAGE_AS_JOB_USER = OF_COMMAND.withDefault(
             "image_as_job_user",
             ValueType.FLAG,
@@ -209,6 +212,9 @@ public record CheckpointerConfig(
         refuseUnless(type == Type.BLCR, section, OF_BLCR);
         refuseUnless(type == Type.CRIU, section, OF_CRIU);
         refuseUnless(type == Type.COMMAND, section, OF_COMMAND);
+        if (type == Type.BLCR && section.has(AS_JOB_USER)) {
+            section.bad(AS_JOB_USER, ANOTHER_TYPE);
+        }
         return switch (type) {
             case BLCR ->
                 new CheckpointerSettings.Blcr(
@@ -235,7 +241,15 @@ public record CheckpointerConfig(
             section.bad(PROGRAM, "is empty: name the program, such as [\"criu\"]");
             return null;
         }
-        return new CheckpointerSettings.Criu(program, dump, restore, namespaces);
+        boolean asJobUser = Boolean.TRUE.equals(section.get(AS_JOB_USER));
+        if (asJobUser && namespaces == NamespacePolicy.NEVER) {
+            section.bad(
+                    NAMESPACES,
+                    "is never, and as_job_user is true: CRIU as the job's user restores ranks in namespaces of their"
+                            + " own; leave it at auto");
+            return null;
+        }
+        return new CheckpointerSettings.Criu(program, dump, restore, asJobUser, namespaces);
     }
 
     private static CheckpointerSettings command(ConfigFile.Section section, NamespacePolicy namespaces) {
@@ -246,7 +260,7 @@ public record CheckpointerConfig(
         List<String> announced = section.get(ANNOUNCED);
         List<String> completion = section.get(COMPLETION);
         Map<String, String> suffixes = suffixes(section);
-        boolean asJobUser = section.get(AS_JOB_USER);
+        boolean asJobUser = !Boolean.FALSE.equals(section.get(AS_JOB_USER));
         boolean imageAsJobUser = section.get(IMAGE_AS_JOB_USER);
         boolean checkpointsHeld = section.get(CHECKPOINTS_HELD);
         boolean writesFromWithin = section.get(WRITES_FROM_WITHIN);

@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.target.TargetSettings;
-import io.ppmr.migration.target.TargetSettings.ReconnectHook;
+import io.ppmr.migration.target.TargetSettings.JobCommand;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.net.InetSocketAddress;
@@ -23,6 +23,7 @@ import java.util.Set;
  */
 public record TargetConfig(ServiceConfig service, TargetSettings settings) {
     private static final int MAX_MIGRATIONS = 32;
+    private static final long MIN_INDEX_BYTES = 1 << 20;
 
     private static final ConfigSection TOP = ConfigSection.top("The service itself.", ServiceConfig.TOP);
     static final ConfigKey<InetSocketAddress> LISTEN =
@@ -74,10 +75,30 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
             "1g",
             "how large staging may become; a CRIU image that exceeds it and the pool fails, 0 is none");
 
+    private static final ConfigKey<Long> STAGING_INDEX = STAGING.withDefault(
+            "index",
+            ValueType.SIZE,
+            "128m",
+            "memory of a migration for what lies where in staging, at least 1m: 12 bytes for each chunk of an image,"
+                    + " so 128m are enough for 1 TiB in chunks of 128k; taken as it is needed");
+
     private static final ConfigSection HEADS =
             ConfigSection.once("heads", "The heads of the files, which stay readable.");
     private static final ConfigKey<Long> HEADS_LIMIT =
             HEADS.withDefault("limit", ValueType.SIZE, "16m", "memory for the first 4 KiB of each file; 4k a file");
+
+    private static final ConfigSection RESUMED = ConfigSection.many(
+            "resumed",
+            "What tells job NAME that its ranks run here, at each target, after a commit and before reconnect; it may"
+                    + " run twice where the service was started again. NAME is the job's, or any for every job that has"
+                    + " none of its own.");
+    private static final ConfigKey<List<String>> RESUMED_COMMAND = RESUMED.required(
+            "command",
+            ValueType.WORDS,
+            "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of each. Words without a"
+                    + " shell");
+    private static final ConfigKey<Duration> RESUMED_DEADLINE =
+            RESUMED.withDefault("deadline", ValueType.TIME, "30s", "how long the command may take");
 
     private static final ConfigSection RECONNECT = ConfigSection.many(
             "reconnect",
@@ -98,6 +119,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                     STAGING,
                     HEADS,
                     ServiceConfig.FENCE,
+                    RESUMED,
                     RECONNECT,
                     ServiceConfig.METRICS,
                     CheckpointerConfig.SECTION),
@@ -114,6 +136,9 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
         InetSocketAddress listen = top.get(LISTEN);
         ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL);
         ConfigFile.Section staging = file.section(STAGING);
+        if (staging.get(STAGING_INDEX) != null && staging.get(STAGING_INDEX) < MIN_INDEX_BYTES) {
+            staging.bad(STAGING_INDEX, "is too small for the index of any image: it must be 1m or more");
+        }
         if (service.fence().isPresent() && service.silenceLimit() != null) {
             requirePromise(file.section(ServiceConfig.FENCE), service.fence().get(), service.silenceLimit());
         }
@@ -130,6 +155,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 new TransferSettings(
                         staging.get(STAGING_DIRECTORY),
                         staging.get(STAGING_LIMIT),
+                        staging.get(STAGING_INDEX),
                         file.section(HEADS).get(HEADS_LIMIT),
                         top.get(STALL_LIMIT)),
                 service.key(),
@@ -142,24 +168,25 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 top.get(ALLOW_ROOT_JOBS),
                 top.get(UNKNOWN_USERS),
                 ignoredChecks(top),
-                reconnects(file),
+                commands(file, RESUMED, RESUMED_COMMAND, RESUMED_DEADLINE),
+                commands(file, RECONNECT, RECONNECT_COMMAND, RECONNECT_DEADLINE),
                 tools.trustedUsers());
         file.requireGood();
         return new TargetConfig(service, settings);
     }
 
-    private static Map<String, ReconnectHook> reconnects(ConfigFile file) {
-        Map<String, ReconnectHook> reconnects = new LinkedHashMap<>();
-        file.sections(RECONNECT).forEach((name, section) -> {
-            List<String> words = section.get(RECONNECT_COMMAND);
-            Duration deadline = section.get(RECONNECT_DEADLINE);
+    private static Map<String, JobCommand> commands(
+            ConfigFile file, ConfigSection kind, ConfigKey<List<String>> command, ConfigKey<Duration> deadline) {
+        Map<String, JobCommand> commands = new LinkedHashMap<>();
+        file.sections(kind).forEach((name, section) -> {
+            List<String> words = section.get(command);
             if (words != null && words.isEmpty()) {
-                section.bad(RECONNECT_COMMAND, "is empty: name the command, or take the section out");
+                section.bad(command, "is empty: name the command, or take the section out");
             } else if (words != null) {
-                reconnects.put(name, new ReconnectHook(words, deadline));
+                commands.put(name, new JobCommand(words, section.get(deadline)));
             }
         });
-        return reconnects;
+        return commands;
     }
 
     /** The other targets of a migration promise something for the window and a quarter more, and not for longer. */

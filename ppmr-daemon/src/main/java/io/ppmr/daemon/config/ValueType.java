@@ -1,5 +1,6 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.os.HostPort;
 import java.net.InetSocketAddress;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -31,7 +32,6 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
     private static final String TABLES_FORM = "a list of tables, such as [{rank = 0, pid = 4711}]";
-    private static final int MAX_PORT = 65535;
 
     static final ValueType<String> TEXT =
             new ValueType<>("a text in quotes", (value, reading) -> value instanceof String text ? text : null);
@@ -169,25 +169,15 @@ public record ValueType<T>(String form, Parser<T> parser) {
     }
 
     private static InetSocketAddress address(Object value, Reading reading) throws BadValueException {
-        String address = value instanceof String text ? text : "";
-        int colon = address.lastIndexOf(':');
-        String port = address.substring(colon + 1);
-        String host = address.substring(0, Math.max(0, colon));
-        boolean bracketed = host.startsWith("[") && host.endsWith("]");
-        if (host.isEmpty()
-                || !port.matches("\\d{1,5}")
-                || Integer.parseInt(port) > MAX_PORT
-                || (!bracketed && host.contains(":"))) {
-            throw bad(value, ADDRESS_FORM + " or \"[2001:db8::7]:7411\"");
-        }
-        host = bracketed ? host.substring(1, host.length() - 1) : host;
+        HostPort address = HostPort.parse(value instanceof String text ? text : "")
+                .orElseThrow(() -> bad(value, ADDRESS_FORM + " or \"[2001:db8::7]:7411\""));
         if (!reading.here()) {
-            return InetSocketAddress.createUnresolved(host, Integer.parseInt(port));
+            return address.unresolved();
         }
-        InetSocketAddress resolved = new InetSocketAddress(host, Integer.parseInt(port));
+        InetSocketAddress resolved = address.lookUp();
         if (resolved.isUnresolved()) {
             throw new BadValueException(
-                    "host '" + host + "' is not known here: correct it, or make it known (hosts(5))");
+                    "host '" + address.host() + "' is not known here: correct it, or make it known (hosts(5))");
         }
         return resolved;
     }

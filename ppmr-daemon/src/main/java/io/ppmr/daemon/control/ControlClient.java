@@ -4,9 +4,12 @@ import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
+import java.io.EOFException;
 import java.io.IOException;
+import java.net.SocketException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.channels.SocketChannel;
@@ -14,6 +17,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
@@ -24,12 +28,21 @@ public final class ControlClient implements AutoCloseable {
     private final ControlProtocol protocol = new ControlProtocol();
     private final LineChannel lines;
 
+    /** The service has closed the connection, or died, while it was still to say something. */
+    public static final class ServiceGoneException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        ServiceGoneException(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
     public ControlClient(Path socket) throws IOException {
         this.socket = socket;
         SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
         try {
             channel.connect(UnixDomainSocketAddress.of(socket));
-            lines = new LineChannel(channel);
+            lines = LineChannel.ofClient(channel);
         } catch (IOException e) {
             channel.close();
             throw new IOException(
@@ -94,6 +107,16 @@ public final class ControlClient implements AutoCloseable {
                 .resolution();
     }
 
+    /**
+     * Asks the service what it knows of a migration; nothing is decided by that.
+     *
+     * @param id its whole name
+     * @param limit how long to wait for the answer
+     */
+    public Resolution ask(String id, Duration limit) throws IOException {
+        return resolve(id, new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), false, false), false, limit);
+    }
+
     /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
     public void watch() throws IOException {
         ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
@@ -104,10 +127,11 @@ public final class ControlClient implements AutoCloseable {
      *
      * @param limit how long to wait for the next word of it
      * @param watcher told of its progress, on this thread
+     * @throws ServiceGoneException if the service ends before
      */
     public MigrationReport awaitReport(Duration limit, Consumer<MigrationProgress> watcher) throws IOException {
         while (true) {
-            ControlProtocol.Answer line = receive(limit);
+            ControlProtocol.Answer line = receive(awaitLine(limit));
             if (line.report() != null) {
                 return line.report();
             }
@@ -127,12 +151,19 @@ public final class ControlClient implements AutoCloseable {
 
     private ControlProtocol.Answer ask(String name, Object fields, Duration limit) throws IOException {
         lines.writeLine(protocol.request(name, fields), ANSWER_LIMIT);
-        return receive(limit);
+        return receive(lines.readLine(limit));
     }
 
-    private ControlProtocol.Answer receive(Duration limit) throws IOException {
-        ControlProtocol.Answer line =
-                protocol.value(protocol.parse(lines.readLine(limit)), ControlProtocol.Answer.class);
+    private String awaitLine(Duration limit) throws IOException {
+        try {
+            return lines.readLine(limit);
+        } catch (EOFException | SocketException e) {
+            throw new ServiceGoneException("the service at " + socket + " has ended: " + e.getMessage(), e);
+        }
+    }
+
+    private ControlProtocol.Answer receive(String text) throws IOException {
+        ControlProtocol.Answer line = protocol.value(protocol.parse(text), ControlProtocol.Answer.class);
         if (line.error() != null) {
             throw new IOException("the service at " + socket + ": " + line.error());
         }

@@ -20,6 +20,7 @@ import java.util.List;
  *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
+ *   {"request": "announce"}                "announcing": the folder in which the caller announces jobs
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
  *    "source_off": false, "first_off": false, "carry_out": false}
@@ -27,6 +28,7 @@ import java.util.List;
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
+ *   {"announcing": FOLDER}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
  *   {"refused": TEXT}  {"error": TEXT}
  * </pre>
@@ -41,6 +43,8 @@ public final class ControlProtocol {
     public static final String RESOLVE = "resolve";
     public static final String STATUS = "status";
     public static final String WATCH = "watch";
+    static final String ANNOUNCE = "announce";
+    static final String ANNOUNCING = "announcing";
     static final String CANCELLING = "cancelling";
     static final String RESOLUTION = "resolution";
     static final String STARTED = "started";

@@ -152,12 +152,14 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         private static final Duration WRITE_LIMIT = Duration.ofSeconds(5);
 
         private final String user;
+        private final boolean controls;
         private final LineChannel lines;
         private final ControlProtocol protocol;
         private final BooleanSupplier serving;
 
-        Exchange(String user, LineChannel lines, ControlProtocol protocol, BooleanSupplier serving) {
+        Exchange(String user, boolean controls, LineChannel lines, ControlProtocol protocol, BooleanSupplier serving) {
             this.user = user;
+            this.controls = controls;
             this.lines = lines;
             this.protocol = protocol;
             this.serving = serving;
@@ -166,6 +168,11 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         /** Who asks. */
         public String user() {
             return user;
+        }
+
+        /** Returns true if that user may control the service, and so do more than with the user's own jobs. */
+        public boolean controls() {
+            return controls;
         }
 
         /** Sends an answer with one key. */

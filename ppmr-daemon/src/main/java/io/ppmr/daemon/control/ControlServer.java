@@ -3,8 +3,8 @@ package io.ppmr.daemon.control;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.RareLog;
 import io.ppmr.transport.listen.AcceptLoop;
-import io.ppmr.transport.listen.RareLog;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.StandardProtocolFamily;
@@ -184,8 +184,8 @@ public final class ControlServer implements AutoCloseable {
             } finally {
                 identifying.release();
             }
-            try (LineChannel lines = new LineChannel(channel)) {
-                serve(caller, new Exchange(caller.user(), lines, protocol, server::isOpen), lines);
+            try (LineChannel lines = LineChannel.ofService(channel)) {
+                serve(caller, new Exchange(caller.user(), caller.controls(), lines, protocol, server::isOpen), lines);
             } finally {
                 if (caller.refusal().isEmpty()) {
                     places.leave(caller.user(), caller.controls());

@@ -15,19 +15,36 @@ import java.time.Duration;
  * close from another one ends its waits.
  */
 final class LineChannel implements AutoCloseable {
-    /** The longest line in bytes, with its end. */
+    /** The longest line in bytes, with its end, that anybody may send to a service. */
     static final int MAX_LINE_BYTES = 64 * 1024;
+
+    /** The longest line that a service answers: a report names every process of every rank. */
+    static final int MAX_ANSWER_BYTES = 4 << 20;
 
     private final SocketChannel channel;
     private final Selector selector;
     private final SelectionKey key;
-    private final ByteBuffer in = ByteBuffer.allocate(MAX_LINE_BYTES);
+    private final int mostInBytes;
+    private final int mostOutBytes;
+    private ByteBuffer in = ByteBuffer.allocate(MAX_LINE_BYTES);
 
-    LineChannel(SocketChannel channel) throws IOException {
+    private LineChannel(SocketChannel channel, int mostInBytes, int mostOutBytes) throws IOException {
         this.channel = channel;
+        this.mostInBytes = mostInBytes;
+        this.mostOutBytes = mostOutBytes;
         channel.configureBlocking(false);
         selector = Selector.open();
         key = channel.register(selector, 0);
+    }
+
+    /** The end of a service. */
+    static LineChannel ofService(SocketChannel channel) throws IOException {
+        return new LineChannel(channel, MAX_LINE_BYTES, MAX_ANSWER_BYTES);
+    }
+
+    /** The end of whoever asks a service. */
+    static LineChannel ofClient(SocketChannel channel) throws IOException {
+        return new LineChannel(channel, MAX_ANSWER_BYTES, MAX_LINE_BYTES);
     }
 
     /**
@@ -47,7 +64,7 @@ final class LineChannel implements AutoCloseable {
                 }
             }
             if (!in.hasRemaining()) {
-                throw new IOException("a line of more than " + MAX_LINE_BYTES + " bytes: this is not our protocol");
+                grow();
             }
             int got = channel.read(in);
             if (got < 0) {
@@ -57,6 +74,13 @@ final class LineChannel implements AutoCloseable {
                 await(SelectionKey.OP_READ, deadlineNs, limit);
             }
         }
+    }
+
+    private void grow() throws IOException {
+        if (in.capacity() >= mostInBytes) {
+            throw new IOException("a line of more than " + mostInBytes + " bytes: this is not our protocol");
+        }
+        in = ByteBuffer.allocate(Math.min(mostInBytes, 2 * in.capacity())).put(in.flip());
     }
 
     private String take(int end) {
@@ -75,8 +99,8 @@ final class LineChannel implements AutoCloseable {
     void writeLine(String line, Duration limit) throws IOException {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         ByteBuffer out = ByteBuffer.wrap((line + "\n").getBytes(StandardCharsets.UTF_8));
-        if (out.remaining() > MAX_LINE_BYTES) {
-            throw new IOException("a line of " + out.remaining() + " bytes is longer than " + MAX_LINE_BYTES);
+        if (out.remaining() > mostOutBytes) {
+            throw new IOException("a line of " + out.remaining() + " bytes is longer than " + mostOutBytes);
         }
         while (out.hasRemaining()) {
             if (channel.write(out) == 0) {

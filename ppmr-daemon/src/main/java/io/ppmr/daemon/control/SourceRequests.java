@@ -3,6 +3,7 @@ package io.ppmr.daemon.control;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
+import io.ppmr.os.HostPort;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -25,7 +26,6 @@ public final class SourceRequests {
     private static final Logger LOG = LoggerFactory.getLogger(SourceRequests.class);
     private static final int MAX_WAITING_EVENTS = 256;
     private static final long LOOK_S = 1;
-    private static final int MAX_PORT = 65_535;
     /** Each name is looked up, which takes its time. */
     private static final int MAX_TARGETS = 256;
 
@@ -63,6 +63,9 @@ public final class SourceRequests {
         return Map.of(
                 ControlProtocol.MIGRATE,
                 new ControlRequest<>(ControlRequest.Migrate.class, false, this::isOwner, this::migrate),
+                ControlProtocol.ANNOUNCE,
+                new ControlRequest<>(
+                        ControlRequest.Plain.class, false, (request, user) -> true, (request, with) -> announce(with)),
                 ControlProtocol.CANCEL,
                 new ControlRequest<>(ControlRequest.Cancel.class, false, this::cancel),
                 ControlProtocol.RESOLVE,
@@ -102,7 +105,15 @@ public final class SourceRequests {
                 to.add(lookedUp(named));
             }
             Optional<Path> keep = directory(request);
-            with.say(ControlProtocol.STARTED, migrations.start(request.job(), to, keep, "user " + with.user(), events));
+            with.say(
+                    ControlProtocol.STARTED,
+                    migrations.start(
+                            request.job(),
+                            with.controls() ? Optional.empty() : Optional.of(with.user()),
+                            to,
+                            keep,
+                            "user " + with.user(),
+                            events));
         } catch (RefusedException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
             return;
@@ -144,14 +155,11 @@ public final class SourceRequests {
     }
 
     private static InetSocketAddress address(String node) throws RefusedException {
-        int colon = node.lastIndexOf(':');
-        boolean hasPort = colon > 0 && node.substring(colon + 1).matches("\\d{1,5}");
-        int port = hasPort ? Integer.parseInt(node.substring(colon + 1)) : 0;
-        if (!hasPort || port > MAX_PORT) {
-            throw new RefusedException(
-                    "'" + shortened(node) + "' is no node to move to: give HOST:PORT, a port up to " + MAX_PORT);
-        }
-        return InetSocketAddress.createUnresolved(node.substring(0, colon).replaceAll("^\\[|]$", ""), port);
+        return HostPort.parse(node)
+                .filter(named -> named.port() > 0)
+                .map(HostPort::unresolved)
+                .orElseThrow(() ->
+                        new RefusedException("'" + shortened(node) + "' is no node to move to: give " + HostPort.FORM));
     }
 
     private static String shortened(String text) {
@@ -164,6 +172,17 @@ public final class SourceRequests {
             throw new RefusedException("host '" + named.getHostString() + "' is not known on the source's node");
         }
         return address;
+    }
+
+    /** A user is about to announce a job, and needs the folder for it. */
+    private void announce(Exchange with) throws IOException {
+        try {
+            with.say(
+                    ControlProtocol.ANNOUNCING, migrations.folderOf(with.user()).toString());
+        } catch (IOException e) {
+            LOG.warn("user {} has no folder for announcements: {}", with.user(), e.getMessage());
+            with.say(ControlProtocol.ERROR, "there is no folder for your announcements: " + e.getMessage());
+        }
     }
 
     private void cancel(ControlRequest.Cancel request, Exchange with) throws IOException {

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.UserPath;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.RareLog;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.DirectoryIteratorException;
@@ -16,35 +17,72 @@ import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.nio.file.attribute.UserPrincipal;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The jobs that users have announced on this node. {@code DIRECTORY/jobs}, of mode 1777, has a folder for each job,
- * made by the job's user, with a file {@code rank-N} for each rank that runs: its PID, when that process started
- * (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job has some,
- * its own spare nodes, of which the first is asked.
+ * The jobs that users have announced on this node. {@code DIRECTORY/jobs} is the service's own. Each user who has asked
+ * for it has a folder {@code UID} in it, which the service has made and given to that user, so nobody else can have
+ * it. In it is a folder for each job, with a file {@code rank-N} for each rank that runs: its PID, when that process
+ * started (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job
+ * has some, its own spare nodes, of which the first is asked.
  *
- * <p>A user can have no more moved than the user's own: the job's user is the folder's owner, the files must be that
- * user's, symbolic links are not followed, and the processes are checked when the migration starts. Immutable; for any
- * thread; everything is read anew at each call.
+ * <p>A user can have no more moved than the user's own: everything must belong to the user whose number the folder has,
+ * symbolic links are not followed, and the processes are checked when the migration starts. A user has a share: so many
+ * jobs and ranks are looked at, and no more. Immutable; for any thread; everything is read anew at each call.
  */
 public final class AnnouncedJobs {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
     private static final String NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
+    private static final String UID = "0|[1-9]\\d{0,9}";
+    private static final Pattern FULL_NAME = Pattern.compile("(" + UID + ")/(" + NAME + ")");
     private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
     private static final int OTHERS_MAY_ENTER = 01;
+    /** Of one user; as many as a large node has processors. */
+    static final int MAX_JOBS = 256;
+    /** Of one user, in all jobs together. */
+    static final int MAX_RANKS = 4096;
 
     private final Optional<Path> directory;
     private final Map<String, Checkpointer> checkpointers;
     private final Set<String> marked;
     private final ProcessTable processes = new ProcessTable();
+    private final RareLog log = new RareLog(LOG::warn);
+
+    /**
+     * What an announced job is called: by its user, too, since two users may call theirs by the same name.
+     *
+     * @param uid whose
+     * @param name as the user calls it
+     */
+    public record Name(int uid, String name) {
+        @Override
+        public String toString() {
+            return uid + "/" + name;
+        }
+    }
+
+    /** Counts the files of one user that are still looked at. */
+    private static final class Share {
+        private int ranks = MAX_RANKS;
+
+        void take(Path of) throws IOException {
+            if (--ranks < 0) {
+                throw new IOException("the user has announced more than " + MAX_RANKS
+                        + " ranks; those after them, such as " + of + ", are not looked at");
+            }
+        }
+    }
 
     /**
      * @param directory where they are announced; empty if this source takes none
@@ -73,11 +111,9 @@ public final class AnnouncedJobs {
             return new MoveRecords(Optional.empty());
         }
         Path moves = directory.get().resolve("moves");
-        makeDirectory(directory.get(), "rwxr-xr-x");
-        makeDirectory(moves, "rwxr-xr-x");
-        makeDirectory(jobs(), "rwxrwxrwx");
-        // Java's permissions know no sticky bit, without which users could remove each other's folders.
-        Files.setAttribute(jobs(), "unix:mode", 01777);
+        makeDirectory(directory.get());
+        makeDirectory(moves);
+        makeDirectory(jobs());
         for (Path parent = directory.get().toAbsolutePath(); parent != null; parent = parent.getParent()) {
             if (((Integer) Files.getAttribute(parent, "unix:mode") & OTHERS_MAY_ENTER) == 0) {
                 LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
@@ -86,56 +122,185 @@ public final class AnnouncedJobs {
         return new MoveRecords(Optional.of(moves));
     }
 
-    private static void makeDirectory(Path path, String mode) throws IOException {
+    private static void makeDirectory(Path path) throws IOException {
         Files.createDirectories(path);
-        Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(mode));
+        // An earlier release let everybody write in it: whoever could, cannot any more.
+        Files.setAttribute(path, "unix:mode", 0755);
     }
 
     private Path jobs() {
         return directory.orElseThrow().resolve("jobs");
     }
 
-    /** The names of all that have a rank which runs, in order. */
-    public List<String> names() {
-        List<String> names = new ArrayList<>();
+    /**
+     * Makes the folder in which a user announces jobs, unless it is there.
+     *
+     * @param user by the name that the kernel's number stands for
+     * @return the folder
+     */
+    public synchronized Path folderOf(String user) throws IOException {
         if (directory.isEmpty()) {
-            return names;
+            throw new IOException("this source takes no announced jobs: announcements is not in its configuration");
         }
+        UserPrincipal owner =
+                jobs().getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(user);
+        // What begins with a dot is nobody's folder, so what a death leaves behind is in nobody's way.
+        Path made = Files.createTempDirectory(jobs(), ".");
+        try {
+            Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rwxr-xr-x"));
+            Files.setOwner(made, owner);
+            int uid = (int) Files.getAttribute(made, "unix:uid", LinkOption.NOFOLLOW_LINKS);
+            Path folder = jobs().resolve(Integer.toUnsignedString(uid));
+            if (!isUsers(folder)) {
+                if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
+                    // From the time when everybody could write here.
+                    Files.move(folder, jobs().resolve("." + folder.getFileName() + "." + System.nanoTime()));
+                }
+                Files.move(made, folder);
+            }
+            return folder;
+        } finally {
+            Files.deleteIfExists(made);
+        }
+    }
+
+    /** Returns true if the folder belongs to the user whose number is its name. */
+    private static boolean isUsers(Path folder) throws IOException {
+        try {
+            Map<String, Object> is = Files.readAttributes(folder, "unix:uid,isDirectory", LinkOption.NOFOLLOW_LINKS);
+            return (boolean) is.get("isDirectory")
+                    && folder.getFileName().toString().equals(Integer.toUnsignedString((int) is.get("uid")));
+        } catch (NoSuchFileException none) {
+            LOG.trace("no folder {}", folder, none);
+            return false;
+        }
+    }
+
+    /** The folders of all users, by their numbers. */
+    private List<Path> users() {
+        if (directory.isEmpty()) {
+            return List.of();
+        }
+        List<Path> users = new ArrayList<>();
         try (DirectoryStream<Path> folders = Files.newDirectoryStream(jobs())) {
             for (Path folder : folders) {
-                String name = folder.getFileName().toString();
-                if (name.matches(NAME) && hasRanks(name)) {
-                    names.add(name);
+                if (folder.getFileName().toString().matches(UID) && isUsers(folder)) {
+                    users.add(folder);
                 }
             }
-        } catch (IOException e) {
+        } catch (IOException | DirectoryIteratorException e) {
             LOG.warn("the announced jobs in {} cannot be listed: {}", jobs(), e.getMessage());
         }
-        return names.stream().sorted().toList();
+        users.sort(Comparator.comparingLong(
+                folder -> Long.parseLong(folder.getFileName().toString())));
+        return users;
     }
 
-    private boolean hasRanks(String name) {
+    /** All that have a rank which runs. The users take turns, so nobody's many jobs come before another's first. */
+    public List<Name> names() {
+        List<List<Name>> ofUsers = users().stream().map(this::namesIn).toList();
+        int most = ofUsers.stream().mapToInt(List::size).max().orElse(0);
+        List<Name> turns = new ArrayList<>();
+        for (int turn = 0; turn < most; turn++) {
+            for (List<Name> names : ofUsers) {
+                if (turn < names.size()) {
+                    turns.add(names.get(turn));
+                }
+            }
+        }
+        return turns;
+    }
+
+    /** The same of one user. */
+    public List<Name> names(String user) {
+        return users().stream()
+                .filter(folder -> belongsTo(folder, user))
+                .flatMap(folder -> namesIn(folder).stream())
+                .toList();
+    }
+
+    private List<Name> namesIn(Path users) {
+        int uid = Integer.parseUnsignedInt(users.getFileName().toString());
+        List<Name> names = new ArrayList<>();
+        Share share = new Share();
+        int looked = 0;
+        try (UserPath held = UserPath.hold(users);
+                DirectoryStream<Path> folders = Files.newDirectoryStream(held.directory())) {
+            for (Path folder : folders) {
+                String name = folder.getFileName().toString();
+                if (++looked > MAX_JOBS) {
+                    log.say(
+                            "too many",
+                            users + " has more than " + MAX_JOBS + " names; further ones are not looked at");
+                    break;
+                }
+                if (name.matches(NAME) && hasRanks(new Name(uid, name), share)) {
+                    names.add(new Name(uid, name));
+                }
+            }
+        } catch (IOException | DirectoryIteratorException e) {
+            log.say("not listed", "the announced jobs in " + users + " cannot be listed: " + e.getMessage());
+        }
+        names.sort(Comparator.comparing(Name::name));
+        return names;
+    }
+
+    private boolean hasRanks(Name name, Share share) {
         try {
-            return find(name).isPresent();
+            return find(name, share).isPresent();
         } catch (RefusedException e) {
-            LOG.warn("{}", e.getMessage());
+            log.say("wrong", e.getMessage());
             return false;
         }
     }
 
-    /** Whether a job is announced, and the user of that name owns it. */
+    /** Returns true if a user has announced a job by that name, the short or the full one. */
     public boolean isOwnedBy(String name, String user) {
-        if (directory.isEmpty() || name == null || !name.matches(NAME)) {
-            return false;
-        }
+        return name != null && ownersOf(name).stream().anyMatch(folder -> belongsTo(folder, user));
+    }
+
+    private static boolean belongsTo(Path folder, String user) {
         try {
-            return Files.getOwner(jobs().resolve(name), LinkOption.NOFOLLOW_LINKS)
-                    .getName()
-                    .equals(user);
+            return Files.getOwner(folder, LinkOption.NOFOLLOW_LINKS).getName().equals(user);
         } catch (IOException e) {
-            LOG.debug("no job {} is announced", name, e);
+            LOG.debug("nobody announces a job in {}", folder, e);
             return false;
         }
+    }
+
+    /** The folders of those users who have announced a job by that name. */
+    private List<Path> ownersOf(String wanted) {
+        Matcher full = FULL_NAME.matcher(wanted);
+        String name = full.matches() ? full.group(2) : wanted;
+        if (!name.matches(NAME)) {
+            return List.of();
+        }
+        return users().stream()
+                .filter(folder ->
+                        !full.matches() || folder.getFileName().toString().equals(full.group(1)))
+                .filter(folder -> Files.isDirectory(folder.resolve(name), LinkOption.NOFOLLOW_LINKS))
+                .toList();
+    }
+
+    /**
+     * The full name of the job that is meant; empty if there is none.
+     *
+     * @param wanted what it is called, with or without its user
+     * @param onlyOf the user whose jobs alone are meant; empty for all users'
+     * @throws RefusedException if several users' jobs have that name
+     */
+    public Optional<Name> named(String wanted, Optional<String> onlyOf) throws RefusedException {
+        String name = wanted.substring(wanted.indexOf('/') + 1);
+        List<Name> meant = ownersOf(wanted).stream()
+                .filter(folder -> onlyOf.isEmpty() || belongsTo(folder, onlyOf.get()))
+                .map(folder ->
+                        new Name(Integer.parseUnsignedInt(folder.getFileName().toString()), name))
+                .toList();
+        if (meant.size() > 1) {
+            throw new RefusedException("several users have announced a job " + wanted + ": name one of "
+                    + meant.stream().map(Name::toString).collect(Collectors.joining(", ")));
+        }
+        return meant.stream().findFirst();
     }
 
     /**
@@ -143,14 +308,24 @@ public final class AnnouncedJobs {
      *
      * @throws RefusedException if it is announced wrongly
      */
-    public Optional<ConfiguredJob> find(String name) throws RefusedException {
+    public Optional<ConfiguredJob> find(Name job) throws RefusedException {
+        return find(job, new Share());
+    }
+
+    private Optional<ConfiguredJob> find(Name job, Share share) throws RefusedException {
+        String name = job.name();
         if (directory.isEmpty() || !name.matches(NAME)) {
             return Optional.empty();
         }
-        Path folder = jobs().resolve(name);
-        try (UserPath held = UserPath.hold(folder)) {
+        Path users = jobs().resolve(Integer.toUnsignedString(job.uid()));
+        Path folder = users.resolve(name);
+        try (UserPath parent = UserPath.hold(users);
+                UserPath held = parent.entry(Path.of(name))) {
             JobUser user = held.owner();
-            List<Announcement> ranks = ranks(held, user);
+            if (parent.owner().uid() != job.uid() || user.uid() != job.uid()) {
+                throw wrong(folder, "does not belong to user " + Integer.toUnsignedString(job.uid()));
+            }
+            List<Announcement> ranks = ranks(held, user, share);
             if (ranks.isEmpty()) {
                 return Optional.empty();
             }
@@ -191,10 +366,11 @@ public final class AnnouncedJobs {
 
     private record Announcement(int rank, int pid, String checkpointer, List<InetSocketAddress> spares) {}
 
-    private List<Announcement> ranks(UserPath folder, JobUser user) throws IOException, RefusedException {
+    private List<Announcement> ranks(UserPath folder, JobUser user, Share share) throws IOException, RefusedException {
         List<Announcement> ranks = new ArrayList<>();
         try (DirectoryStream<Path> files = Files.newDirectoryStream(folder.directory(), "rank-*")) {
             for (Path file : files) {
+                share.take(folder.path());
                 if (file.getFileName().toString().matches(RANK_FILE)) {
                     rank(folder, file.getFileName(), user).ifPresent(ranks::add);
                 }

@@ -1,10 +1,12 @@
 package io.ppmr.daemon.jobs;
 
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.HostPort;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AtomicMoveNotSupportedException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,8 +14,11 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -23,7 +28,8 @@ import org.slf4j.LoggerFactory;
  * What became of jobs that were announced, a file each in a directory that only the service writes and all may read:
  * whoever waits for a rank's process learns there that it has not died but moved. The first line is {@code underway},
  * {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed}; after it,
- * a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them.
+ * a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them. Each user's are in a folder
+ * {@code UID}, so a job of one user is never taken for another's of the same name.
  *
  * <p>Used by the thread of the migration. A record that cannot be written is logged: the migration matters more.
  */
@@ -31,6 +37,8 @@ public final class MoveRecords {
     private static final Logger LOG = LoggerFactory.getLogger(MoveRecords.class);
     private static final String UNKNOWN = "unknown";
     private static final Duration KEPT = Duration.ofDays(1);
+    /** Of one user. */
+    static final int MAX_RECORDS = 1024;
 
     private final Optional<Path> directory;
 
@@ -40,9 +48,9 @@ public final class MoveRecords {
     }
 
     /** A migration begins. To be called before anything is done to the job's processes. */
-    public void begin(String job) {
+    public void begin(AnnouncedJobs.Name job) {
         directory.ifPresent(moves -> {
-            removeOld(moves);
+            removeOld(moves, job);
             write(moves, job, "underway\n");
         });
     }
@@ -52,7 +60,7 @@ public final class MoveRecords {
      *
      * @param targets those that it was to go to; empty where the configuration's were asked
      */
-    public void end(String job, MigrationReport report, List<InetSocketAddress> targets) {
+    public void end(AnnouncedJobs.Name job, MigrationReport report, List<InetSocketAddress> targets) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED
                 || report.outcome() == MigrationReport.Outcome.IN_DOUBT;
         String first =
@@ -65,22 +73,23 @@ public final class MoveRecords {
     }
 
     private static String name(List<InetSocketAddress> targets) {
-        return targets.size() == 1
-                ? targets.get(0).getHostString() + ":" + targets.get(0).getPort()
-                : UNKNOWN;
+        return targets.size() == 1 ? HostPort.participant(targets.get(0)) : UNKNOWN;
     }
 
     /** It could not begin, or broke in a way that no report could be made of. */
-    public void fail(String job) {
+    public void fail(AnnouncedJobs.Name job) {
         directory.ifPresent(moves -> write(moves, job, "failed\n"));
     }
 
-    private static void write(Path moves, String job, String text) {
-        Path part = moves.resolve("." + job + ".part");
+    private static void write(Path moves, AnnouncedJobs.Name job, String text) {
+        Path folder = moves.resolve(Integer.toUnsignedString(job.uid()));
+        Path part = folder.resolve("." + job.name() + ".part");
         try {
+            Files.createDirectories(folder);
+            Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
             Files.writeString(part, text, StandardCharsets.UTF_8);
             Files.setPosixFilePermissions(part, PosixFilePermissions.fromString("rw-r--r--"));
-            Files.move(part, moves.resolve(job), StandardCopyOption.ATOMIC_MOVE);
+            Files.move(part, folder.resolve(job.name()), StandardCopyOption.ATOMIC_MOVE);
         } catch (AtomicMoveNotSupportedException e) {
             LOG.error("{} is on a filesystem without rename: name another folder for announcements", moves, e);
         } catch (IOException e) {
@@ -88,16 +97,31 @@ public final class MoveRecords {
         }
     }
 
-    private static void removeOld(Path moves) {
+    /** Those of a day ago, and the oldest where a user has more than the user's share. */
+    private static void removeOld(Path moves, AnnouncedJobs.Name job) {
+        Path folder = moves.resolve(Integer.toUnsignedString(job.uid()));
+        if (!Files.isDirectory(folder)) {
+            return;
+        }
         Instant oldest = Instant.now().minus(KEPT);
-        try (DirectoryStream<Path> records = Files.newDirectoryStream(moves)) {
+        Map<Path, Instant> kept = new HashMap<>();
+        try (DirectoryStream<Path> records = Files.newDirectoryStream(folder)) {
             for (Path record : records) {
-                if (Files.getLastModifiedTime(record).toInstant().isBefore(oldest)) {
+                Instant written = Files.getLastModifiedTime(record).toInstant();
+                if (written.isBefore(oldest)) {
                     Files.deleteIfExists(record);
+                } else {
+                    kept.put(record, written);
                 }
             }
-        } catch (IOException e) {
-            LOG.warn("old records in {} cannot be removed: {}", moves, e.getMessage());
+            List<Path> inOrder = kept.keySet().stream()
+                    .sorted(Comparator.comparing(kept::get))
+                    .toList();
+            for (Path record : inOrder.subList(0, Math.max(0, inOrder.size() - MAX_RECORDS + 1))) {
+                Files.deleteIfExists(record);
+            }
+        } catch (IOException | DirectoryIteratorException e) {
+            LOG.warn("old records in {} cannot be removed: {}", folder, e.getMessage());
         }
     }
 }

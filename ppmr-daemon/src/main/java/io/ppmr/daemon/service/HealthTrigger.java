@@ -2,7 +2,6 @@ package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.service.HealthJudge.Answer;
 import io.ppmr.migration.RefusedException;
-import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import java.io.IOException;
 import java.time.Duration;
@@ -109,8 +108,8 @@ public final class HealthTrigger implements AutoCloseable {
         }
         underWay.set(true);
         try {
-            Migrations.Started started = migrations.start(null, "the health command", this::onEvent);
-            LOG.warn("health command: this node is going: migration {} of job {}", started.id(), started.job());
+            String moved = migrations.trigger("the health command", this::onEvent);
+            LOG.warn("health command: this node is going; to be moved: {}", moved);
         } catch (RefusedException e) {
             underWay.set(false);
             LOG.error("health command: this node is going, and no migration starts: {}", e.getMessage());
@@ -122,11 +121,10 @@ public final class HealthTrigger implements AutoCloseable {
         if (event instanceof Migrations.Event.Going) {
             return;
         }
-        boolean moved = event instanceof Migrations.Event.Ended ended
-                && ended.report().outcome() != Outcome.ROLLED_BACK
-                && ended.report().outcome() != Outcome.REFUSED;
+        boolean moved =
+                event instanceof Migrations.Event.Ended ended && ended.report().moved();
         if (!moved) {
-            LOG.warn("health command: nothing was moved; tried again after {} if it still fails", settings.rest());
+            LOG.warn("health command: not all was moved; tried again after {} if it still fails", settings.rest());
         }
         hasMoved.set(moved);
         underWay.set(false);

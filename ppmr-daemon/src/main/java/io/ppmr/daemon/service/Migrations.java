@@ -14,13 +14,16 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -77,7 +80,40 @@ public final class Migrations {
         record Failed(String reason) implements Event {}
     }
 
-    private record Running(Started started, Cancellation cancellation, Thread thread) {}
+    /** Who wants a migration: somebody who may control the service, a job's own user, or a trigger for many jobs. */
+    private enum Asker {
+        CONTROL,
+        OWNER,
+        ROUND
+    }
+
+    private record Running(Started started, Asker asker, Cancellation cancellation, Thread thread) {}
+
+    /** A job, and what it is called if a user has announced it. */
+    private record Found(ConfiguredJob job, Optional<AnnouncedJobs.Name> announced) {
+        String name() {
+            return announced.map(AnnouncedJobs.Name::toString).orElse(job.name());
+        }
+    }
+
+    /** What a trigger still has to move, one after the other. Guarded by the migrations' lock. */
+    private static final class Round {
+        private final Deque<AnnouncedJobs.Name> left;
+        private final String by;
+        private final Consumer<Event> watcher;
+        private Event worst;
+
+        Round(List<AnnouncedJobs.Name> jobs, String by, Consumer<Event> watcher) {
+            this.left = new ArrayDeque<>(jobs);
+            this.by = by;
+            this.watcher = watcher;
+        }
+
+        void ended(Event last) {
+            boolean moved = last instanceof Event.Ended ended && ended.report().moved();
+            worst = worst == null || !moved ? last : worst;
+        }
+    }
 
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
@@ -86,6 +122,7 @@ public final class Migrations {
     private final MoveRecords records;
     private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
     private Running running;
+    private Round round;
     private MigrationReport lastReport;
     private boolean closed;
     private volatile MigrationProgress latest;
@@ -97,7 +134,7 @@ public final class Migrations {
 
     /**
      * @param jobs those of the configuration, by name
-     * @param triggerJob the one that the signal moves; without it, the signal moves the one that is announced
+     * @param triggerJob the one that the triggers move; without it they move all that are announced
      * @param announced those that users announce
      * @param records where is written what becomes of those
      */
@@ -116,7 +153,16 @@ public final class Migrations {
 
     /** Whether a user who is neither root nor the service's own may have this job moved; not the one of the trigger. */
     public boolean isOwnedBy(String job, String user) {
-        return job != null && !jobs.containsKey(job) && announced.isOwnedBy(job, user);
+        return announced.isOwnedBy(job, user);
+    }
+
+    /**
+     * Makes the folder in which a user announces jobs, unless it is there.
+     *
+     * @param user as the kernel says, by name
+     */
+    public Path folderOf(String user) throws IOException {
+        return announced.folderOf(user);
     }
 
     /**
@@ -127,19 +173,60 @@ public final class Migrations {
      * @param watcher told of this migration's events until its last
      */
     public Started start(String name, String by, Consumer<Event> watcher) throws RefusedException {
-        return start(name, List.of(), Optional.empty(), by, watcher);
+        return start(name, Optional.empty(), List.of(), Optional.empty(), by, watcher);
     }
 
     /**
      * The same to these nodes.
      *
+     * @param owner the user whose announced jobs alone are meant; empty where whoever asks may control the service
      * @param to the ranks are spread over them; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
      */
     public synchronized Started start(
-            String name, List<InetSocketAddress> to, Optional<Path> keep, String by, Consumer<Event> watcher)
+            String name,
+            Optional<String> owner,
+            List<InetSocketAddress> to,
+            Optional<Path> keep,
+            String by,
+            Consumer<Event> watcher)
             throws RefusedException {
-        ConfiguredJob job = job(name);
+        Found job = job(name, owner);
+        requireFree();
+        return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, to, keep, by, watcher);
+    }
+
+    /**
+     * This node is going: moves the configured job of the trigger or, without one, all jobs that are announced, one
+     * after the other, users in turn. Where a user has just had a job of the user's own moved, they wait for its end.
+     *
+     * @param by what has triggered, for the log
+     * @param watcher told when all have ended: the last event of one that was not moved, if there is one
+     * @return what is moved, for the log
+     */
+    public synchronized String trigger(String by, Consumer<Event> watcher) throws RefusedException {
+        if (triggerJob.isPresent()) {
+            return start(triggerJob.get(), by, watcher).job();
+        }
+        if (round != null) {
+            throw new RefusedException("the announced jobs are being moved already: wait for the end");
+        }
+        if (closed || running == null || running.asker() != Asker.OWNER) {
+            requireFree();
+        }
+        List<AnnouncedJobs.Name> names = announced.names();
+        if (names.isEmpty()) {
+            throw new RefusedException(
+                    "no job is announced, and the configuration names no trigger_job: known are " + known());
+        }
+        round = new Round(names, by, watcher);
+        if (running == null) {
+            next();
+        }
+        return names.stream().map(AnnouncedJobs.Name::toString).collect(Collectors.joining(", "));
+    }
+
+    private void requireFree() throws RefusedException {
         if (closed) {
             throw new RefusedException("the service is ending: start it again first");
         }
@@ -152,6 +239,15 @@ public final class Migrations {
             throw new RefusedException("migration " + takenUp.get()
                     + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
         }
+    }
+
+    private Started begin(
+            Found job,
+            Asker asker,
+            List<InetSocketAddress> to,
+            Optional<Path> keep,
+            String by,
+            Consumer<Event> watcher) {
         Started started = new Started(UUID.randomUUID().toString(), job.name());
         Cancellation cancellation = new Cancellation();
         watchers.add(watcher);
@@ -163,10 +259,39 @@ public final class Migrations {
                     }
                 },
                 "migration");
-        running = new Running(started, cancellation, thread);
+        running = new Running(started, asker, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
         return started;
+    }
+
+    /** Begins the next migration of a trigger's round; one that cannot begin stops none of the others. */
+    private void next() {
+        while (round != null && running == null) {
+            AnnouncedJobs.Name name = closed ? null : round.left.poll();
+            if (name == null) {
+                Round over = round;
+                round = null;
+                over.watcher.accept(over.worst != null ? over.worst : new Event.Failed("no job could be moved"));
+                return;
+            }
+            try {
+                Optional<ConfiguredJob> job = announced.find(name);
+                if (job.isPresent()) {
+                    Found found = new Found(job.get(), Optional.of(name));
+                    begin(
+                            found,
+                            Asker.ROUND,
+                            List.of(),
+                            Optional.empty(),
+                            round.by,
+                            event -> LOG.trace("{}: {}", found.name(), event));
+                }
+            } catch (RefusedException e) {
+                LOG.warn("{}: {}", round.by, e.getMessage());
+                round.ended(new Event.Failed(e.getMessage()));
+            }
+        }
     }
 
     /**
@@ -228,22 +353,25 @@ public final class Migrations {
         return last == null || !last.isAlive();
     }
 
-    private ConfiguredJob job(String name) throws RefusedException {
+    private Found job(String name, Optional<String> owner) throws RefusedException {
         String wanted = name == null ? triggered() : name;
-        ConfiguredJob job = jobs.get(wanted);
-        if (job == null) {
-            job = announced.find(wanted).orElse(null);
+        if (owner.isEmpty() && jobs.containsKey(wanted)) {
+            return new Found(jobs.get(wanted), Optional.empty());
         }
-        if (job == null) {
+        Optional<AnnouncedJobs.Name> named = announced.named(wanted, owner);
+        Optional<ConfiguredJob> job = named.isPresent() ? announced.find(named.get()) : Optional.empty();
+        if (job.isEmpty()) {
             throw new RefusedException("there is no job '" + wanted + "'"
                     + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
-                    + known());
+                    + (owner.isPresent() ? text(announced.names(owner.get())) : known()));
         }
-        return job;
+        return new Found(job.get(), named);
     }
 
     private String triggered() throws RefusedException {
-        List<String> names = triggerJob.isPresent() ? List.of(triggerJob.get()) : announced.names();
+        List<String> names = triggerJob.isPresent()
+                ? List.of(triggerJob.get())
+                : announced.names().stream().map(AnnouncedJobs.Name::toString).toList();
         if (names.size() != 1) {
             throw new RefusedException("no job is named, and "
                     + (names.isEmpty()
@@ -254,21 +382,26 @@ public final class Migrations {
     }
 
     private String known() {
-        List<String> names = new ArrayList<>(jobs.keySet().stream().sorted().toList());
+        List<Object> names = new ArrayList<>(jobs.keySet().stream().sorted().toList());
         names.addAll(announced.names());
-        return names.isEmpty() ? "none" : String.join(", ", names);
+        return text(names);
+    }
+
+    private static String text(List<?> names) {
+        return names.isEmpty() ? "none" : names.stream().map(String::valueOf).collect(Collectors.joining(", "));
     }
 
     private void run(
             Started started,
-            ConfiguredJob job,
+            Found found,
             List<InetSocketAddress> to,
             Optional<Path> keep,
             String by,
             Cancellation cancellation) {
+        ConfiguredJob job = found.job();
         Event last = new Event.Failed("broke off; the service's log says why");
         try {
-            last = new Event.Ended(move(started, order(job, to, keep, by), cancellation));
+            last = new Event.Ended(move(found, started, order(job, to, keep, by), cancellation));
         } catch (IOException e) {
             LOG.error("{}", e.getMessage());
             last = new Event.Failed(e.getMessage());
@@ -301,35 +434,39 @@ public final class Migrations {
         return new MigrationOrder(job.resolve(), targets, by, wish);
     }
 
-    private MigrationReport move(Started started, MigrationOrder order, Cancellation cancellation)
+    private MigrationReport move(Found found, Started started, MigrationOrder order, Cancellation cancellation)
             throws InterruptedException {
-        String job = order.job().name();
-        boolean recorded = !jobs.containsKey(job);
         MigrationReport report = null;
         try {
-            if (recorded) {
-                records.begin(job);
-            }
+            found.announced().ifPresent(records::begin);
             report = mover.migrate(started.id(), order, cancellation, progress -> {
                 latest = progress;
                 tell(new Event.Going(progress));
             });
             return report;
         } finally {
-            if (recorded && report != null) {
-                records.end(job, report, order.targets());
-            } else if (recorded) {
-                records.fail(job);
+            if (found.announced().isPresent() && report != null) {
+                records.end(found.announced().get(), report, order.targets());
+            } else {
+                found.announced().ifPresent(records::fail);
             }
         }
     }
 
-    /** Ends the migration for those who ask; whoever watches from now on means the next one. */
+    /**
+     * Ends the migration for those who ask, and begins the next one of a trigger's round before anybody else can;
+     * whoever
+     * watches from now on means the next one.
+     */
     private synchronized List<Consumer<Event>> takeWatchers(Event last) {
+        if (running.asker() == Asker.ROUND) {
+            round.ended(last);
+        }
         running = null;
         lastReport = last instanceof Event.Ended ended ? ended.report() : lastReport;
         List<Consumer<Event>> all = List.copyOf(watchers);
         watchers.clear();
+        next();
         return all;
     }
 

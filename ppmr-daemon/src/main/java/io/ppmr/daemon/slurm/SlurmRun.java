@@ -345,6 +345,8 @@ public final class SlurmRun {
                 "run",
                 "--announce",
                 options.announcements().toString(),
+                "--socket",
+                options.socket().toString(),
                 "--checkpointer",
                 options.checkpointer(),
                 "--output",

@@ -193,7 +193,8 @@ public final class WarmUp implements AutoCloseable {
 
     private void failed(Throwable cause) {
         LOG.warn(
-                "the warm-up failed after {} migrations, so the first real one may be slower than later ones: {}",
+                "the warm-up failed after {} migrations, and the service goes on without it: the first real migration"
+                        + " may be slower than later ones. The cause: {}",
                 moved,
                 cause.toString());
         LOG.debug("the warm-up failed", cause);
@@ -278,7 +279,7 @@ public final class WarmUp implements AutoCloseable {
                 made(TARGET),
                 made("target-work"),
                 pool,
-                new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
+                new TransferSettings(folder, 0, 0, HEADS_BYTES, STEP_LIMIT),
                 key,
                 List.of(copier),
                 STEP_LIMIT,
@@ -289,6 +290,7 @@ public final class WarmUp implements AutoCloseable {
                 true,
                 true,
                 Set.of(),
+                Map.of(),
                 Map.of(),
                 Map.of());
     }

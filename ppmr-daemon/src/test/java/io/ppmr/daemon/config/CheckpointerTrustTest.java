@@ -63,6 +63,38 @@ class CheckpointerTrustTest {
     }
 
     @Test
+    void shouldRunCriuAsTheJobsUserWhenToldTo() throws Exception {
+        CheckpointerConfig read = read("""
+                [checkpointers.hers]
+                type = "criu"
+                as_job_user = true
+                [checkpointers.roots]
+                type = "criu"
+                as_job_user = false
+                """);
+        assertEquals(RunAs.JOB_USER, read.settings().get("hers").runAs());
+        assertEquals(RunAs.ROOT, read.settings().get("roots").runAs());
+        assertEquals(Set.of("hers"), read.forAnnouncedJobs());
+    }
+
+    /** Beside the node's other processes a copy could take numbers there before anybody has looked at it. */
+    @Test
+    void shouldRefuseCriuAsTheJobsUserOutsideOfANamespace() {
+        ConfigException e = assertThrows(
+                ConfigException.class,
+                () -> read("[checkpointers.hers]\ntype = \"criu\"\nas_job_user = true\nnamespaces = \"never\"\n"));
+        String mistake = e.mistakes().get(0).toString();
+        assertTrue(mistake.contains("namespaces") && mistake.contains("leave it at auto"), mistake);
+    }
+
+    @Test
+    void shouldRefuseToSayAsWhomBlcrRuns() {
+        ConfigException e = assertThrows(
+                ConfigException.class, () -> read("[checkpointers.blcr]\ntype = \"blcr\"\nas_job_user = true\n"));
+        assertTrue(e.mistakes().get(0).toString().contains("as_job_user"), e.toString());
+    }
+
+    @Test
     void shouldRefuseATrustedUserWhomTheNodeDoesNotKnow() {
         ConfigException e = assertThrows(
                 ConfigException.class,

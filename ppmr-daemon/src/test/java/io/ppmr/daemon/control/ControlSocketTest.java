@@ -304,7 +304,7 @@ class ControlSocketTest {
 
     private String answerTo(String request) throws IOException {
         try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
-                LineChannel lines = new LineChannel(channel)) {
+                LineChannel lines = LineChannel.ofClient(channel)) {
             lines.writeLine(request.strip(), LIMIT);
             return lines.readLine(LIMIT);
         }
@@ -313,7 +313,7 @@ class ControlSocketTest {
     @Test
     void shouldHangUpWhenALineIsTooLong() throws Exception {
         try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
-                LineChannel lines = new LineChannel(channel)) {
+                LineChannel lines = LineChannel.ofClient(channel)) {
             String most = "x".repeat(LineChannel.MAX_LINE_BYTES - 1);
             assertThrows(IOException.class, () -> lines.writeLine(most + "x", LIMIT));
             lines.writeLine(most, LIMIT);
@@ -325,7 +325,7 @@ class ControlSocketTest {
     @Test
     void shouldHangUpWhenNoRequestComes() throws Exception {
         try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
-                LineChannel lines = new LineChannel(channel)) {
+                LineChannel lines = LineChannel.ofClient(channel)) {
             assertThrows(EOFException.class, () -> lines.readLine(LIMIT));
         }
     }
@@ -335,7 +335,7 @@ class ControlSocketTest {
         try (ServerSocketChannel silent = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
             silent.bind(UnixDomainSocketAddress.of(folder.resolve("silent")));
             try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(folder.resolve("silent")));
-                    LineChannel lines = new LineChannel(channel)) {
+                    LineChannel lines = LineChannel.ofClient(channel)) {
                 assertThrows(SocketTimeoutException.class, () -> lines.readLine(Duration.ofMillis(50)));
             }
         }

@@ -44,6 +44,7 @@ class AnnouncedJobsTest {
             CheckpointerSettings.Criu.of(List.of("criu")).create("criu", new NativePrograms(Path.of("/nowhere")));
     private AnnouncedJobs jobs;
     private MoveRecords records;
+    private int uid;
     private Path folder;
 
     @BeforeEach
@@ -51,7 +52,13 @@ class AnnouncedJobsTest {
         jobs = new AnnouncedJobs(
                 Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("criu"));
         records = jobs.prepare();
-        folder = Files.createDirectory(directory.resolve("announced/jobs/slurm-7.0"));
+        Path users = jobs.folderOf(ProcessHandle.current().info().user().orElseThrow());
+        uid = Integer.parseUnsignedInt(users.getFileName().toString());
+        folder = Files.createDirectory(users.resolve("slurm-7.0"));
+    }
+
+    private AnnouncedJobs.Name name(String name) {
+        return new AnnouncedJobs.Name(uid, name);
     }
 
     private Path announce(int rank, long startTicks, String tool) throws IOException {
@@ -61,9 +68,17 @@ class AnnouncedJobsTest {
     }
 
     @Test
-    void shouldLetEverybodyAnnounceAndNobodyRemoveOthersWhenPrepared() throws Exception {
-        assertEquals(01777, (Integer) Files.getAttribute(directory.resolve("announced/jobs"), "unix:mode") & 07777);
+    void shouldLetNobodyButTheServiceMakeNamesWhenPrepared() throws Exception {
+        // As an earlier release left it, with what somebody has put into it in another's name.
+        Path all = directory.resolve("announced/jobs");
+        Files.setAttribute(all, "unix:mode", 01777);
+        Path planted = Files.createDirectory(all.resolve("4000000"));
+        Files.createDirectory(planted.resolve("slurm-9.0"));
+        jobs.prepare();
+        assertEquals(0755, (Integer) Files.getAttribute(all, "unix:mode") & 07777);
         assertEquals(0755, (Integer) Files.getAttribute(directory.resolve("announced/moves"), "unix:mode") & 07777);
+        assertEquals(Optional.empty(), jobs.named("4000000/slurm-9.0", Optional.empty()));
+        assertThrows(RefusedException.class, () -> jobs.find(new AnnouncedJobs.Name(4_000_000, "slurm-9.0")));
     }
 
     /** The service writes as root: where, is not for a user to say. */
@@ -92,13 +107,13 @@ class AnnouncedJobsTest {
     void shouldFindAJobOfTheFoldersOwnerWhenItsRanksRun() throws Exception {
         announce(10, self.startTimeTicks(), "criu");
         announce(2, self.startTimeTicks(), "criu");
-        ConfiguredJob job = jobs.find("slurm-7.0").orElseThrow();
+        ConfiguredJob job = jobs.find(name("slurm-7.0")).orElseThrow();
         assertEquals(Files.getAttribute(folder, "unix:uid"), job.user().uid());
         assertEquals(
                 List.of(2, 10),
                 job.ranks().stream().map(ConfiguredJob.RankSource::rank).toList());
         assertEquals(self.pid(), job.ranks().get(0).pid());
-        assertEquals(List.of("slurm-7.0"), jobs.names());
+        assertEquals(List.of(name("slurm-7.0")), jobs.names());
         String owner = Files.getOwner(folder).getName();
         assertTrue(jobs.isOwnedBy("slurm-7.0", owner));
         assertFalse(jobs.isOwnedBy("slurm-7.0", owner + "x"));
@@ -111,7 +126,7 @@ class AnnouncedJobsTest {
         announce(0, self.startTimeTicks(), "criu");
         AnnouncedJobs unmarked = new AnnouncedJobs(
                 Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("blcr"));
-        RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find("slurm-7.0"));
+        RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find(name("slurm-7.0")));
         assertTrue(e.getMessage().contains("checkpointer criu is not marked for announced jobs"), e.getMessage());
         assertTrue(e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
         assertEquals(List.of(), unmarked.names());
@@ -120,16 +135,16 @@ class AnnouncedJobsTest {
     @Test
     void shouldFindNoneWhenThePidIsAnotherProcessByNow() throws Exception {
         announce(0, self.startTimeTicks() - 1, "criu");
-        assertEquals(Optional.empty(), jobs.find("slurm-7.0"));
+        assertEquals(Optional.empty(), jobs.find(name("slurm-7.0")));
         assertEquals(List.of(), jobs.names());
     }
 
     @Test
     void shouldFindNoneWhenTheNameLeadsElsewhereOrNothingIsTaken() throws Exception {
         announce(0, self.startTimeTicks(), "criu");
-        assertEquals(Optional.empty(), jobs.find("../jobs/slurm-7.0"));
-        assertEquals(Optional.empty(), jobs.find("slurm-8.0"));
-        assertEquals(Optional.empty(), AnnouncedJobs.none().find("slurm-7.0"));
+        assertEquals(Optional.empty(), jobs.named("../jobs/slurm-7.0", Optional.empty()));
+        assertEquals(Optional.empty(), jobs.find(name("slurm-8.0")));
+        assertEquals(Optional.empty(), AnnouncedJobs.none().find(name("slurm-7.0")));
     }
 
     @Test
@@ -146,12 +161,12 @@ class AnnouncedJobsTest {
     @Test
     void shouldAskTheJobsOwnSparesWhenItNamesSome() throws Exception {
         Path file = announce(0, self.startTimeTicks(), "criu");
-        assertEquals(List.of(), jobs.find("slurm-7.0").orElseThrow().spares());
+        assertEquals(List.of(), jobs.find(name("slurm-7.0")).orElseThrow().spares());
         String text = Files.readString(file);
         Files.writeString(file, text + "spares = [\"n0:7411\", \"192.0.2.7:99\"]\n");
         assertEquals(
                 List.of("n0:7411", "192.0.2.7:99"),
-                jobs.find("slurm-7.0").orElseThrow().spares().stream()
+                jobs.find(name("slurm-7.0")).orElseThrow().spares().stream()
                         .map(spare -> spare.getHostString() + ":" + spare.getPort())
                         .toList());
         for (String wrong : List.of("\"n0\"", "[\"n0\"]", "[7411]", "[\"n0:99999\"]", "[\"a b:1\"]")) {
@@ -161,7 +176,7 @@ class AnnouncedJobsTest {
     }
 
     private void assertRefused(String words) {
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("slurm-7.0"));
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("slurm-7.0")));
         assertTrue(refused.getMessage().contains(words), refused.getMessage());
     }
 
@@ -186,8 +201,8 @@ class AnnouncedJobsTest {
                 new ProcessBuilder("mkfifo", folder.resolveSibling("fifo").toString()).start();
         assertEquals(0, mkfifo.waitFor());
         // One user's name stops nobody else's job.
-        assertEquals(List.of("slurm-7.0"), jobs.names());
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("fifo"));
+        assertEquals(List.of(name("slurm-7.0")), jobs.names());
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("fifo")));
         assertTrue(refused.getMessage().contains("fifo is no directory"), refused.getMessage());
     }
 
@@ -195,7 +210,7 @@ class AnnouncedJobsTest {
     void shouldNotFollowALinkWhenAJobsFolderIsOne() throws Exception {
         announce(0, self.startTimeTicks(), "criu");
         Files.createSymbolicLink(folder.resolveSibling("link"), folder);
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find("link"));
+        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("link")));
         assertTrue(refused.getMessage().contains("link is no directory"), refused.getMessage());
     }
 
@@ -220,18 +235,18 @@ class AnnouncedJobsTest {
 
     @Test
     void shouldWriteWhatBecameOfAJobWhenItsMigrationEnds() throws Exception {
-        Path record = directory.resolve("announced/moves/slurm-7.0");
-        records.begin("slurm-7.0");
+        Path record = directory.resolve("announced/moves/" + uid + "/slurm-7.0");
+        records.begin(name("slurm-7.0"));
         assertEquals("underway\n", Files.readString(record));
         List<MigrationReport.MovedRank> ranks = List.of(
                 new MigrationReport.MovedRank(0, List.of(12, 13)), new MigrationReport.MovedRank(2, List.of(14)));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.COMMITTED, ranks), List.of(TARGET));
+        records.end(name("slurm-7.0"), report(MigrationReport.Outcome.COMMITTED, ranks), List.of(TARGET));
         assertEquals("committed 192.0.2.20:7411\nrank 0 12,13\nrank 2 14\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.ROLLED_BACK, List.of()), List.of(TARGET));
+        records.end(name("slurm-7.0"), report(MigrationReport.Outcome.ROLLED_BACK, List.of()), List.of(TARGET));
         assertEquals("rolled-back\n", Files.readString(record));
-        records.end("slurm-7.0", report(MigrationReport.Outcome.IN_DOUBT, List.of()), List.of(TARGET));
+        records.end(name("slurm-7.0"), report(MigrationReport.Outcome.IN_DOUBT, List.of()), List.of(TARGET));
         assertEquals("in-doubt 192.0.2.20:7411\n", Files.readString(record));
-        records.fail("slurm-7.0");
+        records.fail(name("slurm-7.0"));
         assertEquals("failed\n", Files.readString(record));
         assertEquals(0644, (Integer) Files.getAttribute(record, "unix:mode") & 07777);
     }

@@ -4,14 +4,13 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
-import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.slf4j.Logger;
@@ -28,7 +27,7 @@ public final class HeldRestart implements AutoCloseable {
     private static final Duration LOOK = Duration.ofMillis(50);
 
     private final Path workRoot;
-    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+    private final RankCommands restarts = new RankCommands("restart");
     private final List<HeldRank> ranks = new ArrayList<>();
     private boolean over;
 
@@ -42,12 +41,10 @@ public final class HeldRestart implements AutoCloseable {
             throws IOException, CheckpointException {
         requireGoing();
         Manifest manifest = images.manifest();
-        for (int rank : manifest.originals().keySet().stream().sorted().toList()) {
+        restarts.start(manifest.originals().keySet().stream().sorted().toList(), rank -> {
             Path work = WorkDirectories.create(workRoot, rank);
-            restarts.put(
-                    rank,
-                    checkpointer.restart(new RestartTask(rank, manifest.user(), images.rank(rank), work, deadline)));
-        }
+            return checkpointer.restart(new RestartTask(rank, manifest.user(), images.rank(rank), work, deadline));
+        });
     }
 
     /** Waits until every rank is restored and held; throws as soon as one cannot be. */
@@ -63,13 +60,7 @@ public final class HeldRestart implements AutoCloseable {
 
     private synchronized void look() throws CheckpointException, InterruptedException {
         requireGoing();
-        for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
-            HeldRank held = restart.getValue().await(LOOK);
-            if (held != null) {
-                restarts.remove(restart.getKey());
-                ranks.add(held);
-            }
-        }
+        restarts.next(LOOK).ifPresent(ranks::add);
     }
 
     private void requireGoing() throws CheckpointException {
@@ -108,7 +99,7 @@ public final class HeldRestart implements AutoCloseable {
             return;
         }
         over = true;
-        ranks.addAll(RankCommand.endAll(restarts, END_DEADLINE));
+        ranks.addAll(restarts.endAll(END_DEADLINE));
         HeldRank.endAll(ranks, END_DEADLINE)
                 .forEach((rank, why) -> LOG.error("rank {} could not be ended: {}", rank, why));
         WorkDirectories.removeOrWarn(workRoot);

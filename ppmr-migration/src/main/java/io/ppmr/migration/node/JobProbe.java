@@ -1,6 +1,7 @@
 package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.os.ProcessIdentity;
@@ -46,11 +47,16 @@ public final class JobProbe {
      * @param roots the ranks' root processes
      */
     public JobFacts facts(String checkpointer, List<ProcessIdentity> roots) throws CheckpointException {
+        return facts(checkpointer, roots, processes.snapshot());
+    }
+
+    private JobFacts facts(String checkpointer, List<ProcessIdentity> roots, ProcessSnapshot now)
+            throws CheckpointException {
         long residentBytes = 0;
         List<Integer> pids = new ArrayList<>();
         Map<String, MappedFile> files = new LinkedHashMap<>();
         for (ProcessIdentity root : roots) {
-            for (ProcessIdentity process : processes.tree(root)) {
+            for (ProcessIdentity process : now.tree(root)) {
                 Path proc = Path.of("/proc", Integer.toString(process.pid()));
                 try {
                     residentBytes += residentBytes(proc);
@@ -83,8 +89,9 @@ public final class JobProbe {
     public Map<Integer, JobFacts> facts(String checkpointer, Map<Integer, ProcessIdentity> roots)
             throws CheckpointException {
         Map<Integer, JobFacts> facts = new LinkedHashMap<>();
+        ProcessSnapshot now = processes.snapshot();
         for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
-            facts.put(root.getKey(), facts(checkpointer, List.of(root.getValue())));
+            facts.put(root.getKey(), facts(checkpointer, List.of(root.getValue()), now));
         }
         return facts;
     }

@@ -202,7 +202,7 @@ public final class NodeCheck {
 
     private void rdma(List<NodeProbe.RdmaPort> ports) {
         if (ports.isEmpty()) {
-            findings.add(Finding.ok("rdma", "no RDMA device: bytes go over TCP"));
+            findings.add(Finding.ok("rdma", "no device of InfiniBand or RoCE: bytes go over TCP"));
         }
         for (NodeProbe.RdmaPort port : ports) {
             if (port.isUp()) {

@@ -28,8 +28,8 @@ public final class NodeProbe {
     private static final long KIB = 1024;
 
     /**
-     * A port of an RDMA device as the kernel shows it in {@code /sys/class/infiniband}: whether it is up needs no
-     * library.
+     * A port of a device of InfiniBand or RoCE as the kernel shows it in {@code /sys/class/infiniband}: whether it is
+     * up needs no library.
      *
      * @param name as {@code DEVICE/PORT}
      * @param state of the link as the kernel calls it, such as {@code ACTIVE}
@@ -45,6 +45,9 @@ public final class NodeProbe {
         static List<RdmaPort> all(Path root) {
             List<RdmaPort> ports = new ArrayList<>();
             for (Path device : entries(root.resolve("sys/class/infiniband"))) {
+                if (!isUsed(device)) {
+                    continue;
+                }
                 for (Path port : entries(device.resolve("ports"))) {
                     String state =
                             lines(port.resolve("state")).stream().findFirst().orElse("unknown");
@@ -58,6 +61,11 @@ public final class NodeProbe {
                 }
             }
             return ports;
+        }
+
+        /** By its type: iWARP, among others, is not. A kernel that shows no type is not judged here. */
+        private static boolean isUsed(Path device) {
+            return lines(device.resolve("node_type")).stream().allMatch(line -> line.startsWith("1:"));
         }
 
         /** Entries of a GID table that are not in use cannot even be read. */
@@ -74,6 +82,8 @@ public final class NodeProbe {
     private final long stagingBytes;
     private final int chunkBytes;
     private final List<Checkpointer> checkpointers;
+    /** Read once, by whichever thread asks first: two megabytes are searched for it. */
+    private volatile String libc;
 
     /**
      * @param root where {@code proc} and {@code sys} are; {@code /} but in tests
@@ -149,8 +159,17 @@ public final class NodeProbe {
         return digits.isEmpty() ? 0 : Long.parseLong(digits);
     }
 
-    /** What the C library says of itself, out of the file that this process has mapped. */
+    /** Returns the banner of the C library that this process has mapped, which stays the same as long as it lives. */
     private String libc() {
+        String known = libc;
+        if (known == null) {
+            known = mappedLibc();
+            libc = known;
+        }
+        return known;
+    }
+
+    private String mappedLibc() {
         for (String mapping : lines("proc/self/maps")) {
             Matcher path = MAPPED_LIBC.matcher(mapping);
             if (path.find()) {

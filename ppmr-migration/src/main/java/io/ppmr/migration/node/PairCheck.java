@@ -6,6 +6,7 @@ import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.JobFacts.MappedFile;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.target.image.StagingArea;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,7 +22,7 @@ import java.util.regex.Pattern;
  */
 public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
-    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "files", "pids");
+    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "index", "files", "pids");
 
     private static final long CLOCK_LIMIT_MS = 2_000;
     private static final int NAMED = 5;
@@ -35,11 +36,9 @@ public final class PairCheck {
      * @param promisedBytes memory that migrations under way here will still take
      * @param whyStagingIsSmall why images find less room than is configured, in words that follow a number; empty if
      *     they do not
+     * @param indexLimitBytes memory that one migration may take to know what lies where in staging
      */
-    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {
-        /** A node that does nothing else. */
-        public static final Room IDLE = new Room(false, 0, "");
-    }
+    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall, long indexLimitBytes) {}
 
     private final NodeFacts source;
     private final JobFacts job;
@@ -78,6 +77,7 @@ public final class PairCheck {
         if (!job.checkpointer().isEmpty()) {
             check.memory();
             check.staging();
+            check.index();
             check.files();
             check.pids();
         }
@@ -190,14 +190,17 @@ public final class PairCheck {
     }
 
     private void memory() {
+        long indexBytes = indexBytes();
         long waitsInMemoryBytes = reading == ReadingMode.RETAINED && room.stagingInMemory() ? job.residentBytes() : 0;
         String text = "the job has " + job.residentBytes() / MIB + " MiB, "
                 + (waitsInMemoryBytes > 0 ? "and as much again for its image, since staging is in memory, " : "")
+                + (indexBytes > 0 ? "and " + indexBytes / MIB + " MiB to find its image in staging, " : "")
                 + target.availableBytes() / MIB + " MiB are available here"
                 + (room.promisedBytes() > 0
                         ? ", of which " + room.promisedBytes() / MIB + " MiB are for migrations under way"
                         : "");
-        boolean enough = job.residentBytes() + waitsInMemoryBytes <= target.availableBytes() - room.promisedBytes();
+        boolean enough =
+                job.residentBytes() + waitsInMemoryBytes + indexBytes <= target.availableBytes() - room.promisedBytes();
         String remedy = "free memory on this node, or name another spare node";
         findings.add(Finding.failUnless(enough, "memory", text, text, remedy));
     }
@@ -210,6 +213,22 @@ public final class PairCheck {
                 + " staging have room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
         findings.add(Finding.failUnless(job.residentBytes() <= target.stagingBytes(), "staging", text, text, remedy));
+    }
+
+    /** Returns what this node would keep in memory to know where the image lies that waits here as a whole. */
+    private long indexBytes() {
+        return reading == ReadingMode.RETAINED ? StagingArea.indexBytes(job.residentBytes(), target.chunkBytes()) : 0;
+    }
+
+    private void index() {
+        if (reading == ReadingMode.STREAMED) {
+            return;
+        }
+        String text = "to know where an image of about " + job.residentBytes() / MIB + " MiB lies in staging takes "
+                + indexBytes() / MIB + " MiB of memory, and staging.index allows " + room.indexLimitBytes() / MIB
+                + " MiB";
+        String remedy = "raise staging.index on this node, or pool.chunk on both, or name another spare node";
+        findings.add(Finding.failUnless(indexBytes() <= room.indexLimitBytes(), "index", text, text, remedy));
     }
 
     private void files() {

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
@@ -15,6 +16,7 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.transport.SessionEvent;
@@ -68,6 +70,7 @@ final class Attempt {
     /**
      * What a migration's attempts move, and what keeps the account of it.
      *
+     * @param secret the migration's, which stands in the journal already
      * @param service what belongs to the service
      * @param job whose ranks they are; null where a migration was taken up again, as that makes no attempt
      * @param facts of each rank
@@ -77,6 +80,7 @@ final class Attempt {
      */
     record Subject(
             String migrationId,
+            MigrationSecret secret,
             SourceContext service,
             Job job,
             Map<Integer, JobFacts> facts,
@@ -93,7 +97,10 @@ final class Attempt {
     private final Keeping keeping;
     private final Path workRoot;
     private final List<SourceSession> sessions = new ArrayList<>();
-    private final Map<Integer, RankCommand> checkpoints = new LinkedHashMap<>();
+    private final RankCommands checkpoints = new RankCommands("checkpoint");
+    /** Counts the ranks of each participant that are not written yet, by its place. */
+    private final Map<Integer, Integer> unwritten = new HashMap<>();
+
     private final Map<Integer, Integer> lastRanks = new HashMap<>();
     private int endedRanks;
     private boolean written;
@@ -102,7 +109,7 @@ final class Attempt {
     private long givenUpSinceNs;
     private long nextSayNs;
     private volatile String waitsFor;
-    private boolean interrupted;
+    private boolean begun;
     private int nextLooked;
 
     /** Makes a session for each leg of the plan; none has begun yet. */
@@ -146,27 +153,35 @@ final class Attempt {
         return null;
     }
 
-    /** Starts a checkpoint for every rank. */
-    void startCheckpoints() throws IOException, CheckpointException {
+    /**
+     * Begins to start a checkpoint for every rank.
+     *
+     * @param trees each rank's processes, by one look for all
+     */
+    void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees) {
+        Map<Integer, CheckpointTask> tasks = new LinkedHashMap<>();
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
-            // The threads that watch its checkpoint have it from here.
-            try (LogContext.Scope about = LogContext.rank(rank)) {
-                Path work = WorkDirectories.create(workRoot, rank);
-                Path images = sessions.get(plan.placeOf(rank)).imageDirectory(rank);
-                RankCommand checkpoint = job.checkpointer()
-                        .checkpoint(new CheckpointTask(
-                                rank,
-                                originals.roots().get(rank),
-                                job.user(),
-                                images,
-                                work,
-                                settings.checkpointDeadline(),
-                                originals.stoppedByJob(rank)));
-                checkpoints.put(rank, checkpoint);
-                AbandonedCommand.note(workRoot, checkpoint.started());
-            }
+            int place = plan.placeOf(rank);
+            unwritten.merge(place, 1, Integer::sum);
+            tasks.put(
+                    rank,
+                    new CheckpointTask(
+                            rank,
+                            trees.get(rank),
+                            job.user(),
+                            sessions.get(place).imageDirectory(rank),
+                            workRoot.resolve("rank-" + rank),
+                            settings.checkpointDeadline(),
+                            originals.stoppedByJob(rank)));
         }
+        begun = true;
+        checkpoints.start(tasks.keySet(), rank -> {
+            WorkDirectories.create(workRoot, rank);
+            RankCommand checkpoint = job.checkpointer().checkpoint(tasks.get(rank));
+            AbandonedCommand.note(workRoot, checkpoint.started());
+            return checkpoint;
+        });
     }
 
     /**
@@ -178,35 +193,38 @@ final class Attempt {
         if (record.stillNs() == 0 && standsStill()) {
             record.standsStill();
         }
-        for (Map.Entry<Integer, RankCommand> checkpoint : List.copyOf(checkpoints.entrySet())) {
-            HeldRank held = checkpoint.getValue().await(Duration.ZERO);
-            if (held == null) {
-                continue;
-            }
-            try (LogContext.Scope about = LogContext.rank(held.rank())) {
-                checkpoints.remove(checkpoint.getKey());
-                originals.held(held);
-                record.paused();
-                if (isSpent()) {
-                    LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
-                    continue;
-                }
-                tellStopped(held);
-                session(plan.placeOf(held.rank())).sayWhatItMay(held);
-                record.written(session(plan.placeOf(held.rank())).outlet().lastBytesNs());
-                LOG.info("rank {} is written and held", held.rank());
-            }
-            int place = plan.placeOf(held.rank());
-            if (plan.legs().get(place).ranks().stream().noneMatch(checkpoints::containsKey)) {
-                lastRanks.put(place, held.rank());
-                imageComplete.accept(place);
-            } else {
-                end(held.rank());
-            }
+        for (Optional<HeldRank> next = checkpoints.next(Duration.ZERO);
+                next.isPresent();
+                next = checkpoints.next(Duration.ZERO)) {
+            written(next.get(), imageComplete);
         }
-        if (checkpoints.isEmpty() && !written && !isSpent()) {
+        if (begun && checkpoints.isEmpty() && !written && !isSpent()) {
             written = true;
             record.step(Step.RESTART);
+        }
+    }
+
+    private void written(HeldRank held, IntConsumer imageComplete)
+            throws IOException, CheckpointException, InterruptedException {
+        int place = plan.placeOf(held.rank());
+        int left = unwritten.merge(place, -1, Integer::sum);
+        try (LogContext.Scope about = LogContext.rank(held.rank())) {
+            originals.held(held);
+            record.paused();
+            if (isSpent()) {
+                LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
+                return;
+            }
+            tellStopped(held);
+            session(place).sayWhatItMay(held);
+            record.written(session(place).outlet().lastBytesNs());
+            LOG.info("rank {} is written and held", held.rank());
+        }
+        if (left == 0) {
+            lastRanks.put(place, held.rank());
+            imageComplete.accept(place);
+        } else {
+            end(held.rank());
         }
     }
 
@@ -318,23 +336,16 @@ final class Attempt {
      * @return whether every checkpoint has ended
      */
     boolean giveUp(String reason) {
-        interrupted = Thread.interrupted();
-        try {
-            if (givenUpSinceNs == 0) {
-                givenUpSinceNs = System.nanoTime();
-                nextSayNs = givenUpSinceNs;
-                sessions.forEach(session -> session.fail(reason));
-            }
-            if (job.checkpointer().writesFromWithin() && endByThemselves()) {
-                return checkpoints.isEmpty();
-            }
-            endCheckpoints();
-            return true;
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
+        if (givenUpSinceNs == 0) {
+            givenUpSinceNs = System.nanoTime();
+            nextSayNs = givenUpSinceNs;
+            sessions.forEach(session -> session.fail(reason));
         }
+        if (job.checkpointer().writesFromWithin() && endByThemselves()) {
+            return checkpoints.isEmpty();
+        }
+        checkpoints.endAll(END_DEADLINE).forEach(originals::held);
+        return true;
     }
 
     /** Tells people for whom {@link #giveUp} waits; empty while it does not. Any thread. */
@@ -344,9 +355,7 @@ final class Attempt {
 
     /** Looks which checkpoints have ended; false if some have not and the time for it is over. */
     private boolean endByThemselves() {
-        for (int rank : List.copyOf(checkpoints.keySet())) {
-            ended(rank, Duration.ZERO);
-        }
+        checkpoints.takeEnded().forEach(originals::held);
         long nowNs = System.nanoTime();
         long leftNs = givenUpSinceNs + settings.discardDeadline().toNanos() - nowNs;
         if (checkpoints.isEmpty()) {
@@ -359,11 +368,11 @@ final class Attempt {
             LOG.error(
                     "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): they are ended,"
                             + " and what they write fails with EIO from now on, which may end the processes themselves",
-                    checkpoints.keySet(),
+                    checkpoints.ranks(),
                     settings.discardDeadline().toSeconds());
             return false;
         }
-        waitsFor = "it waits until the checkpoints of ranks " + checkpoints.keySet()
+        waitsFor = "it waits until the checkpoints of ranks " + checkpoints.ranks()
                 + " have ended; they write from inside their processes, so what they write is taken and thrown away."
                 + " Then it rolls back. Those that still run in "
                 + TimeUnit.NANOSECONDS.toSeconds(leftNs) + " s (discard_deadline) are ended";
@@ -372,40 +381,6 @@ final class Attempt {
             LOG.info("{}", waitsFor);
         }
         return true;
-    }
-
-    private void endCheckpoints() {
-        checkpoints.values().forEach(RankCommand::cancel);
-        long deadlineNs = System.nanoTime() + END_DEADLINE.toNanos();
-        for (int rank : List.copyOf(checkpoints.keySet())) {
-            ended(rank, Duration.ofNanos(Math.max(1, deadlineNs - System.nanoTime())));
-        }
-        for (int rank : checkpoints.keySet()) {
-            try (LogContext.Scope about = LogContext.rank(rank)) {
-                LOG.error(
-                        "the checkpoint of rank {} has not ended within {}; look after its process",
-                        rank,
-                        END_DEADLINE);
-            }
-        }
-        checkpoints.clear();
-    }
-
-    /** Takes a checkpoint of an attempt that was given up off the list if it has ended, or ends by then. */
-    private void ended(int rank, Duration atMost) {
-        try (LogContext.Scope about = LogContext.rank(rank)) {
-            HeldRank late = checkpoints.get(rank).await(atMost);
-            if (late != null) {
-                originals.held(late);
-                checkpoints.remove(rank);
-            }
-        } catch (CheckpointException | RuntimeException e) {
-            LOG.info("rank {}: {}", rank, e.getMessage());
-            checkpoints.remove(rank);
-        } catch (InterruptedException e) {
-            // Kept for the caller: what was started is seen ended first.
-            interrupted = true;
-        }
     }
 
     /** Takes every session down and the images' names away. */

@@ -1,6 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.RankMap;
+import io.ppmr.os.HostPort;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
@@ -23,17 +24,7 @@ public record MigrationPlan(List<Leg> legs) {
 
         /** The target's address as the protocol and the journal write it. */
         public String address() {
-            return address(target);
-        }
-
-        static String address(InetSocketAddress target) {
-            return target.getHostString() + ":" + target.getPort();
-        }
-
-        /** What {@link #address} was made of. */
-        static InetSocketAddress target(String address) {
-            int colon = address.lastIndexOf(':');
-            return new InetSocketAddress(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
+            return HostPort.participant(target);
         }
     }
 
@@ -57,7 +48,7 @@ public record MigrationPlan(List<Leg> legs) {
         List<Leg> legs = new ArrayList<>();
         for (String participant : participants) {
             legs.add(new Leg(
-                    Leg.target(participant),
+                    HostPort.ofParticipant(participant).lookUp(),
                     ranks.stream()
                             .filter(rank -> rank.participant().equals(participant))
                             .map(PlannedRank::rank)

@@ -63,4 +63,9 @@ public record MigrationReport(
     public MigrationReport {
         ranks = List.copyOf(ranks);
     }
+
+    /** Returns true if the originals are gone: the job, if all is well, runs on the target. */
+    public boolean moved() {
+        return outcome == Outcome.COMMITTED || outcome == Outcome.IN_DOUBT;
+    }
 }

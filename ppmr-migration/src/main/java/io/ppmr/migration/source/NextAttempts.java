@@ -1,6 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.migration.source.SourceSettings.TransactionSettings;
+import io.ppmr.os.HostPort;
 import java.net.InetSocketAddress;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -74,7 +75,7 @@ final class NextAttempts {
     /** The plan with the next spare in the place of the target that has failed; empty if there is none left. */
     Optional<MigrationPlan> plan(MigrationPlan failed, int place) {
         InetSocketAddress spare = spares.poll();
-        while (spare != null && failed.addresses().contains(MigrationPlan.Leg.address(spare))) {
+        while (spare != null && failed.addresses().contains(HostPort.participant(spare))) {
             spare = spares.poll();
         }
         next = spare == null ? null : failed.replaced(place, spare);

@@ -2,7 +2,9 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.WorkDirectories;
@@ -21,7 +23,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,6 +47,7 @@ final class OriginalRanks {
     private final List<Path> abandoned = new ArrayList<>();
 
     private boolean recorded;
+    private FrozenCgroups frozen = FrozenCgroups.NONE;
 
     private OriginalRanks(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
         this.migrationId = migrationId;
@@ -64,6 +66,11 @@ final class OriginalRanks {
         return new OriginalRanks(migrationId, processes, roots);
     }
 
+    /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
+    void requireMovable(Job job) throws CheckpointException {
+        job.checkpointer().requireMovable(roots, job.user());
+    }
+
     /**
      * What an earlier run of the service has left stopped, or running, by what its journal says.
      *
@@ -73,14 +80,16 @@ final class OriginalRanks {
             String migrationId, SourceContext service, List<PlannedRank> ranks, List<TransactionRecord> records) {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         Map<Integer, HeldRank> held = new LinkedHashMap<>();
+        ProcessSnapshot now = service.processes().snapshot();
         for (PlannedRank rank : ranks) {
             roots.put(rank.rank(), rank.processes().get(0));
             List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
-            held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped));
+            held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), roots);
         originals.held.putAll(held);
         originals.recorded = true;
+        originals.frozen = FrozenCgroups.recorded(TransactionRecord.Frozen.of(records));
         originals.findAbandoned(service.settings().workDirectory());
         return originals;
     }
@@ -148,14 +157,11 @@ final class OriginalRanks {
             return;
         }
         looked = true;
-        Set<ProcessIdentity> all = processes.stopped(roots.values());
-        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
-            if (!all.isEmpty()) {
-                Set<ProcessIdentity> own = new LinkedHashSet<>(processes.tree(root.getValue()));
-                own.retainAll(all);
-                stoppedByJob.put(root.getKey(), own);
-            }
-        }
+        processes.snapshot().trees(roots).forEach((rank, tree) -> {
+            Set<ProcessIdentity> stopped = new LinkedHashSet<>(tree);
+            stopped.removeIf(process -> !processes.isHeld(process));
+            stoppedByJob.put(rank, stopped);
+        });
     }
 
     /** The processes of a rank that the job itself has stopped; less by those that were continued before the hold. */
@@ -172,9 +178,17 @@ final class OriginalRanks {
                 .toList();
     }
 
-    /** About how large their images will be. */
-    long imageBytes() {
-        return processes.trees(roots.values()).stream()
+    /** All processes of each rank as they are now; of one that is gone, its root. */
+    Map<Integer, List<ProcessIdentity>> trees() {
+        Map<Integer, List<ProcessIdentity>> trees = processes.snapshot().trees(roots);
+        trees.replaceAll((rank, tree) -> tree.isEmpty() ? List.of(roots.get(rank)) : tree);
+        return trees;
+    }
+
+    /** About how large the images of these processes will be. */
+    static long imageBytes(Map<Integer, List<ProcessIdentity>> trees) {
+        return trees.values().stream()
+                .flatMap(List::stream)
                 .mapToLong(process -> ResidentMemory.unfiledBytes(process.pid()))
                 .sum();
     }
@@ -201,6 +215,25 @@ final class OriginalRanks {
     /** A rank's checkpoint has left it stopped. */
     void held(HeldRank rank) {
         held.put(rank.rank(), rank);
+    }
+
+    /** Returns the cgroups in which nothing lives but ranks that are held. */
+    FrozenCgroups cgroups() {
+        return FrozenCgroups.around(held.values().stream()
+                .flatMap(rank -> rank.processes().stream())
+                .toList());
+    }
+
+    /** Has the freezer of these cgroups hold the ranks besides; no SIGCONT sets them going then. */
+    void freeze(FrozenCgroups cgroups) {
+        frozen = cgroups;
+        cgroups.freeze();
+    }
+
+    /** The ranks are held by their stop signal alone again. */
+    void thaw() {
+        frozen.thaw();
+        frozen = FrozenCgroups.NONE;
     }
 
     /** Which rank is gone, or null if none is. */
@@ -231,28 +264,21 @@ final class OriginalRanks {
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
     String end() {
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
+        // Whoever comes into that cgroup next is to run.
+        thaw();
         left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
         return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
     /** Lets all that are held go on, but for what the job itself had stopped. */
     void release() {
-        Map<Integer, String> failures = recorded ? resume() : HeldRank.releaseAll(held.values());
+        thaw();
+        Map<Integer, String> failures = recorded
+                // A checkpoint may have been under way when the service died, and stop its rank once more.
+                ? AbandonedCommand.resumeAll(held.values())
+                : HeldRank.releaseAll(held.values());
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
         held.clear();
-    }
-
-    /** A checkpoint may have been under way when the service died, and stop its rank once more. */
-    private Map<Integer, String> resume() {
-        Map<Integer, String> failures = new TreeMap<>();
-        for (HeldRank original : held.values()) {
-            try {
-                AbandonedCommand.resume(original);
-            } catch (CheckpointException | RuntimeException e) {
-                failures.put(original.rank(), String.valueOf(e.getMessage()));
-            }
-        }
-        return failures;
     }
 
     private void logOf(int rank, String message, String why) {

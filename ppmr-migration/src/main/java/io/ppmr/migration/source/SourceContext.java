@@ -12,6 +12,7 @@ import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -27,6 +28,7 @@ import org.slf4j.LoggerFactory;
  * @param metrics what is counted
  * @param journal the transactions'
  * @param node says what this node is
+ * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
  */
 record SourceContext(
         SourceSettings settings,
@@ -38,7 +40,8 @@ record SourceContext(
         TransactionJournal journal,
         ProcessTable processes,
         NativePrograms programs,
-        NodeProbe node) {
+        NodeProbe node,
+        LongSupplier clock) {
     private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);
 
     /** Makes connections to a target. */

@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
@@ -10,11 +11,15 @@ import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.os.HostPort;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -48,6 +53,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -68,6 +74,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     private final String id;
     private final SourceContext service;
+    private final LongSupplier clock;
     private final Attempt.Subject subject;
     private final JobNotes job;
     private final MigrationRecord record;
@@ -116,6 +123,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         this.subject = subject;
         this.id = subject.migrationId();
         this.service = subject.service();
+        this.clock = service.clock();
         this.record = subject.record();
         this.originals = subject.originals();
         this.job = job;
@@ -129,7 +137,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 settings.silenceLimit().toNanos(),
                 settings.transaction().pauseBudget().toNanos());
         this.coordinator = new Coordinator(id, times, service.journal(), this);
-        this.operators = new OperatorView(id, this);
+        this.operators = new OperatorView(id, this, clock);
     }
 
     /** A new one; throws if it cannot begin, and nothing is done to the job then. */
@@ -137,7 +145,16 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             SourceContext service, MigrationRecord record, MigrationOrder order, Cancellation cancellation)
             throws IOException, CheckpointException, InterruptedException {
         Job job = order.job();
+        int ranks = job.notes().ranks().size() + job.notes().others().size();
+        if (ranks > MessageFields.MAX_LIST_ENTRIES) {
+            throw new CheckpointException(
+                    "job " + job.name() + " has " + ranks + " ranks, and a target is told where at" + " most "
+                            + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
+        }
         OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), job);
+        if (job.notes().hooks().suspend().isEmpty()) {
+            originals.requireMovable(job);
+        }
         Map<Integer, JobFacts> facts =
                 new JobProbe(service.processes()).facts(job.checkpointer().name(), originals.roots());
         List<InetSocketAddress> targets = order.targets();
@@ -154,8 +171,11 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 service.settings().workDirectory(),
                 service.settings().authenticator());
         record.keeps(keeping);
+        MigrationSecret secret = MigrationSecret.random();
+        // On the disk with the first attempt, before a target is told.
+        service.journal().append(new TransactionRecord.Secret(record.migrationId(), 0, secret));
         return new SourceMigration(
-                new Attempt.Subject(record.migrationId(), service, job, facts, record, originals, keeping),
+                new Attempt.Subject(record.migrationId(), secret, service, job, facts, record, originals, keeping),
                 job.notes(),
                 MigrationPlan.spread(job.notes().ranks(), targets),
                 new NextAttempts(
@@ -194,7 +214,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         List<PlannedRank> held = List.copyOf(ranks.values());
         OriginalRanks originals = OriginalRanks.recorded(id, service, held, records);
         SourceMigration migration = new SourceMigration(
-                new Attempt.Subject(id, service, null, Map.of(), record, originals, null),
+                new Attempt.Subject(
+                        id, TransactionRecord.Secret.of(records), service, null, Map.of(), record, originals, null),
                 jobs.apply(job, List.copyOf(ranks.keySet())),
                 MigrationPlan.recorded(participants, held),
                 new NextAttempts(service.settings().transaction(), false, List.of()),
@@ -314,6 +335,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (copy != null) {
             service.note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence()));
         }
+        wipePool();
         over.run();
         operators.close();
         if (defect == null) {
@@ -323,15 +345,23 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
+    /** Before the next job's session, whose target could read the whole pool by RDMA; after this job's decision. */
+    private void wipePool() {
+        int kept = service.pool().wipe();
+        if (kept > 0) {
+            LOG.error("migration {}: {} chunks of the pool were not given back and keep its bytes", id, kept);
+        }
+    }
+
     private void begin() {
         if (takenUp.isEmpty()) {
             List<PlannedRank> planned = plan.legs().stream()
                     .flatMap(leg -> originals.planned(leg).stream())
                     .toList();
-            coordinator.start(plan.addresses(), planned, System.nanoTime());
+            coordinator.start(plan.addresses(), planned, clock.getAsLong());
         } else {
             // What an earlier run was keeping is not whole, and is removed already.
-            coordinator.recover(takenUp, System.nanoTime());
+            coordinator.recover(takenUp, clock.getAsLong());
         }
     }
 
@@ -366,18 +396,18 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
         Fenced proof = fenced.poll();
         if (proof != null) {
-            coordinator.fenceEnded(proof.participant(), proof.off(), System.nanoTime());
+            coordinator.fenceEnded(proof.participant(), proof.off(), clock.getAsLong());
         }
         if (!calledOff && cancellation.reason().isPresent()) {
             calledOff = true;
-            coordinator.callOff(cancellation.reason().get(), System.nanoTime());
+            coordinator.callOff(cancellation.reason().get(), clock.getAsLong());
         }
         if (!pauseTold && record.pausedNs() > 0) {
             pauseTold = true;
-            coordinator.suspended(System.nanoTime() - record.pausedNs());
+            coordinator.suspended(clock.getAsLong() - record.pausedNs());
         }
         operators.work();
-        coordinator.tick(System.nanoTime());
+        coordinator.tick(clock.getAsLong());
         follow();
         sayThatItStands();
     }
@@ -418,12 +448,15 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         attempt.work(complete::add);
         if (!complete.isEmpty()) {
             noteStopped();
+            if (attempt.written()) {
+                freeze();
+            }
         }
         for (int place : complete) {
             coordinator.on(
                     new CoordinatorEvent.ImageComplete(
                             participant(place), originals.planned(plan.legs().get(place))),
-                    System.nanoTime());
+                    clock.getAsLong());
         }
         attempt.spent().ifPresent(failures::add);
     }
@@ -434,6 +467,16 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (!now.equals(stopped)) {
             service.journal().appendSynced(new TransactionRecord.Stopped(id, number, now));
             stopped = now;
+        }
+    }
+
+    /** No checkpointer works on the ranks any more. What is about to be frozen is written down before. */
+    private void freeze() throws IOException {
+        FrozenCgroups cgroups = originals.cgroups();
+        if (!cgroups.paths().isEmpty()) {
+            service.journal().append(new TransactionRecord.Frozen(id, number, cgroups.paths()));
+            originals.freeze(cgroups);
+            LOG.info("migration {}: the cgroups {} are frozen while their ranks are held", id, cgroups.paths());
         }
     }
 
@@ -449,12 +492,12 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (event instanceof SessionEvent.LinkLost lost) {
             sessions.remove(participant);
             reached.remove(participant);
-            coordinator.linkDown(participant, System.nanoTime());
+            coordinator.linkDown(participant, clock.getAsLong());
             fail(participant + ": " + lost.reason(), participant);
             return;
         }
         if (reached.add(participant)) {
-            coordinator.linkUp(participant, System.nanoTime());
+            coordinator.linkUp(participant, clock.getAsLong());
         }
         Message message = ((SessionEvent.Said) event).message();
         if (message instanceof DataMessage.Failed failed) {
@@ -463,7 +506,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             note(participant, message);
             boolean heeded = message instanceof ControlMessage && (!isLastVote(participant, message) || decides());
             if (heeded) {
-                coordinator.heard(participant, number, (ControlMessage) message, System.nanoTime());
+                coordinator.heard(participant, number, (ControlMessage) message, clock.getAsLong());
             }
         }
     }
@@ -502,7 +545,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     /** Something went wrong; what follows from it is the coordinator's. */
     private void fail(String reason, String participant) {
         LOG.warn("migration {}: {}", id, reason);
-        coordinator.fail(reason, participant, System.nanoTime());
+        coordinator.fail(reason, participant, clock.getAsLong());
     }
 
     /** Shows where it stands, and gives an early report where somebody has waited for long. */
@@ -564,7 +607,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     @Override
     public void resolve(OperatorDecision word) {
-        coordinator.resolve(word, System.nanoTime());
+        coordinator.resolve(word, clock.getAsLong());
     }
 
     @Override
@@ -610,11 +653,11 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         // The courier's threads have it from here.
         try (LogContext.Scope peer = LogContext.peer(participant)) {
             return new PersistentLink(
-                    service.connector(MigrationPlan.Leg.target(participant)),
+                    service.connector(HostPort.ofParticipant(participant).lookUp()),
                     participant,
                     about,
                     service.settings().silenceLimit(),
-                    List.of(),
+                    new ControlMessage.Peer(id, "", subject.secret()),
                     message -> heard.add(new Attempt.Heard(about, participant, new SessionEvent.Said(message))));
         }
     }
@@ -639,6 +682,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             throw new IllegalStateException("a migration that was taken up again tries no further attempt");
         }
         closeAttempt();
+        // Held ranks may be checkpointed anew as they are.
+        originals.thaw();
         if (originals.anyHeld() && !nextAttempts.checkpointsHeldRanks()) {
             // Held by a checkpoint that ended well in an attempt that had failed; nobody has a copy any more.
             originals.release();
@@ -664,11 +709,16 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             originals.lookForStopped();
             noteStopped();
             suspend();
+            if (suspended && !originals.anyHeld()) {
+                // The hook may have taken away what stands in the way, so it is asked only now.
+                originals.requireMovable(subject.job());
+            }
             record.step(Step.CHECKPOINT);
             moving = true;
             nextAttempts.begun();
-            record.expects(originals.imageBytes());
-            attempt.startCheckpoints();
+            Map<Integer, List<ProcessIdentity>> trees = originals.trees();
+            record.expects(OriginalRanks.imageBytes(trees));
+            attempt.startCheckpoints(trees);
         } catch (IOException | CheckpointException e) {
             failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
         } catch (InterruptedException e) {
@@ -779,7 +829,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     @Override
     public boolean fence(String participant) {
         Optional<Fence> fence = service.settings().transaction().fence();
-        String node = participant.substring(0, participant.lastIndexOf(':'));
+        String node = HostPort.ofParticipant(participant).host();
         fence.ifPresent(command -> command.start(
                 node,
                 hooks.workDirectory(),

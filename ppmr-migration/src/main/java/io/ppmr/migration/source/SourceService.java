@@ -13,6 +13,7 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.keep.KeptImageNote;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.os.BootClock;
 import io.ppmr.os.LogContext;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -107,7 +108,8 @@ public final class SourceService implements AutoCloseable {
                 MappedJournal.in(settings.transaction().journal()),
                 new ProcessTable(),
                 NativePrograms.fromSystemProperty(),
-                new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()));
+                new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()),
+                BootClock::nowNs);
         removeLeftCopies();
         recover();
         LOG.info(

@@ -122,10 +122,11 @@ final class SourceSession {
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
         // Its clock now, when everything is connected: the target compares it with its own.
-        link.send(new ControlMessage.Introduce(
+        sendLong(new ControlMessage.Introduce(
                 here.at(System.currentTimeMillis()), JobProbe.together(subject.facts(), leg().ranks())));
-        link.send(new ControlMessage.Begin(
+        sendLong(new ControlMessage.Begin(
                 subject.migrationId(),
+                subject.secret(),
                 job.name(),
                 job.checkpointer().name(),
                 service.pool().geometry().chunkBytes(),
@@ -162,6 +163,17 @@ final class SourceSession {
         }
         after.accept(new SessionEvent.Said(answer));
         return null;
+    }
+
+    private void sendLong(Message message) throws IOException {
+        try {
+            link.send(message);
+        } catch (IllegalArgumentException e) {
+            throw new IOException(
+                    "the plan of job " + job.name() + " cannot be told to target " + leg().target() + ": "
+                            + e.getMessage() + ". Remedy: move the job as several jobs, or give nodes shorter names",
+                    e);
+        }
     }
 
     private void hear(SessionEvent event) {

@@ -1,6 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.HostPort;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -34,7 +35,9 @@ public sealed interface SpareNodes {
                     ? new InetSocketAddress(address.getHostString(), address.getPort())
                     : address;
             if (found.isUnresolved()) {
-                log().warn("spare node {} is passed over: its name is not known on this node", name(address));
+                log().warn(
+                                "spare node {} is passed over: its name is not known on this node",
+                                HostPort.participant(address));
             } else {
                 known.add(found);
             }
@@ -47,10 +50,6 @@ public sealed interface SpareNodes {
 
     private static Logger log() {
         return LoggerFactory.getLogger(SpareNodes.class);
-    }
-
-    private static String name(InetSocketAddress address) {
-        return address.getHostString() + ":" + address.getPort();
     }
 
     /** A single one whose address is known. */
@@ -71,7 +70,8 @@ public sealed interface SpareNodes {
 
         @Override
         public String toString() {
-            return String.join(", ", addresses.stream().map(SpareNodes::name).toList());
+            return String.join(
+                    ", ", addresses.stream().map(HostPort::participant).toList());
         }
     }
 

@@ -96,7 +96,9 @@ final class Admission {
                                     ? ", of which " + promisedStagingBytes / MIB + " MiB are for migrations under way"
                                     : "");
             NodeFacts here = node.withStaging(poolBytes + Math.min(limitBytes, leftBytes));
-            return new AvailableRoom(here, new Room(inMemory, promisedBytes, why));
+            return new AvailableRoom(
+                    here,
+                    new Room(inMemory, promisedBytes, why, settings.transfer().stagingIndexLimitBytes()));
         }
     }
 
@@ -175,7 +177,7 @@ final class Admission {
                         + " restarts as root and opens the paths that the image names as root, and this node does not"
                         + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
                         + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
-                        + " checkpointer that runs as the job's user"));
+                        + " checkpointer that runs as the job's user (for CRIU: as_job_user = true at both nodes)"));
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             reasons.add("its name is not made of letters, digits, '-' and '_'");
         }

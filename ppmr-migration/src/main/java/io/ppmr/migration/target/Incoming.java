@@ -3,6 +3,7 @@ package io.ppmr.migration.target;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.Outcome;
 
@@ -31,10 +32,12 @@ final class Incoming {
         transfer = begun;
     }
 
-    /** What its restored ranks and, where that is in memory, its image will still take. */
+    /** What its restored ranks, the index of its image and, where that is in memory, the image will still take. */
     long promisedMemoryBytes(boolean stagingInMemory) {
         DataMessage.Progress progress = progress();
-        return left(progress.readBytes()) + (stagingInMemory ? promisedStagingBytes() : 0);
+        long stagingBytes = promisedStagingBytes();
+        long indexBytes = stagingBytes > 0 ? StagingArea.indexBytes(stagingBytes, begin.chunkBytes()) : 0;
+        return left(progress.readBytes()) + indexBytes + (stagingInMemory ? stagingBytes : 0);
     }
 
     /** What it will still put into staging. */

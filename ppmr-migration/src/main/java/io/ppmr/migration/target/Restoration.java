@@ -6,12 +6,13 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
@@ -30,6 +31,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
@@ -59,7 +61,8 @@ final class Restoration {
     private final RestoredRanks copies;
     private final Path imageRoot;
     private final Path workRoot;
-    private final Map<Integer, RankCommand> restarts = new LinkedHashMap<>();
+    private final ProcessTable processes = new ProcessTable();
+    private final RankCommands restarts = new RankCommands("restart");
     private final List<HeldRank> restored = new ArrayList<>();
     private final Map<Integer, List<String>> records = new HashMap<>();
     private final Map<Integer, RankRights> originals = new HashMap<>();
@@ -69,6 +72,7 @@ final class Restoration {
     private long lastMoved;
     private long lastProcessorNs;
     private boolean wantedProcessor;
+    private boolean begun;
 
     /** @param directory the attempt's own, in the mount and in the work directory */
     Restoration(
@@ -87,20 +91,18 @@ final class Restoration {
         this.workRoot = service.settings().workDirectory().resolve(directory);
     }
 
-    /** Starts a restart for every rank; each waits for its image. */
-    void start() throws IOException, CheckpointException {
+    /** Begins to start a restart for every rank; each waits for its image. */
+    void start() {
         JobUser user = new JobUser(begin.uid(), begin.gid());
-        for (int rank : begin.ranks()) {
-            // The threads that watch its restart have it from here.
-            try (LogContext.Scope about = LogContext.rank(rank)) {
-                Path work = WorkDirectories.create(workRoot, rank);
-                Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
-                RankCommand restart = checkpointer.restart(new RestartTask(
-                        rank, user, images, work, service.settings().restartDeadline()));
-                restarts.put(rank, restart);
-                AbandonedCommand.note(workRoot, restart.started());
-            }
-        }
+        begun = true;
+        restarts.start(begin.ranks(), rank -> {
+            Path work = WorkDirectories.create(workRoot, rank);
+            Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
+            RankCommand restart = checkpointer.restart(
+                    new RestartTask(rank, user, images, work, service.settings().restartDeadline()));
+            AbandonedCommand.note(workRoot, restart.started());
+            return restart;
+        });
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
@@ -119,21 +121,20 @@ final class Restoration {
      * @return whether every rank is restored and every byte accounted for
      */
     boolean work(Consumer<Message> says) throws CheckpointException, InterruptedException {
-        for (Map.Entry<Integer, RankCommand> restart : List.copyOf(restarts.entrySet())) {
-            HeldRank rank = restart.getValue().await(Duration.ZERO);
-            if (rank != null) {
-                restarts.remove(restart.getKey());
-                copies.add(rank);
-                restored.add(rank);
-                // It may have a session of its own, so the restart's processes do not lead to it.
-                noteRestored(rank);
-                says.accept(new ControlMessage.Restored(
-                        rank.rank(),
-                        rank.processes().stream().map(ProcessIdentity::pid).toList()));
-            }
+        for (Optional<HeldRank> next = restarts.next(Duration.ZERO);
+                next.isPresent();
+                next = restarts.next(Duration.ZERO)) {
+            HeldRank rank = next.get();
+            copies.add(rank);
+            restored.add(rank);
+            // It may have a session of its own, so the restart's processes do not lead to it.
+            noteRestored(rank);
+            says.accept(new ControlMessage.Restored(
+                    rank.rank(),
+                    rank.processes().stream().map(ProcessIdentity::pid).toList()));
         }
         requireProgress(System.nanoTime());
-        return restarts.isEmpty() && transfer.complete();
+        return begun && restarts.isEmpty() && transfer.complete();
     }
 
     /**
@@ -144,14 +145,9 @@ final class Restoration {
         if (nowNs - lastLookNs < LOOK_NS || restarts.isEmpty()) {
             return;
         }
-        List<ProcessHandle> commands = commands();
-        long processorNs = commands.stream()
-                .mapToLong(process ->
-                        process.info().totalCpuDuration().map(Duration::toNanos).orElse(0L))
-                .sum();
-        boolean wantsProcessor = commands.stream()
-                .flatMap(process -> ProcStat.read(Path.of("/proc", Long.toString(process.pid()), "stat")).stream())
-                .anyMatch(ProcStat::isRunnable);
+        List<ProcStat> commands = processes.snapshot().stats(restarts.started());
+        long processorNs = commands.stream().mapToLong(ProcStat::processorNs).sum();
+        boolean wantsProcessor = commands.stream().anyMatch(ProcStat::isRunnable);
         // One that computes may be starved on a busy node; one that polls is seen runnable now and then, not twice
         // running.
         boolean computes = processorNs - lastProcessorNs > (nowNs - lastLookNs) / IDLE_SHARE
@@ -167,21 +163,11 @@ final class Restoration {
         lastProcessorNs = processorNs;
         Duration limit = service.settings().transfer().stallLimit();
         if (nowNs - lastMoveNs > limit.toNanos()) {
-            throw new CheckpointException("the restarts of ranks " + restarts.keySet() + " have read nothing, computed"
+            throw new CheckpointException("the restarts of ranks " + restarts.ranks() + " have read nothing, computed"
                     + " nothing and restored no rank for " + limit.toSeconds() + " s (stall_limit), though all bytes"
                     + " of their images are here. Remedy: see what such a restart waits for, such as a file lock that"
                     + " the original holds, and keep the job from having it");
         }
-    }
-
-    /** The restart commands that have not ended, and all that descends from them. */
-    private List<ProcessHandle> commands() {
-        return restarts.values().stream()
-                .flatMap(restart -> restart.started().stream())
-                .flatMap(process -> ProcessHandle.of(process.pid()).stream())
-                .flatMap(process -> Stream.concat(Stream.of(process), process.descendants()))
-                .distinct()
-                .toList();
     }
 
     /** The source says what a rank's originals may do and have open, or a part of it. */
@@ -213,7 +199,7 @@ final class Restoration {
         } catch (IOException e) {
             throw new CheckpointException("the work directory " + workRoot + " cannot be read: " + e.getMessage(), e);
         }
-        RightsCheck check = new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own);
+        Map<HeldRank, RankRights> compared = new LinkedHashMap<>();
         for (HeldRank rank : restored) {
             RankRights original = originals.get(rank.rank());
             if (original == null) {
@@ -221,8 +207,9 @@ final class Restoration {
                         + " may do, so their copies cannot be compared. Remedy: install the same release on both"
                         + " nodes");
             }
-            check.requireNoMore(rank, original);
+            compared.put(rank, original);
         }
+        new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own).requireNoMore(compared);
     }
 
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
@@ -241,8 +228,7 @@ final class Restoration {
     /** Ends what is under way; what was restored meanwhile is with the copies. */
     void giveUp(String reason) {
         transfer.giveUp(reason);
-        RankCommand.endAll(restarts, END_DEADLINE).forEach(copies::add);
-        restarts.clear();
+        restarts.endAll(END_DEADLINE).forEach(copies::add);
     }
 
     /** Frees the transfer and the work directory. */

@@ -2,6 +2,8 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessSnapshot;
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
@@ -9,6 +11,7 @@ import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -40,9 +43,10 @@ final class RestoredRanks {
         }
         RestoredRanks copies = new RestoredRanks(migrationId);
         if (vote != null) {
+            ProcessSnapshot now = new ProcessTable().snapshot();
             for (PlannedRank rank : vote.copies()) {
                 List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
-                copies.add(HeldRank.recorded(rank.rank(), rank.processes(), stopped));
+                copies.add(HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
             }
         }
         return copies;
@@ -89,9 +93,10 @@ final class RestoredRanks {
                 .toList();
     }
 
-    /** The ranks with all their processes, for the journal. */
+    /** The ranks in the order of their numbers with all their processes, for the journal and the job's commands. */
     List<PlannedRank> planned(String participant) {
         return ranks.stream()
+                .sorted(Comparator.comparingInt(HeldRank::rank))
                 .map(rank -> new PlannedRank(rank.rank(), participant, rank.processes()))
                 .toList();
     }

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transport.TransportChoice;
+import java.util.function.LongSupplier;
 
 /**
  * What belongs to a target's service and each of its migrations uses. Made once, when the service starts. Immutable;
@@ -15,6 +16,7 @@ import io.ppmr.transport.TransportChoice;
  * @param journal the transactions'
  * @param view what restarts see in the mount
  * @param metrics what is counted
+ * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
  */
 record TargetContext(
         TargetSettings settings,
@@ -23,4 +25,5 @@ record TargetContext(
         NativePrograms programs,
         TransactionJournal journal,
         ArrivingImageView view,
-        TargetMetrics metrics) {}
+        TargetMetrics metrics,
+        LongSupplier clock) {}

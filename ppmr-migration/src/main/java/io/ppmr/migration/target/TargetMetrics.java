@@ -86,6 +86,18 @@ public final class TargetMetrics {
         return pools.stream().mapToInt(BufferPool::freeChunks).sum();
     }
 
+    /** Returns the bytes of the pools, and of staging, that are taken. */
+    long usedBytes() {
+        long taken = 0;
+        for (BufferPool pool : pools) {
+            for (ChunkState state : ChunkState.values()) {
+                int chunks = state == ChunkState.FREE ? 0 : pool.chunks(state);
+                taken += (long) chunks * pool.geometry().chunkBytes();
+            }
+        }
+        return taken + hops.stagingUsedBytes();
+    }
+
     /** Where it is asked which migrations are open. */
     void held(Supplier<List<OpenMigration>> from) {
         open = from;

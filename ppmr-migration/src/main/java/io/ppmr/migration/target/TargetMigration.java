@@ -5,7 +5,10 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
+import io.ppmr.os.BootClock;
+import io.ppmr.os.HostPort;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
@@ -23,7 +26,6 @@ import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -32,6 +34,7 @@ import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -52,15 +55,20 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     private final String id;
     private final TargetContext service;
+    private final LongSupplier clock;
     private final TargetSettings settings;
     private final Participant participant;
     private final List<TransactionRecord> records;
     private final OperatorView operators;
-    private final Reconnection reconnection;
+    private final JobCommands jobCommands;
     /** What its thread is to hear or to do, in the order in which it came. */
     private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
     /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
     private final Map<String, PersistentLink> couriers = new HashMap<>();
+    /** On which connection another target has spoken last. */
+    private final Map<String, ControlLink> askers = new HashMap<>();
+
+    private final MigrationSecret secret;
 
     private Runnable conversationOver = () -> LOG.debug("all is said");
     private RestoredRanks copies;
@@ -78,16 +86,19 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     /**
      * A migration as the journal knows it; one that it does not know has nothing here.
      *
+     * @param secret the migration's, NONE where it is not known
      * @param records what the journal has of it
      */
-    TargetMigration(String id, TargetContext service, List<TransactionRecord> records) {
+    TargetMigration(String id, MigrationSecret secret, TargetContext service, List<TransactionRecord> records) {
         this.id = id;
+        this.secret = secret;
         this.service = service;
+        this.clock = service.clock();
         this.settings = service.settings();
         this.records = List.copyOf(records);
         this.copies = RestoredRanks.recorded(id, records);
         this.voted = !records.isEmpty();
-        this.reconnection = new Reconnection(service, records);
+        this.jobCommands = new JobCommands(service, records);
         long silenceNs = settings.silenceLimit().toNanos();
         TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
         this.participant = new Participant(
@@ -98,7 +109,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                         .orElse(times),
                 service.journal(),
                 this);
-        this.operators = new OperatorView(id, this);
+        this.operators = new OperatorView(id, this, clock);
     }
 
     /** What restores the ranks of an attempt that begins. */
@@ -142,10 +153,24 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         inbox.add(() -> lost(reason, which));
     }
 
-    /** Another target of the migration says something. Any thread. */
-    void hearPeer(String from, int itsAttempt, Message message) {
+    /** Tells whether who shows this secret may speak of the migration. Any thread. */
+    boolean believes(MigrationSecret shown) {
+        return shown.opens(secret);
+    }
+
+    /** Another target of the migration says something, on a connection that it has opened. Any thread. */
+    void hearPeer(String from, Message message, ControlLink on) {
         if (message instanceof ControlMessage.OfTransaction said) {
-            inbox.add(() -> participant.heardPeer(from, itsAttempt, said, System.nanoTime()));
+            inbox.add(() -> {
+                askers.put(from, on);
+                participant.heardPeer(from, on.attempt(), said, clock.getAsLong());
+            });
+        }
+    }
+
+    private void hearAnswer(String from, int itsAttempt, Message message) {
+        if (message instanceof ControlMessage.OfTransaction said) {
+            inbox.add(() -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
         }
     }
 
@@ -164,7 +189,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     /** Takes part in an attempt, from the source's question to the end. */
     void begin(ControlMessage.Begin begin, Restoration toRestore, ControlLink from, Runnable over)
             throws InterruptedException {
-        participant.recover(records, System.nanoTime());
+        participant.recover(records, clock.getAsLong(), BootClock.suspendedNs());
         conversationOver = over;
         voted = false;
         restoration = toRestore;
@@ -172,14 +197,14 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         attempt = from.attempt();
         source = hostOf(from.peer());
         self = begin.participants().get(begin.place());
-        reconnection.begun(begin, attempt);
-        participant.heard(attempt, begin, System.nanoTime());
+        jobCommands.begun(begin, attempt);
+        participant.heard(attempt, begin, clock.getAsLong());
         goOn();
     }
 
     /** Takes up again what the journal knows of it. */
     void run() throws InterruptedException {
-        participant.recover(records, System.nanoTime());
+        participant.recover(records, clock.getAsLong(), BootClock.suspendedNs());
         attempt = participant.state().attempt();
         self = participant.state().self();
         if (!participant.state().done()) {
@@ -238,7 +263,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             restore();
         }
         operators.work();
-        participant.tick(System.nanoTime());
+        participant.tick(clock.getAsLong());
         outcome = switch (participant.state().phase()) {
             case COMMITTED -> Outcome.COMMITTED;
             case ROLLED_BACK -> Outcome.ROLLED_BACK;
@@ -252,7 +277,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
         if (link != from) {
             link = from;
-            participant.linkUp(System.nanoTime());
+            participant.linkUp(clock.getAsLong());
         }
         if (message instanceof DataMessage.Failed failed) {
             fail("the source fails: " + failed.reason());
@@ -266,7 +291,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                 hearOriginals(originals);
             }
         } else if (message instanceof ControlMessage.OfTransaction said) {
-            participant.heard(from.attempt(), said, System.nanoTime());
+            participant.heard(from.attempt(), said, clock.getAsLong());
         }
     }
 
@@ -276,7 +301,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                 LOG.warn("migration {}: the source was lost: {}", id, reason);
             }
             link = null;
-            participant.linkDown(System.nanoTime());
+            participant.linkDown(clock.getAsLong());
         }
     }
 
@@ -309,10 +334,11 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             return;
         }
         restoration.requireNoMore();
-        reconnection.keep();
+        jobCommands.keep();
+        service.journal().append(new TransactionRecord.Secret(id, attempt, secret));
         noteStopped();
         restoring = false;
-        participant.copiesHeld(source, copies.planned(self), System.nanoTime());
+        participant.copiesHeld(source, copies.planned(self), clock.getAsLong());
     }
 
     /** The vote follows, with whose sync this is on the disk. */
@@ -328,17 +354,20 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             // Said here too, so that the source knows the reason before it hears the end.
             say(new DataMessage.Failed(reason));
         }
-        participant.on(new ParticipantEvent.Failed(reason), System.nanoTime());
+        participant.on(new ParticipantEvent.Failed(reason), clock.getAsLong());
     }
 
     private void say(Message message) {
-        if (link == null) {
-            return;
+        if (link != null) {
+            say(message, link);
         }
+    }
+
+    private static void say(Message message, ControlLink to) {
         try {
-            link.send(message);
+            to.send(message);
         } catch (IOException e) {
-            LOG.debug("the source is not reached: {}", e.toString());
+            LOG.debug("{} is not reached: {}", to.peer(), e.toString());
         }
     }
 
@@ -366,7 +395,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     @Override
     public void resolve(OperatorDecision word) {
-        participant.resolve(word, System.nanoTime());
+        participant.resolve(word, clock.getAsLong());
     }
 
     @Override
@@ -415,20 +444,24 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     @Override
     public void send(String to, int about, ControlMessage message) {
+        ControlLink asker = askers.get(to);
+        if (self.isEmpty() && asker != null) {
+            // Who has nothing of the migration does not know its secret, so that it could only open a connection in
+            // vain.
+            say(message, asker);
+            return;
+        }
         couriers.computeIfAbsent(about + " " + to, key -> courier(to, about)).say(message);
     }
 
     private PersistentLink courier(String to, int about) {
-        int colon = to.lastIndexOf(':');
-        InetSocketAddress address =
-                new InetSocketAddress(to.substring(0, colon), Integer.parseInt(to.substring(colon + 1)));
         return new PersistentLink(
-                new Connector(address, settings.authenticator(), CONNECT_DEADLINE),
+                new Connector(HostPort.ofParticipant(to).lookUp(), settings.authenticator(), CONNECT_DEADLINE),
                 to,
                 about,
                 settings.silenceLimit(),
-                List.of(new ControlMessage.Peer(id, self)),
-                answer -> hearPeer(to, about, answer));
+                new ControlMessage.Peer(id, self, secret),
+                answer -> hearAnswer(to, about, answer));
     }
 
     @Override
@@ -436,8 +469,6 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         restoring = true;
         try {
             restoration.start();
-        } catch (IOException | CheckpointException e) {
-            failed(String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {
             LOG.error("migration {}: a defect of this service; please report it", id, e);
             failed("a defect of the target's service: " + e);
@@ -462,6 +493,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     public boolean releaseCopies() {
         copies.release();
         LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
+        jobCommands.resumed(id, copies.planned(self));
         return true;
     }
 
@@ -481,14 +513,14 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                         node,
                         settings.workDirectory().resolve("fence-" + id),
                         service.programs(),
-                        () -> System.nanoTime() - untilNs < 0,
-                        off -> inbox.add(() -> participant.fenceEnded(off, System.nanoTime()))));
+                        () -> clock.getAsLong() - untilNs < 0,
+                        off -> inbox.add(() -> participant.fenceEnded(off, clock.getAsLong()))));
         return settings.fence().isPresent();
     }
 
     @Override
     public void reconnect() {
-        reconnection.run(id);
+        jobCommands.reconnect(id);
     }
 
     @Override

@@ -6,9 +6,11 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.os.BootClock;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.session.ReceiveBuffers;
+import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.operator.OpenMigration;
@@ -19,6 +21,7 @@ import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.listen.PeerListener;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -28,6 +31,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -45,10 +49,11 @@ public final class TargetService implements AutoCloseable {
     private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final TargetSettings settings;
+    private final LongSupplier clock;
     private final Supplier<NodeFacts> node;
     private final TransportChoice transports;
     private final List<ReceiveBuffers> berths = new ArrayList<>();
-    private final ArrivingImageView view = new ArrivingImageView();
+    private final ArrivingImageView view = new ArrivingImageView(this::room);
     private final MeterRegistry meters;
     private final TargetMetrics metrics;
     private FuseMount mount;
@@ -70,17 +75,32 @@ public final class TargetService implements AutoCloseable {
      * @param meters where its meters are registered
      */
     public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
-        this(settings, transports, probe(settings), meters);
+        this(settings, transports, probe(settings), meters, BootClock::nowNs);
     }
 
     /** A service that takes the node for what somebody else says of it. */
     public TargetService(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node) {
-        this(settings, transports, node, new SimpleMeterRegistry());
+        this(settings, transports, node, BootClock::nowNs);
+    }
+
+    /**
+     * The same by another clock than the node's.
+     *
+     * @param clock the time since the boot, in nanoseconds
+     */
+    public TargetService(
+            TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, LongSupplier clock) {
+        this(settings, transports, node, new SimpleMeterRegistry(), clock);
     }
 
     private TargetService(
-            TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, MeterRegistry meters) {
+            TargetSettings settings,
+            TransportChoice transports,
+            Supplier<NodeFacts> node,
+            MeterRegistry meters,
+            LongSupplier clock) {
         this.settings = settings;
+        this.clock = clock;
         this.node = node;
         this.transports = transports;
         for (int i = 0; i < settings.migrations(); i++) {
@@ -101,6 +121,21 @@ public final class TargetService implements AutoCloseable {
                 settings.checkpointers())::facts;
     }
 
+    /** For {@code df}: pools and staging, of which there is no more than its disk has left. */
+    private ArrivingImageView.Room room() {
+        TransferSettings transfer = settings.transfer();
+        long poolBytes = settings.pool().poolBytes() * settings.migrations();
+        long stagingBytes = transfer.stagingLimitBytes() * settings.migrations();
+        long stagedBytes = metrics.hops().stagingUsedBytes();
+        try {
+            long diskBytes = Files.getFileStore(transfer.stagingDirectory()).getUsableSpace();
+            stagingBytes = Math.min(stagingBytes, stagedBytes + diskBytes);
+        } catch (IOException e) {
+            LOG.debug("the room at {} is not known", transfer.stagingDirectory(), e);
+        }
+        return new ArrivingImageView.Room(poolBytes + stagingBytes, metrics.usedBytes());
+    }
+
     /** Mounts, takes up what an earlier run has left, and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
@@ -113,7 +148,8 @@ public final class TargetService implements AutoCloseable {
                 NativePrograms.fromSystemProperty(),
                 journal,
                 view,
-                metrics);
+                metrics,
+                clock);
         conversations = new TargetSessions(context, berths);
         conversations.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);

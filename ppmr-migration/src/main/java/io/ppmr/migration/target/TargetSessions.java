@@ -8,7 +8,8 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
-import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.data.MessageParts;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetEnd;
@@ -46,12 +47,20 @@ import org.slf4j.LoggerFactory;
  */
 final class TargetSessions {
     private static final Logger LOG = LoggerFactory.getLogger(TargetSessions.class);
+    /** Messages of several frames that have not come whole, of all connections together. */
+    private static final long LONG_MESSAGES_BYTES = 16 << 20;
+
     private static final long FIRST_MESSAGE_S = 10;
     private static final long LISTEN_S = 60;
+    /** The buffers of a migration that has ended are free after some milliseconds, on a busy node later. */
+    private static final long TAKE_DOWN_NS = TimeUnit.SECONDS.toNanos(3);
+
+    private static final long LOOK_MS = 20;
 
     /** A refused source has so long to hear it: enough for TCP to get through once a link that was down is up again. */
     private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
 
+    private final MessageParts.Room longMessages = new MessageParts.Room(LONG_MESSAGES_BYTES);
     private final TargetContext service;
     private final TargetSettings settings;
     private final Admission admission;
@@ -166,7 +175,8 @@ final class TargetSessions {
 
     /** A migration as the journal knows it; one that it does not know has nothing here. */
     private TargetMigration migration(String id) throws IOException {
-        return new TargetMigration(id, service, journal.records(id));
+        List<TransactionRecord> records = journal.records(id);
+        return new TargetMigration(id, TransactionRecord.Secret.of(records), service, records);
     }
 
     /** Serves one control connection to its end, on the connection's thread. */
@@ -176,7 +186,7 @@ final class TargetSessions {
         ControlLink link = new ControlLink(
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         TargetEnd end = new TargetEnd(link, event -> listeningTo.get().accept(event));
-        SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, end);
+        SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
         // The agent, and all threads that work for this connection, have it from here.
         try (LogContext.Scope about = LogContext.peer(addressOf(link))) {
             agent.start();
@@ -202,8 +212,11 @@ final class TargetSessions {
                                 e.getMessage());
                     }
                 }
+            } else if (said.message() instanceof ControlMessage.Peer peer) {
+                listen(peer, link, early);
             } else {
-                listen(said.message(), link, early);
+                throw new IOException(
+                        said.message().getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
             }
         } finally {
             agents.remove(agent);
@@ -212,26 +225,28 @@ final class TargetSessions {
     }
 
     /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */
-    private void listen(Message first, ControlLink link, BlockingQueue<SessionEvent> events)
+    private void listen(ControlMessage.Peer speaker, ControlLink link, BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
-        Optional<String> peer = first instanceof ControlMessage.Peer introduced
-                ? Optional.of(introduced.participant())
-                : Optional.empty();
-        String id = migrationOf(first);
-        SessionEvent event = new SessionEvent.Said(first);
-        while (event == null || event instanceof SessionEvent.Said) {
-            if (event instanceof SessionEvent.Said said && !(said.message() instanceof ControlMessage.Peer)) {
+        String id = speaker.migrationId();
+        boolean isSource = speaker.participant().isEmpty();
+        SessionEvent event;
+        do {
+            event = events.poll(LISTEN_S, TimeUnit.SECONDS);
+            if (event instanceof SessionEvent.Said said) {
                 TargetMigration migration = present(id);
-                if (peer.isPresent()) {
-                    migration.hearPeer(peer.get(), link.attempt(), said.message());
-                } else {
+                if (!migration.believes(speaker.secret())) {
+                    throw new IOException("who connected speaks of migration " + id + " and does not know its secret:"
+                            + " no node that takes part in it, though it has the key. Nothing of it is believed");
+                }
+                if (isSource) {
                     migration.hearSource(said.message(), link);
+                } else {
+                    migration.hearPeer(speaker.participant(), said.message(), link);
                 }
             }
-            event = events.poll(LISTEN_S, TimeUnit.SECONDS);
-        }
+        } while (event == null || event instanceof SessionEvent.Said);
         TargetMigration migration = running.get(id);
-        if (migration != null && peer.isEmpty()) {
+        if (migration != null && isSource) {
             migration.sourceLost(String.valueOf(event), link);
         }
     }
@@ -250,24 +265,18 @@ final class TargetSessions {
         }
     }
 
-    private static String migrationOf(Message message) throws IOException {
-        if (message instanceof ControlMessage.Peer peer) {
-            return peer.migrationId();
-        }
-        if (message instanceof ControlMessage.OfTransaction said) {
-            return said.migrationId();
-        }
-        throw new IOException(message.getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
-    }
-
     private void begin(Begin begin, Optional<Admission.Visitor> heard, Connection from)
             throws IOException, InterruptedException {
         String refusal = admission.refusal(begin, heard);
         TargetMigration before = running.get(begin.migrationId());
+        MigrationSecret known = TransactionRecord.Secret.of(journal.records(begin.migrationId()));
+        if (refusal == null && !begin.secret().opens(known)) {
+            refusal = "another node has begun a migration of this name here: its secret is another one";
+        }
         if (refusal == null && before != null && before.outcome().isEmpty()) {
             refusal = "an attempt at it is not over here yet: try again later or elsewhere";
         }
-        ReceiveBuffers berth = refusal == null ? freeBerths.poll() : null;
+        ReceiveBuffers berth = refusal == null ? freeBerth() : null;
         if (refusal == null && berth == null) {
             refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
                     + "try again later or elsewhere";
@@ -289,10 +298,30 @@ final class TargetSessions {
             changed.run();
             run(begin, join(begin, from, berth), from, berth);
         } finally {
-            incoming.remove(begin.migrationId(), begun);
             freeBerths.add(berth);
+            incoming.remove(begin.migrationId(), begun);
             changed.run();
         }
+    }
+
+    /**
+     * Returns buffers that nobody uses, or null. A source hears that its migration has ended before it is taken down
+     * here, and may begin the next one at once: so this waits for what is being taken down.
+     */
+    private ReceiveBuffers freeBerth() throws InterruptedException {
+        long deadlineNs = System.nanoTime() + TAKE_DOWN_NS;
+        ReceiveBuffers free = freeBerths.poll();
+        while (free == null
+                && System.nanoTime() - deadlineNs < 0
+                && incoming.keySet().stream().anyMatch(this::isBeingTakenDown)) {
+            free = freeBerths.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+        }
+        return free == null ? freeBerths.poll() : free;
+    }
+
+    private boolean isBeingTakenDown(String id) {
+        TargetMigration migration = running.get(id);
+        return migration == null || migration.outcome().isPresent();
     }
 
     /** The peer's address without the name that Java puts before it. */
@@ -344,7 +373,7 @@ final class TargetSessions {
         String id = begin.migrationId();
         String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
         Checkpointer checkpointer = admission.checkpointer(begin.checkpointer()).orElseThrow();
-        TargetMigration migration = migration(id);
+        TargetMigration migration = new TargetMigration(id, begin.secret(), service, journal.records(id));
         Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
         incoming.get(id).comes(transfer);
         from.end().begin(transfer);

@@ -33,8 +33,9 @@ import java.util.Set;
  * @param unknownUsers whether a job may be restored whose user this node's user database does not know; its group is
  *     then believed as the source names it
  * @param ignoredChecks of what is compared with a source, what does not count as a reason to refuse
+ * @param resumed what tells a job that its ranks run here after a commit, by the job's name or {@link JobCommand#ANY}
  * @param reconnects what tells a job's library where its ranks are when this target decides without the source, by the
- *     job's name or {@link ReconnectHook#ANY}
+ *     job's name or {@link JobCommand#ANY}
  * @param trustedUsers the users whose jobs a checkpointer that restarts as root restores here, by its name; root opens
  *     for them whatever paths an image names
  */
@@ -54,20 +55,21 @@ public record TargetSettings(
         boolean allowRootJobs,
         boolean unknownUsers,
         Set<String> ignoredChecks,
-        Map<String, ReconnectHook> reconnects,
+        Map<String, JobCommand> resumed,
+        Map<String, JobCommand> reconnects,
         Map<String, Set<Integer>> trustedUsers) {
     /**
-     * The command by which a job's library is told where its ranks are when this target has decided without the source.
-     * It is of this target's own configuration: a target runs nothing that a peer names.
+     * A command by which a job is told something. It is of this target's own configuration: a target runs nothing that
+     * a peer names.
      *
      * @param words the command, run as the job's user without a shell
      * @param deadline after which it is ended
      */
-    public record ReconnectHook(List<String> words, Duration deadline) {
+    public record JobCommand(List<String> words, Duration deadline) {
         /** The name under which stands the hook of every job that has none of its own. */
         public static final String ANY = "any";
 
-        public ReconnectHook {
+        public JobCommand {
             words = List.copyOf(words);
         }
     }
@@ -75,6 +77,7 @@ public record TargetSettings(
     public TargetSettings {
         checkpointers = List.copyOf(checkpointers);
         ignoredChecks = Set.copyOf(ignoredChecks);
+        resumed = Map.copyOf(resumed);
         reconnects = Map.copyOf(reconnects);
         trustedUsers = Map.copyOf(trustedUsers);
     }
@@ -90,8 +93,11 @@ public record TargetSettings(
                 || trustedUsers.getOrDefault(checkpointer.name(), Set.of()).contains(user.uid());
     }
 
-    /** The hook of a job. */
-    Optional<ReconnectHook> reconnect(String job) {
-        return Optional.ofNullable(reconnects.getOrDefault(job, reconnects.get(ReconnectHook.ANY)));
+    Optional<JobCommand> resumed(String job) {
+        return Optional.ofNullable(resumed.getOrDefault(job, resumed.get(JobCommand.ANY)));
+    }
+
+    Optional<JobCommand> reconnect(String job) {
+        return Optional.ofNullable(reconnects.getOrDefault(job, reconnects.get(JobCommand.ANY)));
     }
 }

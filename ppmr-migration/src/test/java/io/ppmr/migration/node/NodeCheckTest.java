@@ -101,6 +101,10 @@ class NodeCheckTest {
         assertFinding(Finding.Level.FAIL, "memlock", "limit on locked memory is 8388608 bytes");
         write("sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n");
         assertFinding(Finding.Level.WARN, "rdma", "rxe0/1 is DOWN");
+        write("sys/class/infiniband/rxe0/node_type", "1: CA\n");
+        assertFinding(Finding.Level.WARN, "rdma", "rxe0/1 is DOWN");
+        write("sys/class/infiniband/rxe0/node_type", "4: RNIC\n");
+        assertFinding(Finding.Level.OK, "rdma", "no device of InfiniBand or RoCE");
     }
 
     @Test

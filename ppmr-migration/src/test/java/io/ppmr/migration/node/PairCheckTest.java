@@ -40,6 +40,9 @@ class PairCheckTest {
                 List.of());
     }
 
+    /** A node that does nothing else. */
+    private static final Room IDLE = new Room(false, 0, "", 128 * MIB);
+
     private static NodeFacts usual() {
         return node("6.1.0-9", "glibc 2.36", 0, 1000, "avx", "avx2");
     }
@@ -52,7 +55,7 @@ class PairCheckTest {
     }
 
     private static Finding compare(String check, NodeFacts source, NodeFacts target) {
-        return the(check, PairCheck.findings(source, JobFacts.NONE, target, CRIU, ReadingMode.RETAINED, Room.IDLE));
+        return the(check, PairCheck.findings(source, JobFacts.NONE, target, CRIU, ReadingMode.RETAINED, IDLE));
     }
 
     private static void assertFinding(Finding.Level level, String words, Finding finding) {
@@ -63,8 +66,8 @@ class PairCheckTest {
 
     @Test
     void shouldBeContentWhenTheNodesAreAlike() {
-        for (Finding finding : PairCheck.findings(
-                usual(), JobFacts.NONE, usual(), RestartNeeds.UNKNOWN, ReadingMode.STREAMED, Room.IDLE)) {
+        for (Finding finding :
+                PairCheck.findings(usual(), JobFacts.NONE, usual(), RestartNeeds.UNKNOWN, ReadingMode.STREAMED, IDLE)) {
             assertEquals(Finding.Level.OK, finding.level(), finding.toString());
         }
     }
@@ -111,7 +114,7 @@ class PairCheckTest {
         assertFinding(
                 Finding.Level.FAIL,
                 "glibc 2.28",
-                the("libc", PairCheck.findings(usual(), job, other, CRIU, ReadingMode.RETAINED, Room.IDLE)));
+                the("libc", PairCheck.findings(usual(), job, other, CRIU, ReadingMode.RETAINED, IDLE)));
     }
 
     @Test
@@ -123,27 +126,46 @@ class PairCheckTest {
     @Test
     void shouldFailWhenTheImageHasNoRoom() {
         JobFacts job = new JobFacts("criu", 200 * MIB, List.of(), List.of());
-        List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE);
+        List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE);
         assertFinding(Finding.Level.FAIL, "200 MiB has to wait", the("staging", retained));
         assertFinding(Finding.Level.OK, "1000 MiB", the("memory", retained));
         NodeFacts small = node("6.1.0-9", "glibc 2.36", 0, 199, "avx", "avx2");
-        List<Finding> streamed = PairCheck.findings(usual(), job, small, CRIU, ReadingMode.STREAMED, Room.IDLE);
+        List<Finding> streamed = PairCheck.findings(usual(), job, small, CRIU, ReadingMode.STREAMED, IDLE);
         assertFinding(Finding.Level.FAIL, "199 MiB are available", the("memory", streamed));
         assertTrue(streamed.stream().noneMatch(finding -> finding.check().equals("staging")));
     }
 
     @Test
+    void shouldFailWhenTheIndexOfTheImageHasNoRoom() {
+        long tib = 1L << 40;
+        NodeFacts large = new NodeFacts(
+                "n", "amd64", "6.1", "g", "17", 0, 2 * tib, 2 * tib, 131072, List.of(), List.of(), List.of());
+        JobFacts job = new JobFacts("criu", tib, List.of(), List.of());
+        assertFinding(
+                Finding.Level.OK,
+                "97 MiB of memory",
+                the("index", PairCheck.findings(large, job, large, CRIU, ReadingMode.RETAINED, IDLE)));
+        JobFacts larger = new JobFacts("criu", tib * 3 / 2, List.of(), List.of());
+        Finding refused = the("index", PairCheck.findings(large, larger, large, CRIU, ReadingMode.RETAINED, IDLE));
+        assertFinding(Finding.Level.FAIL, "takes 146 MiB of memory, and staging.index allows 128 MiB", refused);
+        assertTrue(refused.remedy().contains("raise staging.index"), refused.remedy());
+        assertTrue(PairCheck.findings(large, larger, large, CRIU, ReadingMode.STREAMED, IDLE).stream()
+                .noneMatch(finding -> finding.check().equals("index")));
+    }
+
+    @Test
     void shouldFailWhenOthersHaveBeenPromisedTheRoom() {
         JobFacts job = new JobFacts("criu", 90 * MIB, List.of(), List.of());
-        Room busy = new Room(true, 900 * MIB, ", for the rest of it is others'");
+        Room busy = new Room(true, 900 * MIB, ", for the rest of it is others'", 128 * MIB);
         List<Finding> found = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, busy);
         assertFinding(
                 Finding.Level.FAIL,
-                "the job has 90 MiB, and as much again for its image, since staging is in memory, 1000 MiB are"
-                        + " available here, of which 900 MiB are for migrations under way",
+                "the job has 90 MiB, and as much again for its image, since staging is in memory, and 1 MiB"
+                        + " to find its image in staging, 1000 MiB are available here, of which 900 MiB are for"
+                        + " migrations under way",
                 the("memory", found));
         assertFinding(Finding.Level.OK, "MiB, for the rest of it is others'", the("staging", found));
-        Room quiet = new Room(false, 900 * MIB, "");
+        Room quiet = new Room(false, 900 * MIB, "", 128 * MIB);
         assertFinding(
                 Finding.Level.OK,
                 "900 MiB are for",
@@ -162,13 +184,13 @@ class PairCheckTest {
                         new MappedFile(same.toString(), 10),
                         new MappedFile(longer.toString(), 10),
                         new MappedFile(directory + "/none", 10)));
-        Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE));
+        Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE));
         assertFinding(Finding.Level.FAIL, longer + " has 11 bytes here and 10 there, " + directory + "/none", found);
         JobFacts fine = new JobFacts("criu", 0, List.of(), List.of(new MappedFile(same.toString(), 10)));
         assertFinding(
                 Finding.Level.OK,
                 "1 programs",
-                the("files", PairCheck.findings(usual(), fine, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE)));
+                the("files", PairCheck.findings(usual(), fine, usual(), CRIU, ReadingMode.RETAINED, IDLE)));
     }
 
     @Test
@@ -178,8 +200,8 @@ class PairCheckTest {
         assertFinding(
                 Finding.Level.FAIL,
                 "[1]",
-                the("pids", PairCheck.findings(usual(), job, usual(), pids, ReadingMode.RETAINED, Room.IDLE)));
-        assertTrue(PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, Room.IDLE).stream()
+                the("pids", PairCheck.findings(usual(), job, usual(), pids, ReadingMode.RETAINED, IDLE)));
+        assertTrue(PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE).stream()
                 .noneMatch(finding -> finding.check().equals("pids")));
     }
 }

@@ -7,6 +7,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.migration.target.Admission.AvailableRoom;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.session.TransferSettings;
 import java.nio.file.Path;
@@ -32,7 +33,7 @@ class AvailableRoomTest {
                 null,
                 null,
                 POOL,
-                new TransferSettings(staging, 0, 0, Duration.ZERO),
+                new TransferSettings(staging, 0, 5 * MIB, 0, Duration.ZERO),
                 null,
                 List.of(),
                 null,
@@ -44,6 +45,7 @@ class AvailableRoomTest {
                 true,
                 Set.of(),
                 Map.of(),
+                Map.of(),
                 Map.of());
     }
 
@@ -53,7 +55,21 @@ class AvailableRoomTest {
     }
 
     private static Incoming incoming(long bytes, boolean retained) {
-        Begin begin = new Begin("m", "j", "c", 1, 1, 1, 1, List.of(0), List.of("a:1"), 0, 1, List.of(), List.of());
+        Begin begin = new Begin(
+                "m",
+                MigrationSecret.NONE,
+                "j",
+                "c",
+                128 << 10,
+                1,
+                1,
+                1,
+                List.of(0),
+                List.of("a:1"),
+                0,
+                1,
+                List.of(),
+                List.of());
         return new Incoming(begin, "b:2", new JobFacts("c", bytes, List.of(), List.of()), retained);
     }
 
@@ -63,6 +79,7 @@ class AvailableRoomTest {
         assertEquals(POOL.poolBytes() + MIB, room.node().stagingBytes());
         assertEquals("", room.room().whyStagingIsSmall());
         assertEquals(0, room.room().promisedBytes());
+        assertEquals(5 * MIB, room.room().indexLimitBytes());
     }
 
     @Test
@@ -100,6 +117,7 @@ class AvailableRoomTest {
         AvailableRoom room =
                 AvailableRoom.of(node(POOL.poolBytes()), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
         assertTrue(room.room().stagingInMemory());
-        assertEquals(2 * MIB, room.room().promisedBytes());
+        // Its ranks, its image, and the index of that.
+        assertEquals(3 * MIB, room.room().promisedBytes());
     }
 }

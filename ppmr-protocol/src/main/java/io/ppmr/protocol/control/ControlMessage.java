@@ -52,10 +52,12 @@ public sealed interface ControlMessage extends Message {
      * that move, {@code places} says "rank node" for every rank of the job, as it is to be. {@code participants} are
      * the
      * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
-     * transports} says how its bytes may travel, 1 by TCP, 2 by RDMA, 3 either way.
+     * transports} says how its bytes may travel, 1 by TCP, 2 by RDMA, 3 either way. Every attempt at a migration has
+     * the same {@code secret}.
      */
     record Begin(
             String migrationId,
+            MigrationSecret secret,
             String job,
             String checkpointer,
             int chunkBytes,
@@ -79,7 +81,9 @@ public sealed interface ControlMessage extends Message {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 1);
-            MessageFields.writeTexts(out, migrationId, job, checkpointer);
+            MessageFields.writeText(out, migrationId);
+            secret.write(out);
+            MessageFields.writeTexts(out, job, checkpointer);
             out.writeInt(chunkBytes).writeInt(dataConnections).writeInt(uid).writeInt(gid);
             MessageFields.writeInts(out, ranks);
             MessageFields.writeTexts(out, participants);
@@ -90,10 +94,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * T to S: yes; the restarts are started. {@code clockNs} is the target's monotonic clock at this moment. Once it
-     * has
-     * voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a link
-     * for lost after {@code silenceLimitMs}.
+     * T to S: yes; the restarts are started next. {@code clockNs} is the target's monotonic clock at this moment. Once
+     * it has voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a
+     * link for lost after {@code silenceLimitMs}.
      */
     record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs) implements ControlMessage {
         @Override
@@ -240,12 +243,16 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** First on a connection from a target to another one: who is speaking; everything after it is its word. */
-    record Peer(String migrationId, String participant) implements ControlMessage {
+    /**
+     * First on a further connection about a migration: who is speaking, a target or, with an empty name, the source;
+     * everything after it is its word.
+     */
+    record Peer(String migrationId, String participant, MigrationSecret secret) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 22);
             MessageFields.writeTexts(out, migrationId, participant);
+            secret.write(out);
         }
     }
 
@@ -291,6 +298,7 @@ public sealed interface ControlMessage extends Message {
             case 1 ->
                 PlanCheck.sound(new Begin(
                         MessageFields.text(in),
+                        MigrationSecret.read(in),
                         MessageFields.text(in),
                         MessageFields.text(in),
                         in.readInt(),
@@ -316,7 +324,8 @@ public sealed interface ControlMessage extends Message {
             case 18 -> new NotHeld(MessageFields.text(in), MessageFields.text(in));
             case 19 -> new TakeOver(MessageFields.text(in));
             case 20 -> new Standing(MessageFields.text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
-            case 22 -> PlanCheck.sound(new Peer(MessageFields.text(in), MessageFields.text(in)));
+            case 22 ->
+                PlanCheck.sound(new Peer(MessageFields.text(in), MessageFields.text(in), MigrationSecret.read(in)));
             case 23 ->
                 new Stopped(in.readInt(), MessageFields.ints(in), MessageFields.ints(in), MessageFields.ints(in));
             case 24 -> new Originals(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));

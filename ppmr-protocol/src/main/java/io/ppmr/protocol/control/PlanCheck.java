@@ -47,7 +47,7 @@ final class PlanCheck {
     }
 
     static ControlMessage.Peer sound(ControlMessage.Peer peer) throws ProtocolException {
-        // A target that has nothing of the migration does not know by what name it took part.
+        // The source has no name among the participants.
         require(peer.participant().isEmpty() || isAddress(peer.participant()), "participant", peer.participant());
         return peer;
     }

@@ -22,9 +22,6 @@ public final class CreditRequestFrame extends Flyweight<CreditRequestFrame> {
     /** Flag: a writer stands still until the first of the windows is granted or denied. */
     public static final int BLOCKED = 1;
 
-    /** Flag: the file has a gap before the window, so nobody can read it yet. */
-    public static final int AHEAD = 2;
-
     private static final int WINDOW_OFFSET = 16;
     private static final int COUNT_OFFSET = 24;
     private static final int FLAGS_OFFSET = 28;

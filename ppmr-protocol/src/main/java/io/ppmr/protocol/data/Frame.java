@@ -19,7 +19,7 @@ import org.agrona.MutableDirectBuffer;
  * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 1;
+    public static final int VERSION = 2;
     public static final int HEADER_BYTES = 16;
 
     /** No frame is longer; a peer that announces more is cut off. */
@@ -91,7 +91,7 @@ public final class Frame {
             case FILE_PREFIX -> FilePrefixFrame.DATA_OFFSET;
             case RELEASE -> ReleaseFrame.LENGTH_BYTES;
             case TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT -> ValueFrame.LENGTH_BYTES;
-            case MESSAGE -> HEADER_BYTES + 1;
+            case MESSAGE, MESSAGE_PART, MESSAGE_END -> HEADER_BYTES + 1;
         };
     }
 }

@@ -35,7 +35,11 @@ public enum FrameType {
     /** Either way: still there; the value is a counter ({@link ValueFrame}). */
     HEARTBEAT(13),
     /** Either way: a message of variable length (a control message, or a change of names). */
-    MESSAGE(32);
+    MESSAGE(32),
+    /** Either way: a full frame of a message that is too long for one; more of it follows ({@link MessageParts}). */
+    MESSAGE_PART(33),
+    /** Either way: the rest of such a message ({@link MessageParts}). */
+    MESSAGE_END(34);
 
     private static final FrameType[] BY_CODE = new FrameType[256];
 

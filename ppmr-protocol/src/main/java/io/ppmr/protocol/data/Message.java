@@ -1,5 +1,7 @@
 package io.ppmr.protocol.data;
 
+import java.util.ArrayList;
+import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
@@ -10,26 +12,49 @@ import org.agrona.concurrent.UnsafeBuffer;
  * after it.
  *
  * <p>A MESSAGE frame is the {@link Frame} header, one byte that names the message, and its fields in the order of the
- * record; {@link MessageFields} says how each is written. For cold frames only: each call allocates. Immutable, any
- * thread.
+ * record; {@link MessageFields} says how each is written. One that does not fit a frame is cut, {@link MessageParts}.
+ * For cold frames only: each call allocates. Immutable, any thread.
  */
 public interface Message {
     /** Writes the byte that names the message, and its fields. */
     void write(Bytes<?> out);
 
-    /** A whole frame with the message in it. */
-    default DirectBuffer frame(int attempt) {
+    /** The frames with the message in them: one where it fits, else full ones and the rest. */
+    default List<DirectBuffer> frames(int attempt) {
         Bytes<byte[]> body = Bytes.allocateElasticOnHeap(256);
         write(body);
         byte[] bytes = body.toByteArray();
-        int lengthBytes = Frame.HEADER_BYTES + bytes.length;
-        if (lengthBytes > Frame.MAX_FRAME_BYTES) {
-            throw new IllegalArgumentException(getClass().getSimpleName() + " of " + lengthBytes
-                    + " bytes does not fit a frame of " + Frame.MAX_FRAME_BYTES);
+        if (bytes.length > MessageParts.MAX_MESSAGE_BYTES) {
+            throw new IllegalArgumentException(getClass().getSimpleName() + " of " + bytes.length
+                    + " bytes is longer than a message may be, " + MessageParts.MAX_MESSAGE_BYTES);
         }
-        UnsafeBuffer frame = new UnsafeBuffer(new byte[lengthBytes]);
-        Frame.writeHeader(frame, 0, FrameType.MESSAGE, lengthBytes, attempt, 0);
-        frame.putBytes(Frame.HEADER_BYTES, bytes);
+        int mostBytes = Frame.MAX_FRAME_BYTES - Frame.HEADER_BYTES;
+        if (bytes.length <= mostBytes) {
+            return List.of(frame(FrameType.MESSAGE, bytes, 0, bytes.length, attempt));
+        }
+        List<DirectBuffer> frames = new ArrayList<>();
+        for (int from = 0; from < bytes.length; from += mostBytes) {
+            int partBytes = Math.min(mostBytes, bytes.length - from);
+            FrameType type = from + partBytes < bytes.length ? FrameType.MESSAGE_PART : FrameType.MESSAGE_END;
+            frames.add(frame(type, bytes, from, partBytes, attempt));
+        }
+        return frames;
+    }
+
+    /** The only frame of a message that fits one. */
+    default DirectBuffer frame(int attempt) {
+        List<DirectBuffer> frames = frames(attempt);
+        if (frames.size() > 1) {
+            throw new IllegalArgumentException(
+                    getClass().getSimpleName() + " does not fit a frame of " + Frame.MAX_FRAME_BYTES + " bytes");
+        }
+        return frames.get(0);
+    }
+
+    private static DirectBuffer frame(FrameType type, byte[] bytes, int from, int lengthBytes, int attempt) {
+        UnsafeBuffer frame = new UnsafeBuffer(new byte[Frame.HEADER_BYTES + lengthBytes]);
+        Frame.writeHeader(frame, 0, type, frame.capacity(), attempt, 0);
+        frame.putBytes(Frame.HEADER_BYTES, bytes, from, lengthBytes);
         return frame;
     }
 

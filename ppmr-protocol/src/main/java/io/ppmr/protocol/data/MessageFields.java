@@ -12,7 +12,11 @@ import net.openhft.chronicle.bytes.Bytes;
  * 32-bit count. What is read is checked against what is there before anything is allocated for it.
  */
 public final class MessageFields {
-    private static final int MAX_LIST_ENTRIES = 8192;
+    /** So many entries a list has at most: the ranks of a migration, and the places of a job's ranks. */
+    public static final int MAX_LIST_ENTRIES = 16_384;
+
+    /** So long a text is at most, in UTF-8: nobody has to show or to keep more. */
+    private static final int MAX_TEXT_BYTES = Frame.MAX_FRAME_BYTES;
 
     private MessageFields() {}
 
@@ -20,6 +24,9 @@ public final class MessageFields {
         long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
         if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
             throw new ProtocolException("a message without a text that it must have: the peer is broken");
+        }
+        if (lengthBytes > MAX_TEXT_BYTES) {
+            throw new ProtocolException("a text of " + lengthBytes + " bytes in a message: the peer is broken");
         }
         byte[] utf8 = new byte[(int) lengthBytes];
         in.read(utf8);
@@ -36,6 +43,10 @@ public final class MessageFields {
     /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
     public static void writeText(Bytes<?> out, String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+        if (utf8.length > MAX_TEXT_BYTES) {
+            throw new IllegalArgumentException(
+                    "a text of " + utf8.length + " bytes in a message: it can have at most " + MAX_TEXT_BYTES);
+        }
         out.writeStopBit(utf8.length).write(utf8);
     }
 

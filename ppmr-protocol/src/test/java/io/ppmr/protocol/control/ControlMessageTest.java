@@ -56,6 +56,7 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Begin(
                                 "m-1",
+                                new MigrationSecret(0x1122334455667788L, 5),
                                 "job",
                                 "criu",
                                 131072,
@@ -68,7 +69,8 @@ class ControlMessageTest {
                                 3,
                                 List.of(0, 1),
                                 List.of("0 u")),
-                        "01 03 6d2d31 03 6a6f62 04 63726975 00000200 02000000 e8030000 64000000"
+                        "01 03 6d2d31 8877665544332211 0500000000000000 03 6a6f62 04 63726975"
+                                + " 00000200 02000000 e8030000 64000000"
                                 + " 02000000 00000000 01000000 02000000 03 743a31 03 753a32 01000000 03000000"
                                 + " 02000000 00000000 01000000 01000000 03 302075"),
                 Arguments.of(
@@ -113,9 +115,13 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
                         "14 03 6d2d31 04 0500000000000000"),
-                Arguments.of(new ControlMessage.Peer("m-1", "t:1"), "16 03 6d2d31 03 743a31"),
-                // From a target that has nothing of the migration.
-                Arguments.of(new ControlMessage.Peer("m-1", ""), "16 03 6d2d31 00"),
+                Arguments.of(
+                        new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(0x1122334455667788L, 5)),
+                        "16 03 6d2d31 03 743a31 8877665544332211 0500000000000000"),
+                // From the source.
+                Arguments.of(
+                        new ControlMessage.Peer("m-1", "", new MigrationSecret(6, 5)),
+                        "16 03 6d2d31 00 0600000000000000 0500000000000000"),
                 Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
                         new ControlMessage.Introduce(
@@ -143,7 +149,20 @@ class ControlMessageTest {
     private static ControlMessage.Begin begin(
             List<String> participants, int place, List<Integer> ranks, String... places) {
         return new ControlMessage.Begin(
-                "m", "j", "c", 1, 1, 1, 1, ranks, participants, place, 1, ranks, List.of(places));
+                "m",
+                MigrationSecret.random(),
+                "j",
+                "c",
+                1,
+                1,
+                1,
+                1,
+                ranks,
+                participants,
+                place,
+                1,
+                ranks,
+                List.of(places));
     }
 
     static Stream<ControlMessage> unsoundPlans() {
@@ -169,8 +188,8 @@ class ControlMessageTest {
                 begin(two, 0, ranks, "0 a", "0 b"),
                 begin(two, 0, ranks, "0 a\n1 b"),
                 begin(two, 0, ranks, "0 a b"),
-                new ControlMessage.Peer("m", "x"),
-                new ControlMessage.Peer("m", "x:y"),
+                new ControlMessage.Peer("m", "x", MigrationSecret.NONE),
+                new ControlMessage.Peer("m", "x:y", MigrationSecret.NONE),
                 new ControlMessage.Accept(0, -1, 1),
                 new ControlMessage.Accept(0, Long.MAX_VALUE, 1),
                 new ControlMessage.Accept(0, 1, -1),
@@ -285,11 +304,11 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseToWriteAListThatItsReaderRefuses() throws ProtocolException {
-        Message most = new ControlMessage.Restored(0, ints(8192));
+        Message most = new ControlMessage.Restored(0, ints(16_366));
         assertEquals(most, ControlMessage.read(most.frame(ATTEMPT), 0));
-        Message tooMany = new ControlMessage.Restored(0, ints(8193));
+        Message tooMany = new ControlMessage.Restored(0, ints(16_385));
         IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () -> tooMany.frame(ATTEMPT));
-        assertTrue(e.getMessage().contains("8193"), e.getMessage());
+        assertTrue(e.getMessage().contains("16385"), e.getMessage());
     }
 
     private static List<Integer> ints(int count) {

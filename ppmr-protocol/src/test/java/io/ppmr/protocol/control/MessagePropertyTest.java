@@ -62,6 +62,7 @@ class MessagePropertyTest {
                 Combinators.combine(text, number, ranks, peers, places)
                         .as((t, n, some, all, where) -> new ControlMessage.Begin(
                                 t,
+                                new MigrationSecret(n, n + 1),
                                 t + "j",
                                 t + "c",
                                 n,
@@ -102,7 +103,8 @@ class MessagePropertyTest {
                 text.map(ControlMessage.TakeOver::new),
                 Combinators.combine(text, Arbitraries.of(VoterState.class), wide)
                         .as(ControlMessage.Standing::new),
-                Combinators.combine(text, peer).as(ControlMessage.Peer::new),
+                Combinators.combine(text, peer, wide)
+                        .as((t, from, n) -> new ControlMessage.Peer(t, from, new MigrationSecret(n, n + 1))),
                 Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new),
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(

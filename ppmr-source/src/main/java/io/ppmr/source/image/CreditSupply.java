@@ -79,8 +79,8 @@ final class CreditSupply {
         return credits.containsKey(window);
     }
 
-    /** Waits until the receive slot of a window is granted; {@code behindGap} if the file has a gap before it. */
-    Answer await(long window, boolean behindGap) throws IOException, InterruptedException {
+    /** Waits until the receive slot of a window is granted. */
+    Answer await(long window) throws IOException, InterruptedException {
         takeAnswers();
         if (credits.containsKey(window)) {
             return Answer.GRANTED;
@@ -94,7 +94,7 @@ final class CreditSupply {
         deniedWindow = NO_WINDOW;
         try {
             if (!credits.containsKey(window)) {
-                outlet.want(file, window, 1, CreditRequestFrame.BLOCKED | (behindGap ? CreditRequestFrame.AHEAD : 0));
+                outlet.want(file, window, 1, CreditRequestFrame.BLOCKED);
                 wantedTo = Math.max(wantedTo, window);
             }
             while (!credits.containsKey(window) && file.failure() == null && deniedWindow != window) {

@@ -1,7 +1,6 @@
 package io.ppmr.source.image;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.bufferpool.ByteRangeSet;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
@@ -45,7 +44,6 @@ public final class OutgoingFile {
     private final ImageFate fate;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final ByteRangeSet written = new ByteRangeSet();
     private final CreditSupply supply;
     private final CRC32C crc = new CRC32C();
 
@@ -171,7 +169,6 @@ public final class OutgoingFile {
                 () -> {
                     if (newSize != size) {
                         seal();
-                        written.truncate(newSize);
                         size = newSize;
                         copy.truncate(newSize);
                         outlet.value(FrameType.TRUNCATE, id, newSize);
@@ -213,7 +210,7 @@ public final class OutgoingFile {
         }
     }
 
-    /** A handle was released; with the last one everything is sent. */
+    /** A handle was released; with the last one everything is sent, unless the image is not wanted any more. */
     public void closed() throws IOException {
         lock.lock();
         try {
@@ -228,7 +225,8 @@ public final class OutgoingFile {
     }
 
     private void sendRest() throws IOException {
-        if (fate.discards()) {
+        if (fate.failure() != null) {
+            // The kernel releases a handle some time after its process has ended: the connection may be closed by now.
             return;
         }
         try {
@@ -359,7 +357,6 @@ public final class OutgoingFile {
     private void note(long address, long offset, int bytes) {
         copy.write(address, bytes, offset);
         long end = offset + bytes;
-        written.add(offset, end);
         size = Math.max(size, end);
         lastWriteEnd = end;
         lastWriteNs = System.nanoTime();
@@ -367,7 +364,7 @@ public final class OutgoingFile {
 
     /** Gets a receive slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
     private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
-        CreditSupply.Answer answer = supply.await(wanted, written.coveredTo(0) < offset);
+        CreditSupply.Answer answer = supply.await(wanted);
         if (answer != CreditSupply.Answer.GRANTED) {
             return answer == CreditSupply.Answer.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
         }

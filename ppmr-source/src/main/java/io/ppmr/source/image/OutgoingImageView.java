@@ -8,6 +8,7 @@ import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.NodeTree;
 import io.ppmr.fuse.NodeTree.Node;
 import io.ppmr.fuse.OpenFlags;
+import io.ppmr.os.RareLog;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -21,12 +22,18 @@ import org.slf4j.LoggerFactory;
  */
 public final class OutgoingImageView implements FilesystemView {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingImageView.class);
-    private static final Capacity PLENTY = new Capacity(4096, 1L << 40, 1L << 40, 0);
+    private static final int BLOCK_BYTES = 4096;
+    /** Room is the target's to give: whoever looks for it before he writes, such as cp, is told of 4 PiB. */
+    private static final long FREE_BLOCKS = 1L << 40;
+
     private static final int KEEP_SIZE = 1;
 
     private final NodeTree<OutgoingFile> tree = new NodeTree<>(0, 0);
     private final HandleTable<OpenImage> handles = new HandleTable<>();
     private final ConcurrentHashMap<String, OutgoingFiles> migrations = new ConcurrentHashMap<>();
+
+    /** The job's user can read as often as the user likes. */
+    private final RareLog refusals = new RareLog(LOG::warn);
 
     private record OpenImage(OutgoingFile file, boolean appends) {}
 
@@ -74,17 +81,18 @@ public final class OutgoingImageView implements FilesystemView {
         if (flags.truncates()) {
             truncate(file, 0);
         }
-        return enter(file, flags);
+        return enter(file, flags, caller);
     }
 
     @Override
     public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
-        return enter(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags);
+        return enter(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags, caller);
     }
 
-    private long enter(OutgoingFile file, OpenFlags flags) {
+    private long enter(OutgoingFile file, OpenFlags flags, Caller caller) throws ErrnoException {
+        long handle = handles.add(new OpenImage(file, flags.appends()), caller.uid());
         file.opened();
-        return handles.add(new OpenImage(file, flags.appends()));
+        return handle;
     }
 
     @Override
@@ -102,14 +110,15 @@ public final class OutgoingImageView implements FilesystemView {
         if (open != null) {
             open.file
                     .about()
-                    .logging(() -> LOG.warn(
-                            "file {}: a read of {} bytes at {} is refused: what was written is on its way to the"
-                                    + " target",
-                            open.file.name(),
-                            lengthBytes,
-                            offset));
+                    .logging(() -> refusals.say(
+                            "read",
+                            "file " + open.file.name() + ": a read of " + lengthBytes + " bytes at " + offset
+                                    + " is refused: what was written is on its way to the target"));
         } else {
-            LOG.warn("a read of {} bytes at {} is refused: handle {} is of no open file", lengthBytes, offset, handle);
+            refusals.say(
+                    "handle",
+                    "a read of " + lengthBytes + " bytes at " + offset + " is refused: handle " + handle
+                            + " is of no open file");
         }
         return Errno.ENOTSUP.negated();
     }
@@ -147,7 +156,7 @@ public final class OutgoingImageView implements FilesystemView {
             open.file
                     .about()
                     .logging(() ->
-                            LOG.error("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage()));
+                            LOG.warn("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage()));
         }
     }
 
@@ -231,7 +240,15 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public Capacity capacity() {
-        return PLENTY;
+        long used = 0;
+        long files = 0;
+        for (OutgoingFiles images : migrations.values()) {
+            for (OutgoingFile file : images.snapshot()) {
+                used += (file.size() + BLOCK_BYTES - 1) / BLOCK_BYTES;
+                files++;
+            }
+        }
+        return new Capacity(BLOCK_BYTES, FREE_BLOCKS + used, FREE_BLOCKS, files);
     }
 
     private OutgoingFiles migrationOf(String path) throws ErrnoException {

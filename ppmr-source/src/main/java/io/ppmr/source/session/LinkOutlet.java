@@ -6,6 +6,7 @@ import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.Outlet;
 import io.ppmr.source.metrics.SourceHops;
@@ -60,8 +61,11 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** The session's agent: the target has fetched a chunk. */
-    void released(int chunk) {
+    /** The session's agent: the target says that it has fetched a chunk. */
+    void released(int chunk) throws ProtocolException {
+        if (!exporter.withdraw(chunk)) {
+            throw new ProtocolException("the target releases chunk " + chunk + ", which is not advertised to it");
+        }
         hops.released(chunk);
     }
 
@@ -102,6 +106,7 @@ public final class LinkOutlet implements Outlet {
         int crc32c = file.crc32c(chunk, offsetInChunk, lengthBytes);
         hops.filled(System.nanoTime() - claimedNs);
         hops.advertised(chunk, lengthBytes);
+        exporter.permit(chunk, offsetInChunk, lengthBytes);
         long deadlineNs = System.nanoTime() + link.silenceLimitNs();
         while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
             link.awaitRoom(deadlineNs);

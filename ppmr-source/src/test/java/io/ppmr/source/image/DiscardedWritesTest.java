@@ -32,6 +32,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What becomes of the calls of a checkpointer after a failure: taken and thrown away, or refused. */
 class DiscardedWritesTest {
@@ -270,6 +271,19 @@ class DiscardedWritesTest {
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.fail();
         everyCallFails(source, open);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldSendNothingWhenAHandleIsReleasedAfterTheFailure(boolean writesFromWithin) throws Exception {
+        Source source = new Source(writesFromWithin);
+        long open = source.view.create(RANK + "a", WRITE, 0600, USER);
+        assertEquals(20_000, source.write(open, 20_000, 0));
+        source.fail();
+        source.files.refuse();
+        int frames = source.outlet.frames();
+        source.view.release(open);
+        assertEquals(frames, source.outlet.frames(), "the connection may be closed by now");
     }
 
     private static void everyCallFails(Source source, long open) {

@@ -87,7 +87,7 @@ class ControlFuzzTest {
         server.bind(UnixDomainSocketAddress.of(directory.resolve("s")));
         client = SocketChannel.open(server.getLocalAddress());
         client.configureBlocking(false);
-        lines = new LineChannel(server.accept());
+        lines = LineChannel.ofService(server.accept());
         Migrations migrations = new Migrations(Map.of(), Optional.empty(), (id, order, cancellation, watcher) -> {
             throw new IllegalStateException("there is nothing to move");
         });
@@ -121,7 +121,7 @@ class ControlFuzzTest {
     /** A connection on which this comes; all of its lines are requests. */
     private void connect(byte[] input) throws IOException {
         try (SocketChannel caller = SocketChannel.open(server.getLocalAddress());
-                LineChannel called = new LineChannel(server.accept())) {
+                LineChannel called = LineChannel.ofService(server.accept())) {
             ByteBuffer bytes = ByteBuffer.wrap(input);
             while (bytes.hasRemaining()) {
                 caller.write(bytes);
@@ -162,7 +162,7 @@ class ControlFuzzTest {
         }
         if (!parsed.has("to")) {
             // Where there are targets their names are looked up next, which is not for a test to wait for.
-            request.answer(parsed, new Exchange("nobody", lines, protocol, () -> false), protocol);
+            request.answer(parsed, new Exchange("nobody", false, lines, protocol, () -> false), protocol);
             drain();
         }
     }

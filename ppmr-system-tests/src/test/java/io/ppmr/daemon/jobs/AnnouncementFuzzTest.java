@@ -37,13 +37,15 @@ class AnnouncementFuzzTest {
             new ProcessTable().find((int) ProcessHandle.current().pid()).orElseThrow();
     private AnnouncedJobs jobs;
     private Path announcement;
+    private AnnouncedJobs.Name own;
 
     @BeforeEach
     void announce() throws IOException {
         jobs = new AnnouncedJobs(Optional.of(directory), Map.of("criu", checkpointer), Set.of("criu"));
         jobs.prepare();
-        announcement =
-                Files.createDirectory(directory.resolve("jobs/slurm-7.0")).resolve("rank-0");
+        Path folder = jobs.folderOf(ProcessHandle.current().info().user().orElseThrow());
+        own = new AnnouncedJobs.Name(Integer.parseInt(folder.getFileName().toString()), "slurm-7.0");
+        announcement = Files.createDirectory(folder.resolve("slurm-7.0")).resolve("rank-0");
     }
 
     private static byte[] bytes(String text) {
@@ -100,7 +102,7 @@ class AnnouncementFuzzTest {
         // A file that is written over is flushed to the disk at once.
         Files.deleteIfExists(announcement);
         Files.write(announcement, input);
-        if (jobs.find("slurm-7.0").isEmpty()) {
+        if (jobs.find(own).isEmpty()) {
             throw new RefusedException("no process of the rank runs");
         }
     }

@@ -6,6 +6,7 @@ import io.ppmr.fuzz.Mutator;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.VoterState;
 import java.io.EOFException;
@@ -13,6 +14,7 @@ import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.Tag;
@@ -39,6 +41,7 @@ class FrameFuzzTest {
     private static final List<Message> MESSAGES = List.of(
             new ControlMessage.Begin(
                     "m-1",
+                    new MigrationSecret(5, 6),
                     "job",
                     "criu",
                     131072,
@@ -75,11 +78,29 @@ class FrameFuzzTest {
             new ControlMessage.NotHeld("m-1", "no"),
             new ControlMessage.TakeOver("m-1"),
             new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
-            new ControlMessage.Peer("m-1", "t:1"),
+            new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(5, 6)),
             new ControlMessage.Ask("m-1", 5, 6),
             new ControlMessage.Introduce(
                     NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
             new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))));
+
+    private static final ControlMessage.Begin LONG = new ControlMessage.Begin(
+            "m-1",
+            new MigrationSecret(5, 6),
+            "job",
+            "criu",
+            131072,
+            2,
+            1000,
+            100,
+            IntStream.range(0, 10_000).boxed().toList(),
+            List.of("t:1"),
+            0,
+            3,
+            List.of(0, 1),
+            IntStream.range(0, 10_000).mapToObj(rank -> rank + " node-" + rank).toList());
+
+    private static final List<DirectBuffer> LONG_FRAMES = LONG.frames(1);
 
     private final AdvertiseFrame advertise = new AdvertiseFrame();
     private final CreditRequestFrame want = new CreditRequestFrame();
@@ -143,9 +164,52 @@ class FrameFuzzTest {
         return input;
     }
 
+    /**
+     * Frames of a long message, each by four bytes of the input: its type, how long it is, where in a Begin of ten
+     * thousand ranks its bytes are taken from, and one bit of it that is changed. Whole frames as inputs would be too
+     * many bytes to try many.
+     */
+    private static Fuzz parts() {
+        List<DirectBuffer> frames = LONG_FRAMES;
+        byte[] whole = new byte[frames.size() * 4];
+        for (int i = 0; i < frames.size(); i++) {
+            whole[4 * i] = (byte) (i + 1 < frames.size() ? 0 : 1);
+            whole[4 * i + 2] = (byte) i;
+            whole[4 * i + 3] = -1;
+        }
+        return new Fuzz(FuzzPlan.MESSAGE_PARTS, new Mutator(List.of(whole), 4 * 64), List.of(ProtocolException.class))
+                // What the input stands for is longer: four bytes for a frame, and a message of at most 2 MiB read
+                // twice.
+                .allocatesAtMost(16 << 20, 4 * Frame.MAX_FRAME_BYTES);
+    }
+
+    private void readParts(byte[] input) throws ProtocolException {
+        List<DirectBuffer> frames = LONG_FRAMES;
+        MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
+        for (int at = 0; at + 4 <= input.length; at += 4) {
+            DirectBuffer from = frames.get((input[at + 2] & 0xFF) % frames.size());
+            int shorter = (input[at + 1] & 0xFF) * 257;
+            int length = Math.max(Frame.HEADER_BYTES + 1, from.capacity() - shorter);
+            UnsafeBuffer frame = new UnsafeBuffer(bytes(from, length));
+            FrameType type = List.of(FrameType.MESSAGE_PART, FrameType.MESSAGE_END, FrameType.MESSAGE)
+                    .get((input[at] & 0xFF) % 3);
+            Frame.writeHeader(frame, 0, type, length, 1, 0);
+            if (input[at + 3] != -1) {
+                int changed = Frame.HEADER_BYTES + (input[at + 3] & 0xFF) % (length - Frame.HEADER_BYTES);
+                frame.putByte(changed, (byte) (frame.getByte(changed) ^ 1 << (input[at + 1] & 7)));
+            }
+            Frame.requireValid(frame, 0);
+            Message message = MessageParts.isPart(type)
+                    ? parts.add(type, frame, 0, ControlMessage::read)
+                    : ControlMessage.read(frame, 0);
+            sum += message == null ? 0 : message.hashCode();
+        }
+    }
+
     /** As ControlLink goes through what it has received. */
     private void readFrames(byte[] input) throws Exception {
         UnsafeBuffer in = new UnsafeBuffer(input);
+        MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
         int offset = 0;
         while (input.length - offset >= Frame.HEADER_BYTES) {
             FrameType type = Frame.requireValid(in, offset);
@@ -153,7 +217,12 @@ class FrameFuzzTest {
             if (input.length - offset < length) {
                 throw new EOFException("the rest has not come");
             }
-            readFrame(type, in, offset);
+            if (MessageParts.isPart(type)) {
+                Message whole = parts.add(type, in, offset, ControlMessage::read);
+                sum += whole == null ? 0 : whole.hashCode();
+            } else {
+                readFrame(type, in, offset);
+            }
             offset += length;
         }
     }
@@ -199,6 +268,18 @@ class FrameFuzzTest {
     @Test
     void shouldTakeOrRefuseByNameWhateverComesAsAMessage() throws Exception {
         messages().inTheGate(this::readMessage);
+    }
+
+    @Test
+    void shouldTakeOrRefuseByNameWhateverComesAsPartsOfAMessage() throws Exception {
+        parts().inTheGate(this::readParts);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 30, unit = TimeUnit.MINUTES)
+    void shouldTakeOrRefuseByNameForLongWhateverComesAsPartsOfAMessage() throws Exception {
+        parts().forLong(this::readParts);
     }
 
     @Tag("soak")

@@ -1,135 +1,36 @@
 package io.ppmr.system.guest;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.fail;
-
-import java.io.BufferedReader;
-import java.io.File;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 
-/**
- * Runs all tests that need RDMA in one boot of the guest and shows each as a test of its own. Where there is no guest,
- * or no native library, each class of them is skipped with the reason.
- */
+/** Runs all tests that need RDMA in one boot of the guest; without the native library they are skipped. */
 @Tag("guest")
 class RdmaGuestIT {
-    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
-    private static final Path LIBRARY = HOME.resolve("ppmr-transport-rdma/target/native");
     private static final List<String> CLASSES = List.of(
             "RdmaPullInGuest",
             "RdmaFailuresInGuest",
+            "RdmaStrangersInGuest",
             "RdmaMemoryLockInGuest",
             "RdmaMigrationInGuest",
             "RdmaSpeedInGuest",
             "RdmaBenchInGuest");
-    private static final int NO_GUEST = 77;
-    private static final int LIMIT_S = 840;
-    private static final int COLUMNS = 5;
 
     @TestFactory
-    @Timeout(value = LIMIT_S + 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    @Timeout(
+            value = TestsInGuest.LIMIT_S + 60,
+            unit = TimeUnit.SECONDS,
+            threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     Stream<DynamicTest> shouldPassInTheGuest() throws Exception {
-        if (!Files.exists(LIBRARY.resolve("libdisni.so"))) {
-            return skipped("this build has no libdisni.so (apt-get install libibverbs-dev librdmacm-dev)");
-        }
-        Path log = Files.createTempFile("ppmr-guest", ".log");
-        Process guest = new ProcessBuilder(command())
-                .redirectError(log.toFile())
-                .directory(HOME.toFile())
-                .start();
-        List<DynamicTest> tests = new ArrayList<>();
-        List<String> others = new ArrayList<>();
-        try (BufferedReader lines = guest.inputReader(StandardCharsets.UTF_8)) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                String[] columns = line.split("\t", COLUMNS);
-                if (columns.length == COLUMNS && columns[0].equals(RunInGuest.MARK)) {
-                    tests.add(DynamicTest.dynamicTest(columns[2], () -> judge(columns)));
-                } else {
-                    others.add(line);
-                    System.out.println(line);
-                }
-            }
-            int status = guest.waitFor();
-            String said = Files.readString(log);
-            if (status == NO_GUEST) {
-                return skipped(said.strip());
-            }
-            tests.add(DynamicTest.dynamicTest("the guest ends well", () -> {
-                assertEquals(0, status, () -> String.join("\n", others) + '\n' + said);
-                assertEquals(true, tests.size() > CLASSES.size(), "tests were run");
-            }));
-            return tests.stream();
-        } finally {
-            guest.descendants().forEach(ProcessHandle::destroy);
-            guest.destroy();
-            Files.delete(log);
-        }
-    }
-
-    private static void judge(String[] columns) {
-        if (columns[1].equals("SKIPPED")) {
-            Assumptions.abort(columns[2] + ": " + columns[4]);
-        }
-        if (!columns[1].equals("PASSED")) {
-            fail(columns[2] + " in the guest, after " + columns[3] + ": " + columns[4]);
-        }
-    }
-
-    private static Stream<DynamicTest> skipped(String reason) {
-        return CLASSES.stream()
-                .map(name -> DynamicTest.dynamicTest(name, () -> Assumptions.abort(name + ": " + reason)));
-    }
-
-    /** Ours, and the benchmarks with the one library that only they need; where they were not built, ours. */
-    private static String classPath() throws IOException {
-        StringBuilder path = new StringBuilder(System.getProperty("java.class.path"));
-        Path bench = HOME.resolve(RdmaBenchInGuest.CLASSES);
-        if (Files.isDirectory(bench.resolveSibling("lib"))) {
-            path.append(File.pathSeparator).append(bench);
-            try (DirectoryStream<Path> jars = Files.newDirectoryStream(bench.resolveSibling("lib"), "jmh-core-*.jar")) {
-                jars.forEach(jar -> path.append(File.pathSeparator).append(jar));
-            }
-        }
-        return path.toString();
-    }
-
-    private static List<String> command() throws IOException {
-        Properties flags = new Properties();
-        try (var in = Files.newInputStream(HOME.resolve("conf/jvm.properties"))) {
-            flags.load(in);
-        }
-        List<String> words = new ArrayList<>(List.of(
-                HOME.resolve("ppmr").toString(),
-                "guest",
-                "--timeout",
-                String.valueOf(LIMIT_S),
-                "--",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString()));
-        words.addAll(List.of(flags.getProperty("PPMR_JAVA_OPTIONS").trim().split("\\s+", -1)));
-        words.addAll(List.of(
-                "-Xmx400m",
-                "-XX:TieredStopAtLevel=1",
-                "-Djava.library.path=" + LIBRARY,
-                "-Dppmr.home=" + HOME,
-                "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
-                "-cp",
-                classPath(),
-                RunInGuest.class.getName()));
-        words.addAll(CLASSES);
-        return words;
+        return Files.exists(Path.of(System.getProperty("ppmr.home"), "ppmr-transport-rdma/target/native/libdisni.so"))
+                ? TestsInGuest.run(CLASSES, List.of())
+                : TestsInGuest.skipped(
+                        CLASSES, "this build has no libdisni.so (apt-get install libibverbs-dev librdmacm-dev)");
     }
 }

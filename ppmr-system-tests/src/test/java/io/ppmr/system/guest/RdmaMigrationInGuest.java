@@ -3,6 +3,7 @@ package io.ppmr.system.guest;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
@@ -21,11 +22,17 @@ import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.AnswerBook;
+import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
+import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.RemoteBlock;
+import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -39,6 +46,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
@@ -59,13 +67,14 @@ class RdmaMigrationInGuest {
     private static final Duration SILENCE = Duration.ofSeconds(80);
 
     private static final long DOWN_NS = TimeUnit.SECONDS.toNanos(14);
-    private static final int PASSES = 40;
+    private static final int PASSES = 160;
     private static final int PACE_MS = 250;
     private static final int MIB = 1 << 20;
 
     @TempDir
     private Path directory;
 
+    private final AtomicReference<BufferPool> pool = new AtomicReference<>();
     private SourceService source;
     private TargetService target;
     private Process original;
@@ -76,14 +85,14 @@ class RdmaMigrationInGuest {
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
         PreSharedKey key =
                 new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
-        PoolGeometry pool = PoolGeometry.of(8L * MIB, 128 << 10);
+        PoolGeometry geometry = PoolGeometry.of(8L * MIB, 128 << 10);
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(RdmaPair.target(), 0),
                         Files.createDirectory(directory.resolve("target")),
                         Files.createDirectory(directory.resolve("target-work")),
-                        pool,
-                        new TransferSettings(Path.of("/dev/shm"), 0, 16 * MIB, SILENCE),
+                        geometry,
+                        new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 * MIB, SILENCE),
                         key,
                         List.of(checkpointer()),
                         LONG,
@@ -95,6 +104,7 @@ class RdmaMigrationInGuest {
                         true,
                         Set.of(),
                         Map.of(),
+                        Map.of(),
                         Map.of()),
                 rdma());
         target.start();
@@ -102,7 +112,7 @@ class RdmaMigrationInGuest {
                 new SourceSettings(
                         Files.createDirectory(directory.resolve("source")),
                         Files.createDirectory(directory.resolve("source-work")),
-                        pool,
+                        geometry,
                         key,
                         SpareNodes.of(target.address()),
                         2,
@@ -112,13 +122,70 @@ class RdmaMigrationInGuest {
                         LONG,
                         SILENCE,
                         new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
-                rdma(),
+                new TransportChoice(TransportChoice.Wish.AUTO, () -> new Noting(RdmaTransport.load(), pool)),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
         source.start();
     }
 
     private static TransportChoice rdma() {
         return new TransportChoice(TransportChoice.Wish.AUTO, RdmaTransport::load);
+    }
+
+    /** RDMA that remembers the pool which it was given. */
+    private record Noting(RdmaTransport inner, AtomicReference<BufferPool> pool) implements Transport {
+        @Override
+        public String unusable() {
+            return inner.unusable();
+        }
+
+        @Override
+        public String unreachable(InetAddress peer, Duration deadline) {
+            return inner.unreachable(peer, deadline);
+        }
+
+        @Override
+        public Listener listen(BufferPool targets, InetAddress address) throws IOException {
+            return inner.listen(targets, address);
+        }
+
+        @Override
+        public RegionExporter connect(
+                BufferPool sources, InetSocketAddress at, Duration deadline, Consumer<String> onFailure)
+                throws IOException {
+            pool.set(sources);
+            return inner.connect(sources, at, deadline, onFailure);
+        }
+    }
+
+    /** Reads all that a target could read by RDMA in the session of the next job; how many bytes are not zero. */
+    private static int leftForTheNextTarget(BufferPool pool) throws Exception {
+        PoolGeometry geometry = pool.geometry();
+        BufferPool reader = new BufferPool(geometry);
+        AnswerBook answers = new AnswerBook();
+        RdmaPair pair = RdmaPair.join(RdmaTransport.load(), pool, reader, reason -> {});
+        int left = 0;
+        try (ChunkPuller puller = pair.peer().puller(answers)) {
+            for (int chunk = 0; chunk < geometry.chunkCount(); chunk++) {
+                int pull = chunk;
+                puller.pull(
+                        pull,
+                        new RemoteBlock()
+                                .set(
+                                        pair.exporter().address(chunk),
+                                        pair.exporter().key(),
+                                        geometry.chunkBytes()),
+                        chunk,
+                        0);
+                Loopback.until("a chunk is read", LONG, () -> answers.answer(pull) != null);
+                assertEquals(AnswerBook.PULLED, answers.answer(pull));
+                for (int i = 0; i < geometry.chunkBytes(); i++) {
+                    left += reader.buffer(chunk).get(i) == 0 ? 0 : 1;
+                }
+            }
+        } finally {
+            pair.exporter().close();
+        }
+        return left;
     }
 
     private static Checkpointer checkpointer() {
@@ -156,6 +223,7 @@ class RdmaMigrationInGuest {
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
         assertTrue(source.transport().startsWith("rdma: rxe0, peer 10.77.0.2"), source.transport());
         assertTrue(original.waitFor(10, TimeUnit.SECONDS), "the original is gone");
+        assertEquals(0, leftForTheNextTarget(pool.get()), "bytes of this job that the next one's target could read");
         int atEnd = passes();
         assertTrue(atEnd < PASSES, "it was moved while it ran");
         Loopback.until("the copy has computed to its end", LONG, () -> Files.exists(directory.resolve("out")));

@@ -34,24 +34,52 @@ record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
         return InetAddress.getByAddress(new byte[] {10, 77, 0, (byte) last});
     }
 
+    /** What somebody else does while the two join. */
+    interface Attack {
+        /** When the target listens and before the source connects. */
+        void begin(int port) throws Exception;
+    }
+
     static RdmaPair join(
             RdmaTransport transport, BufferPool source, BufferPool target, Consumer<String> onExporterFailure)
             throws Exception {
+        return join(transport, source, target, onExporterFailure, port -> {});
+    }
+
+    /** Both ends as a migration joins them; where that fails nothing of them is left. */
+    static RdmaPair join(
+            RdmaTransport transport,
+            BufferPool source,
+            BufferPool target,
+            Consumer<String> onExporterFailure,
+            Attack attack)
+            throws Exception {
+        CompletableFuture<RegionExporter> connecting = new CompletableFuture<>();
         try (Transport.Listener listener = transport.listen(target, target())) {
             InetSocketAddress at = new InetSocketAddress(target(), listener.port());
-            CompletableFuture<RegionExporter> connecting = new CompletableFuture<>();
             Thread connector = new Thread(() -> {
                 try {
+                    attack.begin(at.getPort());
                     connecting.complete(transport.connect(source, at, DEADLINE, onExporterFailure));
                 } catch (Exception e) {
                     connecting.completeExceptionally(e);
                 }
             });
             connector.start();
-            Transport.Peer peer = listener.accept(source(), DEADLINE, connecting::isCompletedExceptionally);
-            RegionExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
-            peer.require(exporter.proof(), DEADLINE);
-            return new RdmaPair(exporter, peer);
+            Transport.Peer peer = listener.accept(source(), DEADLINE, connecting::isDone);
+            try {
+                RegionExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+                peer.require(exporter.proof(), DEADLINE);
+                return new RdmaPair(exporter, peer);
+            } catch (Exception e) {
+                if (peer != null) {
+                    peer.close();
+                }
+                if (connecting.isDone() && !connecting.isCompletedExceptionally()) {
+                    connecting.join().close();
+                }
+                throw e;
+            }
         }
     }
 }

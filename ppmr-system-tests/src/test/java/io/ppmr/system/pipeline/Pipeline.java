@@ -99,7 +99,7 @@ final class Pipeline implements AutoCloseable {
         ControlLink targetLink = new ControlLink(control.far(), 1, SILENCE_NS);
         List<SocketChannel> far = data.stream().map(LoopbackPair::far).toList();
         transfer = new Transfer(
-                new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 1 << 20, shape.stall),
+                new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 4 << 20, 1 << 20, shape.stall),
                 targetPool,
                 shape.bounceBuffers,
                 targetLink,

@@ -67,6 +67,9 @@ class PullFuzzTest {
         CompletableFuture<String> end = new CompletableFuture<>();
         PlayedChannel channel = new PlayedChannel(() -> withKey(input, key.join()), told -> NOTHING);
         try (TcpRegionExporter exporter = new TcpRegionExporter(pool, List.of(channel), end::complete)) {
+            for (int chunk = 0; chunk < pool.geometry().chunkCount(); chunk++) {
+                exporter.permit(chunk, 0, CHUNK_BYTES);
+            }
             key.complete(exporter.key());
             String reason = end.get(END_S, TimeUnit.SECONDS);
             long requests = input.length / PullFrames.REQUEST_BYTES + 1L;

@@ -28,7 +28,6 @@ public final class ArrivingFile {
     private final ImageListener listener;
 
     private final WindowSlots slots;
-    private final Extents extents;
     private final FilePrefix head;
     private String name;
     private long size;
@@ -37,13 +36,26 @@ public final class ArrivingFile {
     private boolean uncovered;
     private String failure;
     private long handedTo = FilePrefix.BYTES;
+    /** Up to here every byte was written, or a reader has gone past it. */
+    private long writtenTo;
+
     private int readersWaiting;
     private int openHandles;
     private long changes;
     private volatile long waitingOffset = NOBODY_WAITS;
 
+    /**
+     * @param headAddress native address of room for its prefix
+     * @param staging where windows are kept that the pool cannot keep
+     */
     public ArrivingFile(
-            int id, String name, RankImage rank, PoolGeometry geometry, long headAddress, ImageListener listener) {
+            int id,
+            String name,
+            RankImage rank,
+            PoolGeometry geometry,
+            long headAddress,
+            StagingArea staging,
+            ImageListener listener) {
         this.id = id;
         this.name = name;
         this.rank = rank;
@@ -51,8 +63,7 @@ public final class ArrivingFile {
         this.streamed = rank.streamed();
         this.head = new FilePrefix(headAddress);
         this.listener = listener;
-        this.slots = new WindowSlots(this, geometry, this::slotFree);
-        this.extents = slots.extents();
+        this.slots = new WindowSlots(this, geometry, staging, new SlotEvents());
         noteCoverage();
     }
 
@@ -88,9 +99,31 @@ public final class ArrivingFile {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** The receive slot that holds a window, or is granted for it; null if none does. */
-    public synchronized ReceiveSlot holder(long window) {
-        return slots.holder(window);
+    /** Tells whether a receive slot or a place in staging holds a window, or is granted for it. */
+    public synchronized boolean isHeld(long window) {
+        return slots.isHeld(window);
+    }
+
+    /**
+     * Tells whether bytes before a window were never written, so that no reader can come to it yet. Each part of the
+     * file is looked at once, however often this is asked.
+     */
+    public synchronized boolean hasGapBefore(long window) {
+        if (isUnreachable()) {
+            return false;
+        }
+        if (handedTo > FilePrefix.BYTES) {
+            writtenTo = Math.max(writtenTo, handedTo);
+        }
+        long start = window * geometry.chunkBytes();
+        while (writtenTo < start) {
+            long to = writtenTo < FilePrefix.BYTES ? head.coveredTo(writtenTo) : slots.coveredTo(writtenTo);
+            if (to == writtenTo) {
+                return true;
+            }
+            writtenTo = to;
+        }
+        return false;
     }
 
     /** From now on this receive slot holds the window. */
@@ -123,7 +156,7 @@ public final class ArrivingFile {
                     + "; a streamed image cannot be rewritten behind its reader: "
                     + "configure the checkpointer as retained");
         }
-        extents.put(offset, end, slot);
+        slots.put(offset, end, slot);
         size = Math.max(size, end);
         dropIfUnreachable();
     }
@@ -145,8 +178,9 @@ public final class ArrivingFile {
             throw new ImageException("file " + name + " was cut to " + newSize
                     + " bytes after a restart had read further; configure the checkpointer as retained");
         }
-        extents.remove(newSize, Long.MAX_VALUE);
+        slots.remove(newSize, Long.MAX_VALUE);
         head.truncate(newSize);
+        writtenTo = Math.min(writtenTo, newSize);
         size = newSize;
         signal();
     }
@@ -181,10 +215,15 @@ public final class ArrivingFile {
     }
 
     private void dropIfUnreachable() {
-        if (removed && openHandles == 0) {
-            extents.remove(0, Long.MAX_VALUE);
+        if (isUnreachable()) {
+            slots.remove(0, Long.MAX_VALUE);
             noteCoverage();
         }
+    }
+
+    /** Its bytes are dropped as they come. */
+    private boolean isUnreachable() {
+        return removed && openHandles == 0;
     }
 
     /** Ends every wait and every later read with EIO. */
@@ -260,21 +299,39 @@ public final class ArrivingFile {
         return copied;
     }
 
-    /** Throws away a range that the reader does not need any more, where it is kept. */
-    public synchronized void punchHole(long offset, long lengthBytes) {
-        extents.remove(offset, offset + lengthBytes);
+    /**
+     * Throws away a range that the reader does not need any more, where it is kept.
+     *
+     * @return false if the index has no room to note the hole, and a part of the range is still there
+     */
+    public synchronized boolean punchHole(long offset, long lengthBytes) {
+        boolean punched = slots.remove(offset, offset + lengthBytes);
         noteCoverage();
+        return punched;
     }
 
     /** That the reader needs a receive slot is counted before the one it leaves can be granted to others. */
-    private void slotFree(ReceiveSlot slot) {
-        noteCoverage();
-        listener.slotFree(slot);
+    private final class SlotEvents implements WindowSlots.Events {
+        @Override
+        public void slotFree(ReceiveSlot slot) {
+            noteCoverage();
+            listener.slotFree(slot);
+        }
+
+        @Override
+        public void stagingFree() {
+            noteCoverage();
+            listener.stagingFree();
+        }
+
+        @Override
+        public void indexFull() {
+            listener.indexFull(ArrivingFile.this);
+        }
     }
 
     private void noteCoverage() {
-        boolean canBeRead = !removed || openHandles > 0;
-        boolean now = streamed && !ended && canBeRead && slots.holder(geometry.windowOf(handedTo)) == null;
+        boolean now = streamed && !ended && !isUnreachable() && !slots.isHeld(geometry.windowOf(handedTo));
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);
@@ -296,16 +353,14 @@ public final class ArrivingFile {
             listener.seekRefused(this, offset);
             return Errno.ESPIPE.negated();
         }
-        int extent = extents.find(offset);
-        if (extent < 0) {
-            return copyHole(address, lengthBytes, offset, extents.nextStart(offset));
+        if (!slots.find(offset)) {
+            return copyHole(address, lengthBytes, offset, slots.nextStart(offset));
         }
-        ReceiveSlot slot = extents.slot(extent);
-        if (!slot.hasArrived()) {
+        if (!slots.foundArrived()) {
             return 0;
         }
-        int bytes = (int) Math.min(lengthBytes, extents.end(extent) - offset);
-        UnsafeApi.copyMemory(slot.address() + geometry.offsetInWindow(offset), address, bytes);
+        int bytes = (int) Math.min(lengthBytes, slots.foundBytes());
+        UnsafeApi.copyMemory(slots.foundAddress(), address, bytes);
         handOver(offset + bytes);
         return bytes;
     }
@@ -326,7 +381,7 @@ public final class ArrivingFile {
             // Also what was skipped by a seek forward: a stream is not read twice.
             long from = handedTo;
             handedTo = to;
-            extents.remove(from, to);
+            slots.remove(from, to);
         }
         noteCoverage();
     }

@@ -11,6 +11,7 @@ import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 
 /**
  * What the target's mount shows: the images of the migrations that are under way, to be read only. Lives as long as the
@@ -18,10 +19,31 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 public final class ArrivingImageView implements FilesystemView {
     private static final int PUNCH_HOLE = 2;
+    private static final int BLOCK_BYTES = 4096;
 
     private final NodeTree<ArrivingFile> tree = new NodeTree<>(0, 0);
     private final HandleTable<ArrivingFile> handles = new HandleTable<>();
     private final ConcurrentHashMap<String, ArrivingImages> migrations = new ConcurrentHashMap<>();
+
+    private final Supplier<Room> room;
+
+    /**
+     * Where arriving bytes can be.
+     *
+     * @param totalBytes of the pools and of staging, as far as there is disk for it
+     * @param usedBytes of that, what is taken now
+     */
+    public record Room(long totalBytes, long usedBytes) {}
+
+    /** A view that has no room to speak of. */
+    public ArrivingImageView() {
+        this(() -> new Room(0, 0));
+    }
+
+    /** A view whose statfs(2) tells of this room; it is asked by FUSE's threads. */
+    public ArrivingImageView(Supplier<Room> room) {
+        this.room = room;
+    }
 
     /** The names of all migrations. */
     public NodeTree<ArrivingFile> tree() {
@@ -89,10 +111,12 @@ public final class ArrivingImageView implements FilesystemView {
         if (flags.writes() && file.streamed()) {
             throw readOnly(path);
         }
+        long handle = handles.add(file, caller.uid());
         if (!file.opened()) {
+            handles.remove(handle);
             throw new ErrnoException(Errno.ENOENT, path + " was removed while it was opened");
         }
-        return handles.add(file);
+        return handle;
     }
 
     @Override
@@ -125,7 +149,10 @@ public final class ArrivingImageView implements FilesystemView {
         if ((mode & PUNCH_HOLE) == 0 || file.streamed()) {
             throw readOnly(file.name());
         }
-        file.punchHole(offset, lengthBytes);
+        if (!file.punchHole(offset, lengthBytes)) {
+            throw new ErrnoException(
+                    Errno.ENOSPC, file.name() + ": the index of staging has no room for a hole (staging.index)");
+        }
     }
 
     @Override
@@ -135,7 +162,11 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public Capacity capacity() {
-        return new Capacity(4096, 0, 0, handles.all().size());
+        Room now = room.get();
+        long blocks = now.totalBytes() / BLOCK_BYTES;
+        long used = (now.usedBytes() + BLOCK_BYTES - 1) / BLOCK_BYTES;
+        return new Capacity(
+                BLOCK_BYTES, blocks, Math.max(0, blocks - used), handles.all().size());
     }
 
     @Override

@@ -38,6 +38,7 @@ public final class ArrivingImages {
     private final NodeTree<ArrivingFile> tree;
     private final PoolGeometry geometry;
     private final FilePrefixStore heads;
+    private final StagingArea staging;
     private final ImageListener listener;
     private final int uid;
     private final int gid;
@@ -62,7 +63,8 @@ public final class ArrivingImages {
             int gid,
             List<Integer> ranks) {}
 
-    public ArrivingImages(Setting setting, ImageListener listener) throws ErrnoException {
+    /** @param staging for windows that the pool cannot keep; outlives this */
+    public ArrivingImages(Setting setting, StagingArea staging, ImageListener listener) throws ErrnoException {
         root = "/" + setting.directory;
         habits = setting.habits;
         tree = setting.tree;
@@ -70,6 +72,7 @@ public final class ArrivingImages {
         heads = setting.heads;
         uid = setting.uid;
         gid = setting.gid;
+        this.staging = staging;
         this.listener = listener;
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : setting.ranks) {
@@ -103,7 +106,7 @@ public final class ArrivingImages {
             case SYMLINK -> tree.addSymlink(path, created.linkTarget(), created.uid(), created.gid());
             case FILE -> {
                 RankImage rank = rankOf(created.path());
-                file = new ArrivingFile(created.file(), path, rank, geometry, heads.claim(path), listener);
+                file = new ArrivingFile(created.file(), path, rank, geometry, heads.claim(path), staging, listener);
                 if (files.put(created.file(), file) != null) {
                     throw new ImageException("the source creates file " + created.file() + " twice");
                 }
@@ -186,11 +189,12 @@ public final class ArrivingImages {
     /** Takes every name away and frees every slot; nothing may arrive any more. */
     public void discard() throws ErrnoException {
         fail("the migration is over");
-        tree.removeTree(root);
+        // Before anything that can fail: whoever closes a file later must find nothing in it.
         for (ArrivingFile file : all) {
             file.fail("the migration is over");
             file.discard();
         }
+        tree.removeTree(root);
     }
 
     /** Whether somebody waits for a byte or a name. */

@@ -49,8 +49,6 @@ public final class CreditLedger {
         private final LongArrayQueue ahead = new LongArrayQueue();
         /** The window for which a writer stands still. */
         private long blockedWindow = NO_WINDOW;
-        /** There is a gap in the file before the blocked window. */
-        private boolean blockedBehindGap;
         /** It stands in the ledger's queue. */
         private boolean queued;
 
@@ -60,6 +58,19 @@ public final class CreditLedger {
 
         private boolean isBlocked() {
             return blockedWindow != NO_WINDOW;
+        }
+
+        /**
+         * The writer stands still at this window: it is past what it was to need before, and what it was to need far
+         * from here was a guess that has not come true.
+         */
+        private void forgetFarFrom(long window) {
+            for (int left = ahead.size(); left > 0; left--) {
+                long wanted = ahead.pollLong();
+                if (wanted > window && wanted - window <= CreditRequestFrame.MAX_COUNT) {
+                    ahead.addLong(wanted);
+                }
+            }
         }
 
         /** The writer is at this window: what it was to need before it is past. */
@@ -153,8 +164,7 @@ public final class CreditLedger {
         }
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
             requests.blockedWindow = requests.granted.contains(window) ? NO_WINDOW : window;
-            requests.blockedBehindGap = (flags & CreditRequestFrame.AHEAD) != 0;
-            requests.forgetUpTo(window);
+            requests.forgetFarFrom(window);
         } else {
             requests.ahead.addLong(window);
         }
@@ -192,9 +202,9 @@ public final class CreditLedger {
         return slot;
     }
 
-    /** The receive slot with this index, or null. */
+    /** The receive slot with this index, or null; those of staging have none. */
     public ReceiveSlot slot(int index) {
-        return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : staging.slot(index);
+        return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : null;
     }
 
     /** Takes back every chunk that is still out; for the end of a session. */
@@ -209,16 +219,13 @@ public final class CreditLedger {
 
     // ---- what happens here ------------------------------------------------------------------------------------
 
-    /** A receive slot is empty again. */
+    /** A chunk's receive slot is empty again. */
     public void freed(ReceiveSlot slot) {
         switch (slot.kind()) {
             case RESERVED -> reservedUsed--;
             case GENERAL -> generalUsed--;
             case BOUNCE -> bounceUsed--;
-            case STAGING -> {
-                staging.release(slot);
-                return;
-            }
+            case STAGING -> throw new IllegalArgumentException(slot + " is freed where it lies");
         }
         pool.ready(slot.chunk());
         pool.release(slot.chunk());
@@ -291,28 +298,33 @@ public final class CreditLedger {
 
     private String stuckAtPool(ArrivingFile file) {
         return "a restart waits for file " + file.name() + ", but every chunk of the pool holds bytes that no "
-                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or " + staging.remedy()
+                + " of the target";
     }
 
     private String stuckAtOrder(ArrivingFile file) {
         return "file " + file.name() + " is written but not read, while a restart waits for another file of rank "
                 + file.rank().rank() + " that its checkpointer writes later; the pool is full and "
-                + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+                + staging.whyNone() + ": raise pool.size or " + staging.remedy() + " of the target";
     }
 
     /** Said only when nothing moves and no grant is out: until then one may come back unused. */
     private void denyWhatCannotFit() {
         for (Requests requests : queue) {
-            boolean keptToTheEnd = requests.blockedBehindGap || !requests.file.streamed();
-            if (requests.isBlocked() && keptToTheEnd && bounceUsed < bounceBuffers) {
+            if (requests.isBlocked() && bounceUsed < bounceBuffers && isKept(requests)) {
                 long window = requests.blockedWindow;
                 requests.blockedWindow = NO_WINDOW;
                 String message = "file " + requests.file.name() + ": its image does not fit the pool of "
                         + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
-                        + staging.whyNone() + "): raise pool.size or staging.limit of the target";
+                        + staging.whyNone() + "): raise pool.size or " + staging.remedy() + " of the target";
                 decisions.denied(requests.file, window, DenyReason.NO_SPACE, message);
             }
         }
+    }
+
+    /** Tells whether what is to come stays, whatever readers do: only more room would help. */
+    private static boolean isKept(Requests requests) {
+        return !requests.file.streamed() || requests.file.hasGapBefore(requests.blockedWindow);
     }
 
     private boolean serveOne(Requests requests) {
@@ -344,9 +356,9 @@ public final class CreditLedger {
 
     private boolean tryGiveCredit(Requests requests, long window, boolean blocked) {
         ArrivingFile file = requests.file;
-        if (file.holder(window) != null) {
+        if (file.isHeld(window)) {
             boolean granted = grantPiece(requests, window);
-            if (granted || file.holder(window) != null) {
+            if (granted || file.isHeld(window)) {
                 return granted;
             }
             // A reader emptied the holder in between: the window needs a receive slot of its own after all.
@@ -362,8 +374,9 @@ public final class CreditLedger {
         if (used < poolChunks - reserveLimit() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
             return true;
         }
-        boolean behindGap = blocked && requests.blockedBehindGap;
-        return (file.rank().mayStage() || behindGap) && bounceUsed < bounceBuffers && grantStaged(requests, window);
+        return bounceUsed < bounceBuffers
+                && (file.rank().mayStage() || (blocked && file.hasGapBefore(window)))
+                && grantStaged(requests, window);
     }
 
     private boolean grantChunk(Requests requests, long window, ReceiveSlot.Kind kind) {
@@ -409,8 +422,12 @@ public final class CreditLedger {
         staged.grant(ReceiveSlot.Kind.STAGING, requests.file, window);
         requests.file.hold(staged);
         boolean granted = grantPiece(requests, window);
-        stagedBytes += granted ? pool.geometry().chunkBytes() : 0;
-        return granted;
+        if (!granted) {
+            requests.file.giveUp(staged);
+            return false;
+        }
+        stagedBytes += pool.geometry().chunkBytes();
+        return true;
     }
 
     private void grant(Requests requests, ReceiveSlot slot) {
@@ -456,7 +473,7 @@ public final class CreditLedger {
 
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
     private boolean tryGrantAnyChunk(Requests requests) {
-        boolean given = requests.file.holder(requests.blockedWindow) == null
+        boolean given = !requests.file.isHeld(requests.blockedWindow)
                 && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {

@@ -50,6 +50,15 @@ final class Extents {
         return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;
     }
 
+    /** Where the bytes that are there from {@code offset} on end, whosever they are; {@code offset} if none is. */
+    long coveredTo(long offset) {
+        long to = offset;
+        for (int extent = firstEndingAfter(offset); extent < count && starts[extent] <= to; extent++) {
+            to = ends[extent];
+        }
+        return to;
+    }
+
     /** From now on these bytes are the receive slot's. */
     void put(long start, long end, ReceiveSlot slot) {
         remove(start, end);
@@ -71,6 +80,21 @@ final class Extents {
             long cutEnd = Math.min(end, ends[extent]);
             extent = cut(extent, cutStart, cutEnd);
         }
+    }
+
+    /** Another knows of these bytes from now on; no extent reaches out of them, and no receive slot is told. */
+    void forget(long start, long end) {
+        int first = firstEndingAfter(start);
+        int last = first;
+        while (last < count && starts[last] < end) {
+            last++;
+        }
+        int forgotten = last - first;
+        System.arraycopy(starts, last, starts, first, count - last);
+        System.arraycopy(ends, last, ends, first, count - last);
+        System.arraycopy(slots, last, slots, first, count - last);
+        Arrays.fill(slots, count - forgotten, count, null);
+        count -= forgotten;
     }
 
     /** The bytes of one receive slot, all of which lie in this window, are another's now, at the same places. */

@@ -57,6 +57,11 @@ final class FilePrefix {
         return bytes;
     }
 
+    /** Where the bytes that are there from {@code offset} on end; {@code offset} if none is. */
+    long coveredTo(long offset) {
+        return present.coveredTo(offset);
+    }
+
     /** The first byte from {@code offset} on that is there, or the head's end. */
     long nextFrom(long offset) {
         return Math.min(present.nextFrom(offset), BYTES);

@@ -3,8 +3,14 @@ package io.ppmr.target.image;
 /** Hears from files what the session's agent must know. Called under a file's lock by any thread; never blocks. */
 public interface ImageListener {
 
-    /** Nothing of the file is in this slot any more: the agent may grant it anew. */
+    /** Nothing of the file is in this chunk any more: the agent may grant it anew. */
     void slotFree(ReceiveSlot slot);
+
+    /** A place in staging is free: the agent may grant it anew. */
+    void stagingFree();
+
+    /** The index of staging has no room for bytes that have come: the image can never be whole. */
+    void indexFull(ArrivingFile file);
 
     /** A reader waits for bytes that have not come. */
     void readerWaits(ArrivingFile file);

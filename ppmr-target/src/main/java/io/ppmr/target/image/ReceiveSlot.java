@@ -20,9 +20,14 @@ public final class ReceiveSlot {
         STAGING
     }
 
+    private static final int NONE = -1;
+
     private final int index;
     private final int chunk;
-    private final long address;
+
+    // Written by who has it alone: of staging, when it is made of a place.
+    private int place = NONE;
+    private long address;
 
     // Written by the session's agent, before the file has it.
     private Kind kind;
@@ -45,7 +50,23 @@ public final class ReceiveSlot {
         this.address = address;
     }
 
-    /** Names it on the wire and in pulls. */
+    /** One of staging, which is nowhere before {@link #lieAt}. */
+    ReceiveSlot() {
+        this(NONE, NONE, 0);
+    }
+
+    /** It is a piece of staging from now on. */
+    void lieAt(int stagingPlace, long placeAddress) {
+        place = stagingPlace;
+        address = placeAddress;
+    }
+
+    /** The place in staging, or -1 for a chunk of the pool. */
+    int place() {
+        return place;
+    }
+
+    /** Names it on the wire and in pulls; -1 for a piece of staging, which is named in neither. */
     public int index() {
         return index;
     }
@@ -179,6 +200,6 @@ public final class ReceiveSlot {
 
     @Override
     public String toString() {
-        return "slot " + index + " (" + kind + ", window " + window + ")";
+        return "slot " + (place == NONE ? index : "at " + place) + " (" + kind + ", window " + window + ")";
     }
 }

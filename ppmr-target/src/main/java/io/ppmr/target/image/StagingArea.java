@@ -1,143 +1,222 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.List;
-import net.openhft.chronicle.bytes.MappedBytesStore;
-import net.openhft.chronicle.bytes.MappedFile;
-import net.openhft.chronicle.core.io.ReferenceOwner;
+import java.util.Arrays;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Room beside the pool for what must be kept longer than the pool can: a memory-mapped file of mode 0600 without a
- * name, so that nothing of an image outlives the service. It grows in steps, each written once before it is mapped: a
- * full disk then is an error by name and not a fault in somebody's copy.
+ * Room beside the pool for what must be kept longer than the pool can: places for one window each, and the memory for
+ * the indices that know which window lies where. On the heap a place takes one bit.
  *
- * <p>One for each session, owned by the session's agent; the memory may be read and written by any thread.
+ * <p>A window is a {@link ReceiveSlot} only while bytes are on their way into it; then it is put to rest, and its
+ * file's {@link WindowIndex} alone knows of it. So there are as many receive slots of staging as there are bounce
+ * buffers, and they go round.
+ *
+ * <p>One for each session. The session's agent claims and closes; any thread releases and puts to rest, and may use the
+ * memory of a place that its file has. The lock is held for moments, never while the file grows.
  */
 public final class StagingArea implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(StagingArea.class);
     private static final int STEP_BYTES = 16 * 1024 * 1024;
+    private static final long MAX_REGION_BYTES = 1L << 30;
 
-    private final Path directory;
+    /** What is behind a staging area. Owned by the session's agent. */
+    interface Backing extends AutoCloseable {
+        /**
+         * Makes the next bytes usable.
+         *
+         * @return the native address of the byte at {@code start}; those of a region follow each other
+         */
+        long extend(long start, int lengthBytes) throws IOException;
+
+        @Override
+        void close();
+    }
+
+    private final String where;
     private final PoolGeometry geometry;
     private final long limitBytes;
-    private final int firstIndex;
-    private final ReferenceOwner owner = ReferenceOwner.temporary("staging");
-    private final List<MappedBytesStore> steps = new ArrayList<>();
-    private final List<ReceiveSlot> slots = new ArrayList<>();
-    private final ArrayDeque<ReceiveSlot> free = new ArrayDeque<>();
-    private MappedFile file;
-    private String exhausted;
+    private final long regionBytes;
+    private final Backing backing;
+    private final IndexMemory index;
+    private volatile long[] regionAddresses = new long[0];
+    private String exhausted = "";
+    private String remedy = "staging.limit";
+
+    // Guarded by the monitor.
+    private final ArrayDeque<ReceiveSlot> idle = new ArrayDeque<>();
+    private long[] freePlaces = new long[2];
+    private int firstFreeWord;
+    private int freeCount;
+    private int placeCount;
 
     /**
      * @param directory where the file is made; a directory in memory by default
      * @param limitBytes how large it may become, 0 for no staging
-     * @param firstIndex index of the first slot
+     * @param indexLimitBytes how much memory may be taken to know what lies where
      */
-    public StagingArea(Path directory, PoolGeometry geometry, long limitBytes, int firstIndex) {
-        this.directory = directory;
+    public StagingArea(Path directory, PoolGeometry geometry, long limitBytes, long indexLimitBytes) {
+        this(
+                directory.toString(),
+                geometry,
+                limitBytes,
+                indexLimitBytes,
+                new StagingFile(directory, regionBytes(limitBytes)));
+    }
+
+    /** @param backing what its bytes are kept in; closed with it */
+    StagingArea(String where, PoolGeometry geometry, long limitBytes, long indexLimitBytes, Backing backing) {
+        this.where = where;
         this.geometry = geometry;
         this.limitBytes = limitBytes;
-        this.firstIndex = firstIndex;
+        this.regionBytes = regionBytes(limitBytes);
+        this.backing = backing;
+        this.index = new IndexMemory(indexLimitBytes);
     }
 
-    /** A free slot, or null if there is none and none can be made; {@link #whyNone} says why. */
+    /** What the index of an image of this size takes in memory, in whatever order its windows are written. */
+    public static long indexBytes(long imageBytes, int chunkBytes) {
+        return IndexMemory.bytesFor(imageBytes, chunkBytes);
+    }
+
+    private static long regionBytes(long limitBytes) {
+        return Math.min(MAX_REGION_BYTES, (limitBytes / STEP_BYTES + 1) * STEP_BYTES);
+    }
+
+    // ---- the session's agent ----------------------------------------------------------------------------------
+
+    /** A free place, or null if there is none and none can be made; {@link #whyNone} says why. */
     ReceiveSlot claim() {
-        if (free.isEmpty() && !grow()) {
+        if (limitBytes > 0 && !index.hasRoom()) {
+            exhausted = "the index of staging is limited to " + index.limitBytes() + " bytes";
+            remedy = "staging.index";
             return null;
         }
-        return free.poll();
-    }
-
-    void release(ReceiveSlot slot) {
-        free.push(slot);
-    }
-
-    ReceiveSlot slot(int index) {
-        int at = index - firstIndex;
-        return at >= 0 && at < slots.size() ? slots.get(at) : null;
+        ReceiveSlot claimed = claimFree();
+        return claimed == null && grow() ? claimFree() : claimed;
     }
 
     /** Why {@link #claim} gave nothing, or that it never did so. */
     String whyNone() {
-        return exhausted == null ? "staging is not used up" : exhausted;
+        return exhausted.isEmpty() ? "staging is not used up" : exhausted;
     }
 
-    /** Bytes of staging in use. */
-    public long usedBytes() {
-        return (long) (slots.size() - free.size()) * geometry.chunkBytes();
+    /** The key of the configuration that would have helped. */
+    String remedy() {
+        return remedy;
     }
 
     private boolean grow() {
-        long stepBytes = Math.max(STEP_BYTES, geometry.chunkBytes());
-        long haveBytes = (long) slots.size() * geometry.chunkBytes();
-        long newBytes = Math.min(stepBytes, limitBytes - haveBytes) / geometry.chunkBytes() * geometry.chunkBytes();
+        long haveBytes = (long) placeCount * geometry.chunkBytes();
+        int newBytes =
+                (int) (Math.min(STEP_BYTES, limitBytes - haveBytes) / geometry.chunkBytes()) * geometry.chunkBytes();
         if (newBytes <= 0) {
             exhausted = "staging is limited to " + limitBytes + " bytes";
+            remedy = "staging.limit";
             return false;
         }
         try {
-            if (file == null) {
-                file = open(stepBytes);
+            long address = backing.extend(haveBytes, newBytes);
+            int region = (int) (haveBytes / regionBytes);
+            if (region == regionAddresses.length) {
+                long[] grown = Arrays.copyOf(regionAddresses, region + 1);
+                grown[region] = address;
+                regionAddresses = grown;
             }
-            long start = steps.size() * stepBytes;
-            fill(file.raf().getChannel(), start, newBytes);
-            MappedBytesStore step = file.acquireByteStore(owner, start);
-            steps.add(step);
-            long address = step.addressForRead(start);
-            for (long offset = 0; offset < newBytes; offset += geometry.chunkBytes()) {
-                ReceiveSlot slot = new ReceiveSlot(firstIndex + slots.size(), -1, address + offset);
-                slots.add(slot);
-                free.add(slot);
-            }
+            addPlaces(newBytes / geometry.chunkBytes());
             return true;
         } catch (IOException | UncheckedIOException e) {
-            exhausted = "staging in " + directory + " cannot grow beyond " + haveBytes + " bytes: " + e.getMessage();
+            exhausted = "staging in " + where + " cannot grow beyond " + haveBytes + " bytes: " + e.getMessage();
+            remedy = "staging.limit";
             LOG.warn("{}", exhausted);
             return false;
         }
     }
 
-    private MappedFile open(long stepBytes) throws IOException {
-        Path path = Files.createTempFile(
-                directory,
-                "ppmr-staging-",
-                "",
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-        try {
-            return MappedFile.of(new File(path.toString()), stepBytes, 0, false);
-        } finally {
-            Files.delete(path);
+    // ---- any thread -------------------------------------------------------------------------------------------
+
+    /** Memory for indices. */
+    IndexMemory index() {
+        return index;
+    }
+
+    /** Native address of a place. */
+    long address(int place) {
+        long at = (long) place * geometry.chunkBytes();
+        return regionAddresses[(int) (at / regionBytes)] + at % regionBytes;
+    }
+
+    /** Bytes of staging in use. */
+    public synchronized long usedBytes() {
+        return (long) (placeCount - freeCount) * geometry.chunkBytes();
+    }
+
+    /** Bytes of memory that the index takes. */
+    public long indexBytes() {
+        return index.takenBytes();
+    }
+
+    /** Frees a place that is a receive slot. */
+    synchronized void release(ReceiveSlot slot) {
+        free(slot.place());
+        idle.push(slot);
+    }
+
+    /** Frees a place that rests. */
+    synchronized void release(int place) {
+        free(place);
+    }
+
+    /** Its place stays in use; the receive slot may be another's. */
+    synchronized void putToRest(ReceiveSlot slot) {
+        idle.push(slot);
+    }
+
+    /** Makes a receive slot of a place that rests. */
+    synchronized ReceiveSlot wake(int place) {
+        ReceiveSlot slot = idle.isEmpty() ? new ReceiveSlot() : idle.pop();
+        slot.lieAt(place, address(place));
+        return slot;
+    }
+
+    private synchronized ReceiveSlot claimFree() {
+        while (firstFreeWord < freePlaces.length && freePlaces[firstFreeWord] == 0) {
+            firstFreeWord++;
+        }
+        if (firstFreeWord == freePlaces.length) {
+            return null;
+        }
+        long lowest = Long.lowestOneBit(freePlaces[firstFreeWord]);
+        freePlaces[firstFreeWord] ^= lowest;
+        freeCount--;
+        return wake(firstFreeWord * Long.SIZE + Long.numberOfTrailingZeros(lowest));
+    }
+
+    private synchronized void addPlaces(int count) {
+        int words = (placeCount + count + Long.SIZE - 1) / Long.SIZE;
+        if (words > freePlaces.length) {
+            freePlaces = Arrays.copyOf(freePlaces, Math.max(words, freePlaces.length + freePlaces.length / 2));
+        }
+        for (int added = 0; added < count; added++) {
+            free(placeCount++);
         }
     }
 
-    /** Has the filesystem set the room aside. */
-    private static void fill(FileChannel channel, long start, long lengthBytes) throws IOException {
-        ByteBuffer zeros = ByteBuffer.allocateDirect(1024 * 1024);
-        for (long done = 0; done < lengthBytes; ) {
-            zeros.position(0).limit((int) Math.min(zeros.capacity(), lengthBytes - done));
-            done += channel.write(zeros, start + done);
-        }
+    private void free(int place) {
+        int word = place / Long.SIZE;
+        freePlaces[word] |= 1L << place;
+        firstFreeWord = Math.min(firstFreeWord, word);
+        freeCount++;
     }
 
     @Override
     public void close() {
-        steps.forEach(step -> step.release(owner));
-        steps.clear();
-        if (file != null) {
-            file.releaseLast();
-            file = null;
-        }
+        backing.close();
+        index.close();
     }
 }

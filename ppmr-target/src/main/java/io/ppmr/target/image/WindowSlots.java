@@ -1,7 +1,6 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import java.util.function.Consumer;
 import org.agrona.UnsafeApi;
 import org.agrona.collections.Long2ObjectHashMap;
 
@@ -10,28 +9,110 @@ import org.agrona.collections.Long2ObjectHashMap;
  * empty.
  *
  * <p>A window has one holder. A piece of a window that already has one comes through a bounce buffer and is joined to
- * the holder. Guarded by the file's lock.
+ * the holder. A window of staging rests as soon as nothing is on its way into it: its receive slot goes back, and the
+ * index off the heap knows of it, until the next piece of it is granted. So what is on the heap is bounded by the pool,
+ * however large the file is. Guarded by the file's lock.
  */
 final class WindowSlots {
+    /** Hears of receive slots, under the file's lock. */
+    interface Events {
+        /** A chunk is empty. */
+        void slotFree(ReceiveSlot slot);
+
+        /** A place in staging is free again. */
+        void stagingFree();
+
+        /** The index has no room for a window. */
+        void indexFull();
+    }
+
     private final ArrivingFile file;
     private final PoolGeometry geometry;
-    private final Consumer<ReceiveSlot> whenFree;
+    private final StagingArea staging;
+    private final Events events;
     private final Extents extents = new Extents(this::freeIfEmpty);
     private final Long2ObjectHashMap<ReceiveSlot> holders = new Long2ObjectHashMap<>();
+    private final WindowIndex index;
 
-    WindowSlots(ArrivingFile file, PoolGeometry geometry, Consumer<ReceiveSlot> whenFree) {
+    private boolean foundArrived;
+    private long foundAddress;
+    private long foundBytes;
+
+    WindowSlots(ArrivingFile file, PoolGeometry geometry, StagingArea staging, Events events) {
         this.file = file;
         this.geometry = geometry;
-        this.whenFree = whenFree;
+        this.staging = staging;
+        this.events = events;
+        index = new WindowIndex(staging.index(), geometry, this::placeFree);
     }
 
-    Extents extents() {
-        return extents;
+    /** Tells whether a window has a receive slot or rests in staging. */
+    boolean isHeld(long window) {
+        return holders.containsKey(window) || index.has(window);
     }
 
-    ReceiveSlot holder(long window) {
-        return holders.get(window);
+    // ---- its bytes --------------------------------------------------------------------------------------------
+
+    /** Bytes were advertised for a receive slot. */
+    void put(long start, long end, ReceiveSlot slot) {
+        extents.put(start, end, slot);
     }
+
+    /**
+     * These bytes are nobody's any more.
+     *
+     * @return false if there is no memory to note a hole in a window that rests: not all of them are gone then
+     */
+    boolean remove(long start, long end) {
+        extents.remove(start, end);
+        return index.remove(start, end);
+    }
+
+    /** Where the first bytes behind {@code offset} start, or {@link Long#MAX_VALUE}. */
+    long nextStart(long offset) {
+        return Math.min(extents.nextStart(offset), index.nextStart(offset));
+    }
+
+    /** Where the bytes that were advertised from {@code offset} on end, or an earlier such place behind it. */
+    long coveredTo(long offset) {
+        return find(offset) ? offset + foundBytes : offset;
+    }
+
+    /** Looks for a byte; if it was advertised, the methods below tell of it. */
+    boolean find(long offset) {
+        int extent = extents.find(offset);
+        if (extent >= 0) {
+            ReceiveSlot slot = extents.slot(extent);
+            foundArrived = slot.hasArrived();
+            foundAddress = slot.address() + geometry.offsetInWindow(offset);
+            foundBytes = extents.end(extent) - offset;
+            return true;
+        }
+        if (index.find(offset)) {
+            foundArrived = true;
+            foundAddress = staging.address(index.foundPlace()) + geometry.offsetInWindow(offset);
+            foundBytes = index.foundBytes(offset);
+            return true;
+        }
+        return false;
+    }
+
+    /** Returns true if the byte that was found has come. */
+    boolean foundArrived() {
+        return foundArrived;
+    }
+
+    /** Its native address. */
+    long foundAddress() {
+        return foundAddress;
+    }
+
+    /** Returns how many bytes follow it in one piece, itself included. */
+    long foundBytes() {
+        return foundBytes;
+    }
+
+    // ---- its receive slots ------------------------------------------------------------------------------------
 
     void hold(ReceiveSlot slot) {
         holders.put(slot.window(), slot);
@@ -39,6 +120,9 @@ final class WindowSlots {
 
     boolean addPiece(ReceiveSlot bounce) {
         ReceiveSlot holder = holders.get(bounce.window());
+        if (holder == null && index.has(bounce.window())) {
+            holder = wake(bounce.window());
+        }
         if (holder != null) {
             bounce.attachTo(holder);
         }
@@ -48,7 +132,7 @@ final class WindowSlots {
     void giveUp(ReceiveSlot slot) {
         slot.arrive();
         if (slot.destination() != null) {
-            freeIfEmpty(slot.detach());
+            leave(slot.detach());
         }
         freeIfEmpty(slot);
     }
@@ -73,11 +157,12 @@ final class WindowSlots {
         holders.put(staged.window(), staged);
         copyLive(slot, staged);
         freeIfEmpty(slot);
+        leave(staged);
     }
 
     /** Frees everything; for the end of a session, when no transport writes into a receive slot any more. */
     void discard() {
-        extents.remove(0, Long.MAX_VALUE);
+        remove(0, Long.MAX_VALUE);
         for (ReceiveSlot slot : holders.values().toArray(new ReceiveSlot[0])) {
             slot.abandon();
             freeIfEmpty(slot);
@@ -90,7 +175,7 @@ final class WindowSlots {
             copyLive(bounce, destination);
             bounce.detach();
             freeIfEmpty(bounce);
-            freeIfEmpty(destination);
+            leave(destination);
         } else {
             // The transport still writes into the destination; whoever ends that pull puts this piece in as well.
             bounce.awaitDestination();
@@ -117,13 +202,50 @@ final class WindowSlots {
         extents.move(from, to, windowStart, windowEnd);
     }
 
+    /** Makes a receive slot of a window that rests. */
+    private ReceiveSlot wake(long window) {
+        ReceiveSlot slot = staging.wake(index.place(window));
+        slot.grant(ReceiveSlot.Kind.STAGING, file, window);
+        index.take(window, slot, extents);
+        holders.put(window, slot);
+        return slot;
+    }
+
+    /** Nothing that was on its way into it is any more: if it is not empty, and of staging, it rests. */
+    private void leave(ReceiveSlot slot) {
+        freeIfEmpty(slot);
+        if (slot.kind() != ReceiveSlot.Kind.STAGING || !canEvict(slot)) {
+            return;
+        }
+        if (!index.put(slot.window(), slot.place(), extents)) {
+            events.indexFull();
+            return;
+        }
+        long windowStart = slot.window() * geometry.chunkBytes();
+        extents.forget(windowStart, windowStart + geometry.chunkBytes());
+        holders.remove(slot.window());
+        slot.revoke();
+        staging.putToRest(slot);
+    }
+
+    private void placeFree(int place) {
+        staging.release(place);
+        events.stagingFree();
+    }
+
     private void freeIfEmpty(ReceiveSlot slot) {
-        if (slot.isEmptyIn(file)) {
-            if (holders.get(slot.window()) == slot) {
-                holders.remove(slot.window());
-            }
-            slot.revoke();
-            whenFree.accept(slot);
+        if (!slot.isEmptyIn(file)) {
+            return;
+        }
+        if (holders.get(slot.window()) == slot) {
+            holders.remove(slot.window());
+        }
+        slot.revoke();
+        if (slot.kind() == ReceiveSlot.Kind.STAGING) {
+            staging.release(slot);
+            events.stagingFree();
+        } else {
+            events.slotFree(slot);
         }
     }
 }

@@ -87,6 +87,11 @@ public final class TargetHops {
         readerWait = meters.timer(".reader.wait", "waits of restarts for bytes that have not come");
     }
 
+    /** Returns the bytes of staging that are taken, of all transfers together, as they last said. */
+    public long stagingUsedBytes() {
+        return stagingBytes.sum();
+    }
+
     /** Bytes of a file's head have come. */
     public void head(int lengthBytes) {
         headBytes.add(lengthBytes);

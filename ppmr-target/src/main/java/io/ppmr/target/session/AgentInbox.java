@@ -6,7 +6,6 @@ import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.ReceiveSlot;
 import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.transport.ControlLink;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -30,7 +29,7 @@ final class AgentInbox implements ImageListener {
     private final LogContext about = LogContext.ofThisThread();
 
     private final ChunkBits freedChunks;
-    private final ConcurrentLinkedQueue<ReceiveSlot> freedStaging = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean stagingFreed = new AtomicBoolean();
     private final AtomicBoolean readerWaits = new AtomicBoolean();
     private final AtomicInteger uncoveredStreams = new AtomicInteger();
     private final AtomicReference<String> failure = new AtomicReference<>();
@@ -87,12 +86,22 @@ final class AgentInbox implements ImageListener {
 
     @Override
     public void slotFree(ReceiveSlot slot) {
-        if (slot.kind() == ReceiveSlot.Kind.STAGING) {
-            freedStaging.add(slot);
-        } else {
-            freedChunks.set(slot.chunk());
-        }
+        freedChunks.set(slot.chunk());
         link.wake();
+    }
+
+    @Override
+    public void stagingFree() {
+        if (!stagingFreed.get()) {
+            stagingFreed.set(true);
+            link.wake();
+        }
+    }
+
+    @Override
+    public void indexFull(ArrivingFile file) {
+        fail("file " + file.name() + ": what is known of its pieces in staging does not fit the memory for that:"
+                + " raise staging.index of the target");
     }
 
     @Override
@@ -131,7 +140,7 @@ final class AgentInbox implements ImageListener {
 
     /** Tells whether something was left that the agent has not taken. */
     boolean hasWork() {
-        return readerWaits.get() || !freedChunks.isEmpty() || !freedStaging.isEmpty();
+        return readerWaits.get() || !freedChunks.isEmpty() || stagingFreed.get();
     }
 
     /** The chunks whose receive slots are empty. */
@@ -139,9 +148,9 @@ final class AgentInbox implements ImageListener {
         return freedChunks;
     }
 
-    /** Takes a piece of staging that is empty; null if there is none. */
-    ReceiveSlot pollFreedStaging() {
-        return freedStaging.poll();
+    /** Tells once that places in staging have become free. */
+    boolean takeStagingFreed() {
+        return stagingFreed.getAndSet(false);
     }
 
     /** Tells once that a reader has begun to wait. */

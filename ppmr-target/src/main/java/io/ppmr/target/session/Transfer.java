@@ -84,8 +84,12 @@ public final class Transfer {
         int chunks = pool.geometry().chunkCount();
         inbox = new AgentInbox(link, hops, chunks, onFailure);
         answers = new Answers(link, inbox::fail);
-        staging = new StagingArea(settings.stagingDirectory(), pool.geometry(), settings.stagingLimitBytes(), chunks);
-        images = new ArrivingImages(imageSetting, inbox);
+        staging = new StagingArea(
+                settings.stagingDirectory(),
+                pool.geometry(),
+                settings.stagingLimitBytes(),
+                settings.stagingIndexLimitBytes());
+        images = new ArrivingImages(imageSetting, staging, inbox);
         // Chunks are kept for readers of streams; a retained image may fill the pool.
         boolean streamed = imageSetting.habits().readingMode() == ReadingMode.STREAMED;
         int streams = streamed ? imageSetting.ranks().size() : 0;
@@ -192,7 +196,8 @@ public final class Transfer {
             link.sendFromAgent(new DataMessage.Failed(failure));
         }
         int freed = takeFreed();
-        if (inbox.takeReaderWaits() || freed > 0) {
+        boolean stagingFreed = inbox.takeStagingFreed();
+        if (inbox.takeReaderWaits() || stagingFreed || freed > 0) {
             ledger.serve();
         }
         pulls.start();
@@ -205,7 +210,7 @@ public final class Transfer {
         }
         timeline.sample(nowNs, readBytes);
         gauges.show(pulls.queued(), pulls.inFlight(), staging.usedBytes(), ledger.stagedBytes());
-        return freed;
+        return stagingFreed ? freed + 1 : freed;
     }
 
     /** Gives the receive slots that are empty back to the ledger, and tells the source what has arrived. */
@@ -218,10 +223,6 @@ public final class Transfer {
             for (; chunks.hasDrained(); freed++) {
                 ledger.freed(ledger.slot(chunks.poll()));
             }
-        }
-        for (ReceiveSlot slot = inbox.pollFreedStaging(); slot != null; slot = inbox.pollFreedStaging()) {
-            ledger.freed(slot);
-            freed++;
         }
         return freed;
     }

@@ -147,7 +147,7 @@ class ArrivingFileTest {
         streamed.read(CHUNK_BYTES - 1, 1);
         assertEquals(List.of(first), streamed.free);
         assertNull(first.file());
-        assertNull(streamed.file.holder(0));
+        assertFalse(streamed.file.isHeld(0));
         streamed.read(CHUNK_BYTES, CHUNK_BYTES);
         assertEquals(List.of(first, second), streamed.free);
     }
@@ -271,7 +271,7 @@ class ArrivingFileTest {
         assertEquals(List.of(), streamed.free, "a piece may still come into it");
         streamed.file.giveUp(piece);
         assertEquals(2, streamed.free.size());
-        assertNull(streamed.file.holder(3));
+        assertFalse(streamed.file.isHeld(3));
     }
 
     @Test
@@ -279,13 +279,34 @@ class ArrivingFileTest {
         byte[] bytes = bytes(20, 5000);
         ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes);
         assertTrue(streamed.file.canEvict(slot));
-        ReceiveSlot staged = streamed.make();
+        ReceiveSlot staged = streamed.staging.claim();
         ReceiveSlots.grant(staged, ReceiveSlot.Kind.STAGING, streamed.file, 0);
         assertTrue(streamed.file.evict(slot, staged));
         assertEquals(List.of(slot), streamed.free);
-        assertEquals(staged, streamed.file.holder(0));
+        assertTrue(streamed.file.isHeld(0));
         assertArrayEquals(bytes, streamed.read(HEAD_BYTES, 5000).bytes());
-        assertEquals(List.of(slot, staged), streamed.free);
+        assertFalse(streamed.file.isHeld(0));
+        assertEquals(0, streamed.staging.usedBytes());
+        assertEquals(1, streamed.stagingFreed.get());
+    }
+
+    @Test
+    void shouldSayThatTheIndexIsFullAndKeepTheBytes() throws Exception {
+        ReceiveSlot staged = retained.staging.claim();
+        IndexMemory memory = retained.staging.index();
+        while (memory.claim(IndexMemory.Block.RUN) != IndexMemory.NONE) {
+            // Nothing is left for the window that comes.
+        }
+        assertNull(retained.staging.claim());
+        ReceiveSlots.grant(staged, ReceiveSlot.Kind.STAGING, retained.file, 1);
+        retained.file.hold(staged);
+        byte[] bytes = bytes(22, 300);
+        retained.bring(CHUNK_BYTES + 5, bytes);
+        assertEquals(1, retained.indexFull.get());
+        assertTrue(retained.file.isHeld(1));
+        assertArrayEquals(bytes, retained.read(CHUNK_BYTES + 5, 300).bytes());
+        retained.file.discard();
+        assertEquals(0, retained.staging.usedBytes());
     }
 
     @Test

@@ -4,7 +4,6 @@ import static io.ppmr.target.image.LedgerFixture.BOUNCE_BUFFERS;
 import static io.ppmr.target.image.LedgerFixture.CHUNK_BYTES;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -40,7 +39,7 @@ class CreditLedgerTest {
                     List.of(0L, 1L, 2L),
                     slots.stream().map(slot -> slot.window()).toList());
             for (ReceiveSlot slot : slots) {
-                assertSame(slot, file.holder(slot.window()));
+                assertTrue(file.isHeld(slot.window()));
                 assertSame(slot, fixture.ledger.slot(slot.index()));
             }
             assertFalse(fixture.ledger.someoneIsBlocked());
@@ -114,7 +113,7 @@ class CreditLedgerTest {
             fixture.ledger.returned(file, slot.index());
             assertEquals(1, fixture.passOnFreed());
             assertEquals(4 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
-            assertNull(file.holder(0));
+            assertFalse(file.isHeld(0));
             refused(() -> fixture.ledger.returned(file, slot.index()));
         }
     }
@@ -135,7 +134,7 @@ class CreditLedgerTest {
                 fixture.bring(file, bounce, 4096 + 100 * piece, 100);
                 assertEquals(1, fixture.passOnFreed());
             }
-            assertSame(holder, file.holder(0));
+            assertTrue(file.isHeld(0));
             assertEquals(5000, fixture.read(file, 4096, 5000));
             assertEquals(3 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
         }
@@ -268,11 +267,74 @@ class CreditLedgerTest {
             assertNull(fixture.ledger.relieve());
             ReceiveSlot bounce = fixture.takeSlots().get(0);
             assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
-            ReceiveSlot staged = first.holder(4);
-            assertSame(ReceiveSlot.Kind.STAGING, staged.kind());
-            assertNotSame(bounce, staged);
+            assertTrue(first.isHeld(4));
+            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
             fixture.fill(first, bounce);
             assertEquals(5 * CHUNK_BYTES - 4096, fixture.read(first, 4096, 5 * CHUNK_BYTES - 4096));
+        }
+    }
+
+    @Test
+    void shouldStageWhatIsWrittenBehindAGapAndNothingElseOfAStream() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            fillPool(fixture, file);
+            fixture.ledger.want(file, 4, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted(), "it is written in order, and read some day");
+            for (long window : new long[] {6, 9, 7, 5}) {
+                fixture.ledger.want(file, window, 1, BLOCKED);
+                ReceiveSlot bounce = fixture.takeSlots().get(0);
+                assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind(), "window " + window);
+                fixture.fill(file, bounce);
+                fixture.passOnFreed();
+            }
+            assertEquals(4 * CHUNK_BYTES, fixture.staging.usedBytes());
+            assertEquals(CHUNK_BYTES - 4096, fixture.read(file, 4096, CHUNK_BYTES - 4096));
+            fixture.passOnFreed();
+            fixture.ledger.want(file, 4, 1, BLOCKED);
+            fixture.fill(file, fixture.takeSlots().get(0));
+            fixture.ledger.want(file, 8, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted(), "the gap before it was filled");
+            file.truncated(7L * CHUNK_BYTES + 5);
+            fixture.ledger.want(file, 8, 1, BLOCKED);
+            assertEquals(1, fixture.takeGranted().size(), "there is one again");
+        }
+    }
+
+    @Test
+    void shouldForgetWhatAWriterWasToNeedWhereItIsNoMore() throws Exception {
+        int chunks = 80;
+        try (LedgerFixture fixture = new LedgerFixture(chunks, 4 * MIB, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            for (int window = 0; window < chunks; window++) {
+                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.fill(file, fixture.takeSlots().get(0));
+            }
+            for (int jump = 100; jump > 0; jump--) {
+                fixture.ledger.want(file, chunks + 1000L * jump, 4, BLOCKED);
+                fixture.fill(file, fixture.takeSlots().get(0));
+                fixture.passOnFreed();
+            }
+            int lengthBytes = chunks * CHUNK_BYTES - 4096;
+            assertEquals(lengthBytes, fixture.read(file, 4096, lengthBytes));
+            fixture.passOnFreed();
+            fixture.ledger.serve();
+            assertTrue(fixture.takeGranted().size() <= 3, "more is granted than is probably needed next");
+        }
+    }
+
+    @Test
+    void shouldNameTheIndexWhenThatHasNoRoom() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0, 0)) {
+            ArrivingFile file = fixture.file(retained());
+            fillPool(fixture, file);
+            fixture.ledger.want(file, 4, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted());
+            assertNull(fixture.ledger.relieve());
+            assertEquals(1, fixture.denied.size());
+            String message = fixture.denied.get(0).message();
+            assertTrue(message.contains("the index of staging is limited to 0 bytes"), message);
+            assertTrue(message.contains("raise pool.size or staging.index of the target"), message);
         }
     }
 

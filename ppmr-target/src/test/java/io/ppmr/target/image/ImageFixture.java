@@ -6,6 +6,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -28,12 +29,15 @@ final class ImageFixture implements ImageListener {
 
     final PoolGeometry geometry;
     final RankImage rank;
+    final StagingArea staging;
     final ArrivingFile file;
     final List<ReceiveSlot> free = new ArrayList<>();
     final AtomicInteger granted = new AtomicInteger();
     final AtomicInteger seeksRefused = new AtomicInteger();
     final AtomicInteger uncovered = new AtomicInteger();
     final List<Integer> uncoveredWhenFreed = new ArrayList<>();
+    final AtomicInteger stagingFreed = new AtomicInteger();
+    final AtomicInteger indexFull = new AtomicInteger();
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
@@ -50,7 +54,8 @@ final class ImageFixture implements ImageListener {
         geometry = new PoolGeometry(CHUNK_BYTES, chunks);
         pool = new BufferPool(geometry);
         rank = new RankImage(0, streamed);
-        file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), this);
+        staging = new StagingArea(Path.of("/dev/shm"), geometry, 64L * CHUNK_BYTES, 1 << 20);
+        file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), staging, this);
     }
 
     // ---- what the agent does ----------------------------------------------------------------------------------
@@ -188,6 +193,16 @@ final class ImageFixture implements ImageListener {
         free.add(slot);
         uncoveredWhenFreed.add(uncovered.get());
         pool.giveUp(slot.chunk());
+    }
+
+    @Override
+    public void stagingFree() {
+        stagingFreed.incrementAndGet();
+    }
+
+    @Override
+    public void indexFull(ArrivingFile full) {
+        indexFull.incrementAndGet();
     }
 
     @Override

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.DenyReason;
+import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.ProtocolException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -15,11 +16,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.agrona.BufferUtil;
+import org.agrona.concurrent.UnsafeBuffer;
 
 /** A ledger, files that want slots of it, and what it decides. */
 final class LedgerFixture implements CreditLedger.Decisions, ImageListener, AutoCloseable {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int BOUNCE_BUFFERS = 2;
+    static final int INDEX_BYTES = 1 << 20;
 
     record Granted(ArrivingFile file, ReceiveSlot slot) {}
 
@@ -38,9 +41,13 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     private final List<ByteBuffer> heads = new ArrayList<>();
 
     LedgerFixture(int chunks, long stagingLimitBytes, int expectedStreams) {
+        this(chunks, stagingLimitBytes, INDEX_BYTES, expectedStreams);
+    }
+
+    LedgerFixture(int chunks, long stagingLimitBytes, long indexLimitBytes, int expectedStreams) {
         geometry = new PoolGeometry(CHUNK_BYTES, chunks);
         pool = new BufferPool(geometry.plus(BOUNCE_BUFFERS));
-        staging = new StagingArea(Path.of("/dev/shm"), geometry, stagingLimitBytes, chunks + BOUNCE_BUFFERS);
+        staging = new StagingArea(Path.of("/dev/shm"), geometry, stagingLimitBytes, indexLimitBytes);
         ledger = new CreditLedger(pool, BOUNCE_BUFFERS, staging, expectedStreams, uncovered::get, this);
     }
 
@@ -48,10 +55,24 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         ByteBuffer head = ByteBuffer.allocateDirect(4096);
         heads.add(head);
         int id = files.size() + 1;
-        ArrivingFile file = new ArrivingFile(id, "/m.1/f" + id, rank, geometry, BufferUtil.address(head), this);
+        ArrivingFile file =
+                new ArrivingFile(id, "/m.1/f" + id, rank, geometry, BufferUtil.address(head), staging, this);
         files.add(file);
         ledger.fileCreated(file);
+        bringHead(file);
         return file;
+    }
+
+    /** As a writer in order does first. */
+    private static void bringHead(ArrivingFile file) {
+        int lengthBytes = FilePrefixFrame.HEAD_BYTES;
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + lengthBytes));
+        FilePrefixFrame.encode(frame, 0, 1, file.id(), 0, lengthBytes);
+        try {
+            file.headArrived(new FilePrefixFrame().wrap(frame, 0));
+        } catch (ImageException e) {
+            throw new AssertionError(e);
+        }
     }
 
     /** What was granted since the last call. */
@@ -140,6 +161,16 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     @Override
     public void slotFree(ReceiveSlot slot) {
         free.add(slot);
+    }
+
+    @Override
+    public void stagingFree() {
+        // A test asks the ledger to serve when it wants to.
+    }
+
+    @Override
+    public void indexFull(ArrivingFile file) {
+        throw new AssertionError("the index is full");
     }
 
     @Override

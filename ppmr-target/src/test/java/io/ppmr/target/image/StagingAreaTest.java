@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 class StagingAreaTest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int STEP_BYTES = 16 * 1024 * 1024;
-    private static final int FIRST_INDEX = 40;
+    private static final int INDEX_BYTES = 1 << 20;
 
     @TempDir
     private Path directory;
@@ -52,31 +52,29 @@ class StagingAreaTest {
     }
 
     @Test
-    void shouldGrowInStepsUpToItsLimit() throws IOException {
+    void shouldGrowInStepsUpToItsLimit() throws Exception {
         int slotsAStep = STEP_BYTES / CHUNK_BYTES;
         try (StagingArea staging = area(2L * STEP_BYTES + 3 * CHUNK_BYTES + 5)) {
             Set<Long> addresses = new HashSet<>();
             for (int i = 0; i < 2 * slotsAStep + 3; i++) {
                 ReceiveSlot slot = staging.claim();
-                assertEquals(FIRST_INDEX + i, slot.index());
+                assertEquals(i, slot.place());
+                assertEquals(-1, slot.index());
                 assertEquals(-1, slot.chunk());
-                assertSame(slot, staging.slot(slot.index()));
                 assertTrue(addresses.add(slot.address()), "two slots at one address");
                 UnsafeApi.setMemory(slot.address(), CHUNK_BYTES, (byte) i);
                 assertEquals((i + 1L) * CHUNK_BYTES, staging.usedBytes());
-                assertEquals(
-                        (i / slotsAStep + 1L) * STEP_BYTES,
-                        Files.size(openFiles().get(0)) / STEP_BYTES * STEP_BYTES);
+                staging.putToRest(slot);
             }
+            assertEquals(2 * slotsAStep + 3, roomOf(openFiles().get(0)) / CHUNK_BYTES);
             for (int i = 0; i < 2 * slotsAStep + 3; i++) {
-                long address = staging.slot(FIRST_INDEX + i).address();
+                long address = staging.address(i);
+                assertEquals(address, staging.wake(i).address());
                 assertEquals((byte) i, UnsafeApi.getByte(address), "first byte of slot " + i);
                 assertEquals((byte) i, UnsafeApi.getByte(address + CHUNK_BYTES - 1), "last byte of slot " + i);
             }
             assertNull(staging.claim());
             assertTrue(staging.whyNone().contains("staging is limited to"), staging.whyNone());
-            assertNull(staging.slot(FIRST_INDEX - 1));
-            assertNull(staging.slot(FIRST_INDEX + 2 * slotsAStep + 3));
         }
     }
 
@@ -89,8 +87,9 @@ class StagingAreaTest {
             staging.release(first);
             assertEquals(CHUNK_BYTES, staging.usedBytes());
             assertSame(first, staging.claim());
-            staging.release(second);
-            assertSame(second, staging.claim());
+            staging.putToRest(second);
+            staging.release(1);
+            assertEquals(1, staging.claim().place());
         }
     }
 
@@ -116,7 +115,7 @@ class StagingAreaTest {
     @Test
     void shouldSayWhyWhenItsDirectoryCannotBeWritten() {
         Path missing = directory.resolve("missing");
-        try (StagingArea staging = new StagingArea(missing, geometry, STEP_BYTES, FIRST_INDEX)) {
+        try (StagingArea staging = new StagingArea(missing, geometry, STEP_BYTES, INDEX_BYTES)) {
             assertNull(staging.claim());
             assertTrue(staging.whyNone().contains("staging in " + missing + " cannot grow"), staging.whyNone());
         }
@@ -132,7 +131,7 @@ class StagingAreaTest {
     }
 
     private StagingArea area(long limitBytes) {
-        return new StagingArea(directory, geometry, limitBytes, FIRST_INDEX);
+        return new StagingArea(directory, geometry, limitBytes, INDEX_BYTES);
     }
 
     private List<Path> names() throws IOException {

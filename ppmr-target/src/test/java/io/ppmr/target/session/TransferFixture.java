@@ -153,7 +153,7 @@ final class TransferFixture {
         targetLink = new ControlLink(far, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
         sourceLink = new ControlLink(near, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
         transfer = new Transfer(
-                new TransferSettings(Path.of("/dev/shm"), 0, 1 << 20, Duration.ofSeconds(STALL_S)),
+                new TransferSettings(Path.of("/dev/shm"), 0, 0, 1 << 20, Duration.ofSeconds(STALL_S)),
                 pool,
                 BOUNCE_BUFFERS,
                 targetLink,

@@ -56,10 +56,20 @@ final class JournalFile implements AutoCloseable {
         return new JournalFile(path, capacityBytes);
     }
 
-    /** Opens one and goes on behind its last whole record; a torn one is wiped out. */
+    /**
+     * Opens one and goes on behind its last whole record; a torn one is wiped out. One of version 1 becomes one
+     * of version 2.
+     */
     static JournalFile open(Path path, JournalLayout.Contents contents) throws IOException {
         JournalFile opened = new JournalFile(path, Files.size(path));
         opened.endOffset = contents.endOffset();
+        int version = JournalLayout.HEADER_BYTES - 1;
+        byte current = JournalLayout.magic()[version];
+        if (opened.store.readByte(version) != current) {
+            // On the disk before the first record that the release that made the file would not know.
+            opened.store.writeByte(version, current);
+            opened.force();
+        }
         for (long offset = contents.endOffset(); offset < opened.capacityBytes; offset += Long.BYTES) {
             if (opened.store.readLong(offset) != 0) {
                 opened.store.writeLong(offset, 0);

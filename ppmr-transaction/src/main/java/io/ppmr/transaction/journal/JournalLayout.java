@@ -14,7 +14,7 @@ import java.util.zip.CRC32C;
  * How a journal lies in its file. Numbers are big-endian; records are aligned to 8 bytes.
  *
  * <pre>
- * file    0  "PPMRJRN"     7  version: "1" (1)   8  records ... zeros
+ * file    0  "PPMRJRN"     7  version: "1" or "2" (1)   8  records ... zeros
  * record  0  length of what follows the CRC, without padding; written last, 0 where no record is
  *         4  CRC32C of that
  *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
@@ -22,6 +22,7 @@ import java.util.zip.CRC32C;
  */
 final class JournalLayout {
     static final int HEADER_BYTES = 8;
+    private static final byte FIRST_VERSION = '1';
     private static final int FRAME_BYTES = 8;
     private static final int PREFIX_BYTES = 10;
     /** How often each byte after the end is read, at most, in looking for records there. */
@@ -41,9 +42,12 @@ final class JournalLayout {
         }
     }
 
-    /** The header of a file of version 1, the one whose records {@link RecordCodec} writes and reads. */
+    /**
+     * The header of a file of version 2, the one whose records {@link RecordCodec} writes. Version 1 has no records
+     * whose times are of {@link TransactionRecord.RecordedClock#BOOT}; else it is the same.
+     */
     static byte[] magic() {
-        return "PPMRJRN1".getBytes(StandardCharsets.US_ASCII);
+        return "PPMRJRN2".getBytes(StandardCharsets.US_ASCII);
     }
 
     static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
@@ -97,10 +101,10 @@ final class JournalLayout {
         if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
             throw new IOException(path + " is no journal of ppmr; move it away to start anew");
         }
-        if (file[version] != magic[version]) {
+        if (file[version] != magic[version] && file[version] != FIRST_VERSION) {
             throw new IOException("the journal " + path + " is of version '" + (char) file[version]
-                    + "', and this release reads version 1; start the release that wrote it, or move it away to start"
-                    + " anew when none of its migrations is open");
+                    + "', and this release reads versions 1 and 2; start the release that wrote it, or move it away to"
+                    + " start anew when none of its migrations is open");
         }
     }
 

@@ -225,8 +225,9 @@ public final class MappedJournal implements TransactionJournal {
         Set<TransactionRecord> prefaces = new HashSet<>();
         for (int i = entries.size() - 1; i >= 0; i--) {
             TransactionRecord record = entries.get(i).record();
-            boolean preface =
-                    record instanceof TransactionRecord.Stopped || record instanceof TransactionRecord.Placement;
+            boolean preface = record instanceof TransactionRecord.Stopped
+                    || record instanceof TransactionRecord.Placement
+                    || record instanceof TransactionRecord.Secret;
             if (record.isStep()) {
                 voted.add(record.migrationId());
             } else if (preface && !voted.contains(record.migrationId())) {

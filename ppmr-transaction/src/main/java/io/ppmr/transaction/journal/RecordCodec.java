@@ -10,7 +10,7 @@ import java.util.function.Supplier;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * Records as bytes, in version 1 of the journal ({@link JournalLayout}). Each record says by its own {@link
+ * Records as bytes, in version 2 of the journal ({@link JournalLayout}). Each record says by its own {@link
  * TransactionRecord#write} which number its type has and which fields follow, and {@link TransactionRecord#read} reads
  * the same: migration, attempt, and what the type adds, in that order. Numbers are big-endian; a flag is a byte, 0 or
  * 1; a text is UTF-8 after its length in bytes (4), a list follows the count of its elements (4).

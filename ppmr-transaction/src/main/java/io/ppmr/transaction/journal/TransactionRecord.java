@@ -1,6 +1,7 @@
 package io.ppmr.transaction.journal;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.MigrationSecret;
 import java.util.List;
 
 /**
@@ -20,7 +21,9 @@ public sealed interface TransactionRecord {
                 || this instanceof StepTimed
                 || this instanceof Placement
                 || this instanceof CopyEnded
-                || this instanceof Stopped);
+                || this instanceof Stopped
+                || this instanceof Frozen
+                || this instanceof Secret);
     }
 
     /** Writes the number of its type and its fields, as the journal keeps them. */
@@ -36,10 +39,12 @@ public sealed interface TransactionRecord {
             case 3 -> new CommitDecided(id, attempt);
             case 4 -> new RollBackDecided(id, attempt, in.text(), in.flag());
             case 5 -> new Broken(id, attempt, in.text());
-            case 6 -> new Prepared(id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64());
-            case 7 -> new SourceLost(id, attempt, in.int64());
-            case 8 -> new Promised(id, attempt, in.int64());
-            case 9 -> new Fencing(id, attempt, in.int64());
+            case 6 ->
+                new Prepared(
+                        id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64(), RecordedClock.AWAKE);
+            case 7 -> new SourceLost(id, attempt, in.int64(), RecordedClock.AWAKE);
+            case 8 -> new Promised(id, attempt, in.int64(), RecordedClock.AWAKE);
+            case 9 -> new Fencing(id, attempt, in.int64(), RecordedClock.AWAKE);
             case 10 -> new TakenOver(id, attempt, in.outcome());
             case 11 -> new CommittedHere(id, attempt, in.flag());
             case 12 -> new RolledBackHere(id, attempt, in.text(), in.flag());
@@ -49,8 +54,23 @@ public sealed interface TransactionRecord {
             case 16 -> new Placement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
             case 17 -> new CopyEnded(id, attempt, in.flag(), in.text());
             case 18 -> new Stopped(id, attempt, in.ranks());
+            case 19 ->
+                new Prepared(id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64(), RecordedClock.BOOT);
+            case 20 -> new SourceLost(id, attempt, in.int64(), RecordedClock.BOOT);
+            case 21 -> new Promised(id, attempt, in.int64(), RecordedClock.BOOT);
+            case 22 -> new Fencing(id, attempt, in.int64(), RecordedClock.BOOT);
+            case 23 -> new Secret(id, attempt, new MigrationSecret(in.int64(), in.int64()));
+            case 24 -> new Frozen(id, attempt, in.texts());
             default -> null;
         };
+    }
+
+    /** The clock by which a record's time was taken. Neither means anything after the next boot. */
+    enum RecordedClock {
+        /** {@code CLOCK_MONOTONIC}, of earlier releases: it stands still while the machine is suspended. */
+        AWAKE,
+        /** {@code CLOCK_BOOTTIME}: it goes on meanwhile. */
+        BOOT
     }
 
     /** Coordinator: an attempt begins. */
@@ -130,7 +150,8 @@ public sealed interface TransactionRecord {
      *
      * @param source the coordinator's address, which the fence command is given
      * @param copies the restored ranks of this participant
-     * @param heardNs monotonic time ({@code System.nanoTime} of this boot) at which the source was last heard
+     * @param heardNs time of this boot at which the source was last heard
+     * @param clock whose time that is
      */
     record Prepared(
             String migrationId,
@@ -139,16 +160,29 @@ public sealed interface TransactionRecord {
             String self,
             String source,
             List<PlannedRank> copies,
-            long heardNs)
+            long heardNs,
+            RecordedClock clock)
             implements TransactionRecord {
         public Prepared {
             participants = List.copyOf(participants);
             copies = List.copyOf(copies);
         }
 
+        /** By the clock of this release. */
+        public Prepared(
+                String migrationId,
+                int attempt,
+                List<String> participants,
+                String self,
+                String source,
+                List<PlannedRank> copies,
+                long heardNs) {
+            this(migrationId, attempt, participants, self, source, copies, heardNs, RecordedClock.BOOT);
+        }
+
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(6, this)
+            out.begin(clock == RecordedClock.BOOT ? 19 : 6, this)
                     .texts(participants)
                     .text(self)
                     .text(source)
@@ -157,27 +191,42 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: the source was lost at this monotonic time of this boot. Not synced. */
-    record SourceLost(String migrationId, int attempt, long atNs) implements TransactionRecord {
+    /** Participant: the source was lost at this time of this boot. Not synced. */
+    record SourceLost(String migrationId, int attempt, long atNs, RecordedClock clock) implements TransactionRecord {
+        /** By the clock of this release. */
+        public SourceLost(String migrationId, int attempt, long atNs) {
+            this(migrationId, attempt, atNs, RecordedClock.BOOT);
+        }
+
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(7, this).number(atNs);
+            out.begin(clock == RecordedClock.BOOT ? 20 : 7, this).number(atNs);
         }
     }
 
-    /** Participant: until this monotonic time it does not roll back on the source's word. */
-    record Promised(String migrationId, int attempt, long untilNs) implements TransactionRecord {
+    /** Participant: until this time of this boot it does not roll back on the source's word. */
+    record Promised(String migrationId, int attempt, long untilNs, RecordedClock clock) implements TransactionRecord {
+        /** By the clock of this release. */
+        public Promised(String migrationId, int attempt, long untilNs) {
+            this(migrationId, attempt, untilNs, RecordedClock.BOOT);
+        }
+
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(8, this).number(untilNs);
+            out.begin(clock == RecordedClock.BOOT ? 21 : 8, this).number(untilNs);
         }
     }
 
-    /** Participant: its fence command may be running until this monotonic time. */
-    record Fencing(String migrationId, int attempt, long untilNs) implements TransactionRecord {
+    /** Participant: its fence command may be running until this time of this boot. */
+    record Fencing(String migrationId, int attempt, long untilNs, RecordedClock clock) implements TransactionRecord {
+        /** By the clock of this release. */
+        public Fencing(String migrationId, int attempt, long untilNs) {
+            this(migrationId, attempt, untilNs, RecordedClock.BOOT);
+        }
+
         @Override
         public void write(RecordCodec.Writer out) {
-            out.begin(9, this).number(untilNs);
+            out.begin(clock == RecordedClock.BOOT ? 22 : 9, this).number(untilNs);
         }
     }
 
@@ -300,6 +349,56 @@ public sealed interface TransactionRecord {
                 }
             }
             return stopped;
+        }
+    }
+
+    /**
+     * Either: what who speaks of the migration must show. The source writes it before anything else, a participant with
+     * its vote.
+     */
+    record Secret(String migrationId, int attempt, MigrationSecret secret) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(23, this).number(secret.high()).number(secret.low());
+        }
+
+        /** That of the migration of these records; NONE where an earlier release has begun it. */
+        public static MigrationSecret of(List<TransactionRecord> records) {
+            MigrationSecret secret = MigrationSecret.NONE;
+            for (TransactionRecord record : records) {
+                if (record instanceof Secret found) {
+                    secret = found.secret();
+                }
+            }
+            return secret;
+        }
+    }
+
+    /**
+     * Coordinator: the cgroups that are about to be frozen around the originals. The last one counts; a service that is
+     * restarted thaws them.
+     *
+     * @param cgroups their directories
+     */
+    record Frozen(String migrationId, int attempt, List<String> cgroups) implements TransactionRecord {
+        public Frozen {
+            cgroups = List.copyOf(cgroups);
+        }
+
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(24, this).texts(cgroups);
+        }
+
+        /** Those by the last such record; none where there is none. */
+        public static List<String> of(List<TransactionRecord> records) {
+            List<String> last = List.of();
+            for (TransactionRecord record : records) {
+                if (record instanceof Frozen found) {
+                    last = found.cgroups();
+                }
+            }
+            return last;
         }
     }
 

@@ -13,8 +13,14 @@ import java.util.Collection;
  * @param migrationId its whole name
  * @param result how far it has come
  * @param text for the operator; whole sentences
+ * @param ended how the migration has ended, of one that is over; null of any other
  */
-public record Resolution(String migrationId, Result result, String text) {
+public record Resolution(String migrationId, Result result, String text, Outcome ended) {
+    /** The answer for a migration that is not known to be over. */
+    public Resolution(String migrationId, Result result, String text) {
+        this(migrationId, result, text, null);
+    }
+
     /** How far it has come. */
     public enum Result {
         /** Nothing was changed: it cannot be decided here, or not so. */
@@ -58,6 +64,6 @@ public record Resolution(String migrationId, Result result, String text) {
                         + " names, and `ppmr history` those that are over. "
                 : "Migration " + said + " is decided and over: it "
                         + (outcome == Outcome.COMMITTED ? "has committed" : "was rolled back") + ". ";
-        return new Resolution(said, Result.REFUSED, text + known);
+        return new Resolution(said, Result.REFUSED, text + known, outcome);
     }
 }

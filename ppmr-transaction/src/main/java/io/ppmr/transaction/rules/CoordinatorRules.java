@@ -159,8 +159,14 @@ public final class CoordinatorRules {
     private static Transition<CoordinatorState> hearCommitted(CoordinatorState state, String from) {
         return switch (state.phase()) {
             case COMMITTING -> answered(state, from, false);
-            // Told by a take-over: this node was thought to be off.
-            case PREPARING, CONFIRMING, ROLLING_BACK, BROKEN -> decideCommit(state);
+            // Told by a take-over, for which all have voted: this node was thought to be off.
+            case PREPARING, CONFIRMING, ROLLING_BACK, BROKEN ->
+                state.all(Member::sealed)
+                        ? decideCommit(state)
+                        : Transition.of(
+                                state,
+                                new Effect.Say(from + " says that it has committed, though not every image was whole;"
+                                        + " it is not believed: look at that node, which is out of order"));
             case ROLLED_BACK ->
                 Transition.of(state, new Effect.Say(from + " says that it has committed what was rolled back here"));
             default -> Transition.stay(state);

@@ -33,10 +33,7 @@ final class PeerRules {
         if (heard.attempt() < state.attempt()) {
             return asked || told ? Transition.of(state, over(state, heard)) : Transition.stay(state);
         }
-        // A target that has nothing of the migration does not know its own name in it; nobody else says this.
-        boolean hasNothing =
-                from.isEmpty() && message instanceof Standing there && there.state() == VoterState.ROLLED_BACK;
-        if (!hasNothing && !state.participants().isEmpty() && !state.others().contains(from)) {
+        if (!state.participants().isEmpty() && !state.others().contains(from)) {
             // Who takes no part in this attempt has no say in it, and is told nothing.
             return Transition.stay(state);
         }

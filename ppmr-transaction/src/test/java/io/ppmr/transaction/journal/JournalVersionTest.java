@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import io.ppmr.transaction.rules.CoordinatorRules;
 import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.ParticipantRules;
@@ -29,7 +31,10 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The bytes of version 1 of the journal, as the releases before its schema was written down have left them. */
+/**
+ * The bytes of version 1 of the journal, as the releases before its schema was written down have left them, and those
+ * of the records that version 2 has besides.
+ */
 class JournalVersionTest {
     private static final long WRITTEN_MS = 1_700_000_000_000L;
     private static final int SMALL_BYTES = 4096;
@@ -37,6 +42,14 @@ class JournalVersionTest {
     private static final List<PlannedRank> RANKS = List.of(
             new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
             new PlannedRank(3, "ü:8", List.of()));
+    /** What version 2 has besides: times of another clock, in the place of the types 6 to 9, and secrets. */
+    private static final List<TransactionRecord> SINCE = List.of(
+            new TransactionRecord.Prepared("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
+            new TransactionRecord.SourceLost("t-4", 1, 9),
+            new TransactionRecord.Promised("t-4", 1, 10),
+            new TransactionRecord.Fencing("t-4", 1, 11),
+            new TransactionRecord.Secret("t-4", 1, new MigrationSecret(0x1122334455667788L, 5)),
+            new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")));
     /** Every type of record. Open are "s-1" at a source and "t-1" at a target; the others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(
             new TransactionRecord.Asked("s-1", 0, "root", "ring", "to a:7 ü:8"),
@@ -47,11 +60,11 @@ class JournalVersionTest {
             new TransactionRecord.Sealed("s-1", 1, "ü:8", List.of(), -1, 0),
             new TransactionRecord.CommitDecided("s-1", 1),
             new TransactionRecord.Placement("t-1", 2, "ring", 1000, 100, "0 3", List.of("0 a", "3 ü")),
-            new TransactionRecord.Prepared("t-1", 2, TARGETS, "ü:8", "source:7", RANKS, 8),
-            new TransactionRecord.SourceLost("t-1", 2, 9),
-            new TransactionRecord.Promised("t-1", 2, 10),
-            new TransactionRecord.Prepared("t-2", 1, TARGETS, "a:7", "source:7", List.of(), 8),
-            new TransactionRecord.Fencing("t-2", 1, 11),
+            new TransactionRecord.Prepared("t-1", 2, TARGETS, "ü:8", "source:7", RANKS, 8, RecordedClock.AWAKE),
+            new TransactionRecord.SourceLost("t-1", 2, 9, RecordedClock.AWAKE),
+            new TransactionRecord.Promised("t-1", 2, 10, RecordedClock.AWAKE),
+            new TransactionRecord.Prepared("t-2", 1, TARGETS, "a:7", "source:7", List.of(), 8, RecordedClock.AWAKE),
+            new TransactionRecord.Fencing("t-2", 1, 11, RecordedClock.AWAKE),
             new TransactionRecord.TakenOver("t-2", 1, Outcome.COMMITTED),
             new TransactionRecord.CommittedHere("t-2", 1, true),
             new TransactionRecord.Done("t-2", 1, Outcome.COMMITTED, ""),
@@ -117,8 +130,28 @@ class JournalVersionTest {
     }
 
     @Test
+    void shouldWriteTheBytesOfVersion2WhenTimesAreThoseOfTheClockThatGoesOnInASuspendedMachine() throws IOException {
+        try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-2.hex")) {
+            List<String> golden = new String(in.readAllBytes(), StandardCharsets.US_ASCII)
+                    .lines()
+                    .toList();
+            for (int i = 0; i < SINCE.size(); i++) {
+                TransactionRecord record = SINCE.get(i);
+                byte[] frame =
+                        JournalLayout.frame(new TransactionJournal.Entry(WRITTEN_MS + i, record), record.isStep());
+                assertEquals(golden.get(i), HexFormat.of().formatHex(frame), record.toString());
+                RecordCodec.Writer written = RecordCodec.written(record);
+                assertEquals(record, RecordCodec.decode(written.type(), written.body()));
+            }
+            assertEquals(SINCE.size(), golden.size());
+        }
+    }
+
+    @Test
     void shouldHaveEveryTypeInTheGoldenJournal() {
-        Set<Class<?>> types = RECORDS.stream().map(Object::getClass).collect(Collectors.toSet());
+        Set<Class<?>> types = Stream.concat(RECORDS.stream(), SINCE.stream())
+                .map(Object::getClass)
+                .collect(Collectors.toSet());
         assertEquals(Set.of(TransactionRecord.class.getPermittedSubclasses()), types);
     }
 
@@ -130,6 +163,8 @@ class JournalVersionTest {
                 new TransactionRecord.CommittedHere("t-1", 2, false),
                 new TransactionRecord.Done("t-1", 2, Outcome.COMMITTED, ""));
         try (MappedJournal journal = open(path, Duration.ofDays(1))) {
+            // The release that has left it does not know what comes now, and is to refuse the file by its version.
+            assertEquals('2', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
             assertEquals(List.of("s-1", "t-1"), journal.open());
             assertEquals(
                     CoordinatorState.Phase.COMMITTING,

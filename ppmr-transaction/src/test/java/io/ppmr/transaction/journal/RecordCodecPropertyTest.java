@@ -3,6 +3,8 @@ package io.ppmr.transaction.journal;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -38,6 +40,7 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.TakenOver(id, attempt, outcome));
         comesBack(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
         comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
+        comesBack(new TransactionRecord.Secret(id, attempt, new MigrationSecret(attempt, 7)));
         comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
         comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
@@ -61,7 +64,8 @@ class RecordCodecPropertyTest {
                 List.of(
                         new TransactionRecord.Begun("m-1", 1, List.of("a:7"), planned),
                         new TransactionRecord.Sealed("m-1", 1, "a:7", planned, 5, 6),
-                        new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", planned, 8)),
+                        new TransactionRecord.Prepared(
+                                "m-1", 1, List.of("a:7"), "a:7", "s", planned, 8, RecordedClock.AWAKE)),
                 old);
         assertEquals(List.of(), TransactionRecord.Stopped.of(old, 0, 0), "it knew of no stopped process");
         assertEquals(List.of("m-1"), TransactionJournal.openIn(old));

@@ -1,6 +1,7 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.MigrationSecret;
 import java.util.List;
 
 /** Begin as the rules read it: who takes part, and which of them hears it. */
@@ -11,6 +12,19 @@ public final class Begins {
     public static ControlMessage.Begin of(String migrationId, List<String> participants, String self) {
         int place = participants.indexOf(self);
         return new ControlMessage.Begin(
-                migrationId, "", "", 0, 0, 0, 0, List.of(), participants, place, 1, List.of(), List.of());
+                migrationId,
+                MigrationSecret.NONE,
+                "",
+                "",
+                0,
+                0,
+                0,
+                0,
+                List.of(),
+                participants,
+                place,
+                1,
+                List.of(),
+                List.of());
     }
 }

@@ -135,6 +135,7 @@ final class ModelActions {
             case NEW -> event("start", 0, new CoordinatorEvent.Start(ModelMachine.NAMES, List.of()), true);
             case PREPARING, CONFIRMING -> {
                 images(state);
+                forged(state);
                 if (has(ModelBudget.FAILURE)) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.FAILURE);
                     event(spent, "a target fails", 0, machine.failed(from, false, true), false);
@@ -150,6 +151,7 @@ final class ModelActions {
                 }
             }
             case ROLLING_BACK -> {
+                forged(state);
                 if (has(ModelBudget.FAILURE)) {
                     event(
                             spend(from.copy(), ModelBudget.FAILURE),
@@ -160,6 +162,7 @@ final class ModelActions {
                 }
             }
             case BROKEN -> {
+                forged(state);
                 if (has(ModelBudget.RESOLVE) && !goodOnly) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
                     event(spent, "resolve --commit", 0, new CoordinatorEvent.Resolve(Outcome.COMMITTED), false);
@@ -170,6 +173,21 @@ final class ModelActions {
             default -> {
                 // It only listens.
             }
+        }
+    }
+
+    /** What a participant that is out of order says, or who has learnt the migration's secret. */
+    private void forged(CoordinatorState state) {
+        boolean early = !state.all(CoordinatorState.Member::sealed);
+        for (int target = 0; target < 2 && early && has(ModelBudget.FORGED) && !goodOnly; target++) {
+            ModelWorld spent = spend(from.copy(), ModelBudget.FORGED);
+            ControlMessage word = new ControlMessage.Committed(ModelMachine.ID);
+            event(
+                    spent,
+                    "a forged Committed",
+                    0,
+                    new CoordinatorEvent.Heard(name(target + 1), state.attempt(), word),
+                    false);
         }
     }
 

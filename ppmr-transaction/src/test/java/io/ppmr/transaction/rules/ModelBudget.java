@@ -13,7 +13,8 @@ record ModelBudget(
         int fenceWindows,
         int resolves,
         int reboots,
-        int continued) {
+        int continued,
+        int forged) {
     static final int CRASHES = 0;
     static final int SOURCE = 1;
     static final int TARGET = 2;
@@ -25,6 +26,8 @@ record ModelBudget(
     static final int RESOLVE = 8;
     static final int REBOOT = 9;
     static final int CONTINUED = 10;
+    /** A target says that it has committed, and nobody can have. */
+    static final int FORGED = 11;
 
     /** Two bits each. */
     int packed() {
@@ -39,7 +42,8 @@ record ModelBudget(
             fenceWindows,
             resolves,
             reboots,
-            continued
+            continued,
+            forged
         };
         int packed = 0;
         for (int i = 0; i < all.length; i++) {

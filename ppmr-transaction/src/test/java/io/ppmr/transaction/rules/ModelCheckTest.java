@@ -53,7 +53,8 @@ class ModelCheckTest {
             boolean fence) {
         keeps(
                 new ModelBudget(
-                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, 0),
+                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, 0,
+                        0),
                 fence);
     }
 
@@ -77,8 +78,20 @@ class ModelCheckTest {
             int continued) {
         keeps(
                 new ModelBudget(
-                        name, crashes, source, 0, original, copy, failures, links, windows, resolves, 0, continued),
+                        name, crashes, source, 0, original, copy, failures, links, windows, resolves, 0, continued, 0),
                 true);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "forged,                1,0,1,0,0,0,1",
+        "forged and failure,    1,0,0,1,0,0,1",
+        "forged while cut,      0,1,0,0,1,1,1",
+        "forged and process,    0,0,1,1,0,0,1"
+    })
+    void shouldBelieveACommitOnlyWhenAllAreSealed(
+            String name, int crashes, int source, int original, int failures, int links, int windows, int forged) {
+        keeps(new ModelBudget(name, crashes, source, 0, original, 0, failures, links, windows, 0, 0, 0, forged), true);
     }
 
     private static void keeps(ModelBudget budget, boolean fence) {
@@ -96,16 +109,17 @@ class ModelCheckTest {
 
     @ParameterizedTest
     @CsvSource({
-        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0,0",
-        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0,0",
-        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0,0",
-        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0",
-        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0",
-        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0",
-        "PROMISE_AND_KEEP_IT_SHORTER,      0,0,0,0,0,1,1,1,0",
-        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0",
-        "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1",
-        "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1"
+        "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0,0,0",
+        "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0,0,0",
+        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0,0,0",
+        "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0,0",
+        "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0,0",
+        "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0,0",
+        "PROMISE_AND_KEEP_IT_SHORTER,      0,0,0,0,0,1,1,1,0,0",
+        "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0,0",
+        "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1,0",
+        "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1,0",
+        "BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED, 0,0,0,0,0,0,0,0,0,1"
     })
     void shouldFindWhatIsWrongWhenRulesAreBroken(
             ModelVariant variant,
@@ -117,7 +131,8 @@ class ModelCheckTest {
             int failures,
             int links,
             int windows,
-            int continued) {
+            int continued,
+            int forged) {
         finds(
                 new ModelBudget(
                         variant.name(),
@@ -131,7 +146,8 @@ class ModelCheckTest {
                         windows,
                         0,
                         0,
-                        continued),
+                        continued,
+                        forged),
                 variant,
                 null,
                 false);
@@ -156,7 +172,7 @@ class ModelCheckTest {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
         ModelBudget budget = new ModelBudget(
-                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0);
+                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0, 0);
         finds(budget, ModelVariant.REAL, type, false);
     }
 
@@ -172,7 +188,7 @@ class ModelCheckTest {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
         finds(
-                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0, 0),
+                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0, 0, 0),
                 ModelVariant.REAL,
                 type,
                 true);

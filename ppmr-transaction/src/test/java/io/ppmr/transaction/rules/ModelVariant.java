@@ -20,6 +20,7 @@ enum ModelVariant {
     PROMISE_AND_KEEP_IT_SHORTER,
     RELEASE_BEFORE_ORIGINALS_END,
     COMMIT_WHATEVER_ORIGINALS_DO,
+    BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED,
     /** Not rules, but a proof that a continued process which was stopped again passes. */
     PROVE_BY_STATE_ALONE;
 
@@ -30,6 +31,12 @@ enum ModelVariant {
                 && proved.originals() == Originals.ALIVE;
         if (this == COMMIT_WHATEVER_ORIGINALS_DO && ran) {
             return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+        }
+        boolean early = event instanceof CoordinatorEvent.Heard said
+                && said.message() instanceof ControlMessage.Committed
+                && state.phase() == Phase.PREPARING;
+        if (this == BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED && early) {
+            return commitNow(state);
         }
         boolean vote = event instanceof CoordinatorEvent.Heard heard
                 && heard.message() instanceof ControlMessage.Prepared

@@ -3,7 +3,7 @@ package io.ppmr.transport.rdma;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Takes verbs objects down: each is tried, and one that stays is named in the log. */
+/** Takes verbs objects down: each is tried, whatever became of others, and one that stays is named in the log. */
 final class Closing {
     private static final Logger LOG = LoggerFactory.getLogger(Closing.class);
 
@@ -23,7 +23,8 @@ final class Closing {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             LOG.warn("{} could not be destroyed: interrupted", what);
-        } catch (Exception e) {
+        } catch (Exception | Error e) {
+            // An Error as well: what is left half taken down can be written by a device.
             LOG.warn("{} could not be destroyed: {}", what, e.toString());
         }
     }

@@ -8,11 +8,10 @@ import com.ibm.disni.verbs.RdmaEventChannel;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 
 /**
- * The connection manager's events of one connection or one listener (rdma_get_cm_event(3)). Each step of a connection
- * waits here, with a deadline. Used by one thread at a time.
+ * The connection manager's events of one connection, or of a listener and what has come to it (rdma_get_cm_event(3)).
+ * No id may outlive its channel. Used by one thread at a time.
  */
 final class CmChannel implements AutoCloseable {
     private static final int SLICE_MS = 100;
@@ -47,16 +46,10 @@ final class CmChannel implements AutoCloseable {
         return number < types.length ? types[number] : EventType.RDMA_CM_EVENT_TIMEWAIT_EXIT;
     }
 
-    /** Waits for the event that ends a step well; any other ends it badly. */
+    /** Waits for the event that ends a step well; any other ends it badly. For a channel of one id. */
     RdmaCmEvent await(EventType wanted, Step step, String peer, long deadlineNs) throws IOException {
-        return await(wanted, step, peer, deadlineNs, () -> false);
-    }
-
-    /** As above; null when {@code givenUp} says so. */
-    RdmaCmEvent await(EventType wanted, Step step, String peer, long deadlineNs, BooleanSupplier givenUp)
-            throws IOException {
         long startNs = System.nanoTime();
-        while (!givenUp.getAsBoolean()) {
+        while (true) {
             long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
             if (leftMs <= 0) {
                 throw RdmaException.late(step, peer, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
@@ -69,7 +62,6 @@ final class CmChannel implements AutoCloseable {
                 return event;
             }
         }
-        return null;
     }
 
     @Override

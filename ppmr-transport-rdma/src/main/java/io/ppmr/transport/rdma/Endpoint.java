@@ -30,6 +30,7 @@ final class Endpoint implements AutoCloseable {
     private static final long QUEUE_BYTES = QUEUE_DEPTH * 256L;
 
     private final RdmaCmId id;
+    private final Device device;
     private final String path;
     private final IbvPd domain;
     private final IbvCompChannel events;
@@ -39,8 +40,15 @@ final class Endpoint implements AutoCloseable {
     private boolean closed;
 
     private Endpoint(
-            RdmaCmId id, String path, IbvPd domain, IbvCompChannel events, IbvCQ completions, IbvQP queuePair) {
+            RdmaCmId id,
+            Device device,
+            String path,
+            IbvPd domain,
+            IbvCompChannel events,
+            IbvCQ completions,
+            IbvQP queuePair) {
         this.id = id;
+        this.device = device;
         this.path = path;
         this.domain = domain;
         this.events = events;
@@ -53,15 +61,17 @@ final class Endpoint implements AutoCloseable {
      * a failure leaves it with the caller.
      */
     static Endpoint open(RdmaCmId id, InetSocketAddress peer) throws IOException {
-        IbvContext device = id.getVerbs();
-        String path = DeviceQueries.name(device) + ", peer " + peer.getAddress().getHostAddress();
+        IbvContext context = id.getVerbs();
+        Device device = Device.of(context);
+        device.requireUsable();
+        String path = device.name() + ", peer " + peer.getAddress().getHostAddress();
         Deque<Runnable> undo = new ArrayDeque<>();
         try {
-            IbvPd domain = device.allocPd();
+            IbvPd domain = context.allocPd();
             undo.push(() -> Closing.quietly("a protection domain", domain::deallocPd));
-            IbvCompChannel events = device.createCompChannel();
+            IbvCompChannel events = context.createCompChannel();
             undo.push(() -> Closing.quietly("a completion channel", events::destroyCompChannel));
-            IbvCQ completions = device.createCQ(events, QUEUE_DEPTH, FIRST_VECTOR);
+            IbvCQ completions = context.createCQ(events, QUEUE_DEPTH, FIRST_VECTOR);
             undo.push(() -> Closing.quietly("a completion queue", completions::destroyCQ));
             IbvQPInitAttr attributes = new IbvQPInitAttr();
             attributes.setQp_type(IbvQP.IBV_QPT_RC);
@@ -69,7 +79,10 @@ final class Endpoint implements AutoCloseable {
             attributes.setRecv_cq(completions);
             attributes.cap().setMax_send_wr(QUEUE_DEPTH);
             attributes.cap().setMax_recv_wr(1);
-            return new Endpoint(id, path, domain, events, completions, id.createQP(domain, attributes));
+            return new Endpoint(id, device, path, domain, events, completions, id.createQP(domain, attributes));
+        } catch (RuntimeException | Error e) {
+            undo.forEach(Runnable::run);
+            throw e;
         } catch (IOException e) {
             undo.forEach(Runnable::run);
             throw new IOException(
@@ -87,6 +100,10 @@ final class Endpoint implements AutoCloseable {
 
     IbvQP queuePair() {
         return queuePair;
+    }
+
+    Device device() {
+        return device;
     }
 
     /** The device and the peer, for messages. */

@@ -63,6 +63,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     private final Object queueLock = new Object();
 
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-pull");
+    private final Teardown teardown = new Teardown(this::takeDown);
     private int cursor;
     private long generation;
     private int looks;
@@ -152,20 +153,21 @@ final class RdmaChunkPuller implements ChunkPuller {
         }
         closing = true;
         fail(CLOSED);
-        try {
-            agent.join(JOIN_MS);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-        if (agent.isAlive()) {
-            // Taking its queues away now would crash it.
-            LOG.error("{} has not ended: its RDMA connection ({}) stays open", agent.getName(), endpoint.path());
-            return;
-        }
-        request.free();
-        poll.free();
-        notify.free();
-        peer.close();
+        teardown.close(agent, JOIN_MS, endpoint.path());
+    }
+
+    private void takeDown() {
+        free("the request of reads", request::free);
+        free("the request to poll", poll::free);
+        free("the request for events", notify::free);
+        peer.takeDown();
+    }
+
+    private static void free(String what, Runnable request) {
+        Closing.quietly(what, () -> {
+            request.run();
+            return 0;
+        });
     }
 
     /** The first cause counts; it ends the connection, which flushes what is under way. */
@@ -197,11 +199,21 @@ final class RdmaChunkPuller implements ChunkPuller {
                     lookNs = nowNs + LOOK_NS;
                 }
             }
-        } catch (IOException | RuntimeException e) {
-            LOG.error("polling for completions fails", e);
+        } catch (IOException | RuntimeException | Error e) {
             fail("RDMA (" + endpoint.path() + "): completions cannot be polled: " + e);
+            LOG.error("polling for completions fails", e);
         } finally {
+            end();
+        }
+    }
+
+    /** In whichever way it ends: later pulls fail first, then all that are under way are answered. */
+    private void end() {
+        try {
+            fail("RDMA (" + endpoint.path() + "): the connection is over");
             answerTheRest();
+        } finally {
+            teardown.threadEnds();
         }
     }
 
@@ -254,10 +266,15 @@ final class RdmaChunkPuller implements ChunkPuller {
             } else {
                 listener.pullFailed(pullId, failure);
             }
-        } catch (RuntimeException e) {
-            // The rest of the batch must still be told.
-            LOG.error("the listener fails on pull {}", pullId, e);
+        } catch (RuntimeException | Error e) {
+            listenerFails(pullId, e);
         }
+    }
+
+    /** What became of its bytes nobody knows, so no further pull may begin; those under way must still be told. */
+    private void listenerFails(long pullId, Throwable cause) {
+        fail("RDMA (" + endpoint.path() + "): what becomes of pull " + pullId + " cannot be told: " + cause);
+        LOG.error("the listener fails on pull {}", pullId, cause);
     }
 
     private void sleep() throws IOException {
@@ -270,6 +287,7 @@ final class RdmaChunkPuller implements ChunkPuller {
 
     private void look(long nowNs) throws IOException {
         looks++;
+        endpoint.device().logEvents();
         RdmaCmEvent event = looks % CONNECTION_LOOKS == 0 ? peer.channel().poll(0) : null;
         if (event != null) {
             EventType type = CmChannel.type(event);
@@ -292,7 +310,6 @@ final class RdmaChunkPuller implements ChunkPuller {
         if (underWay() == 0) {
             return;
         }
-        fail("RDMA (" + endpoint.path() + "): the connection is over");
         LOG.warn("{} reads were not flushed within {} ms", underWay(), TimeUnit.NANOSECONDS.toMillis(FLUSH_NS));
         synchronized (queueLock) {
             endpoint.destroyQueuePair();
@@ -300,7 +317,11 @@ final class RdmaChunkPuller implements ChunkPuller {
         for (int entry = 0; entry < depth; entry++) {
             long pullId = pullIds[entry];
             if (dueNs.getAndSet(entry, FREE) != FREE) {
-                listener.pullFailed(pullId, failure);
+                try {
+                    listener.pullFailed(pullId, failure);
+                } catch (RuntimeException | Error e) {
+                    listenerFails(pullId, e);
+                }
             }
         }
     }

@@ -12,8 +12,7 @@ final class RdmaException extends IOException {
         ADDRESS("resolving the address"),
         ROUTE("resolving the route"),
         CONNECT("connecting"),
-        ACCEPT("waiting for the connection"),
-        ESTABLISH("establishing the connection");
+        ACCEPT("waiting for the connection");
 
         private final String text;
 
@@ -29,6 +28,14 @@ final class RdmaException extends IOException {
     static RdmaException late(Step step, String peer, long waitedMs) {
         return new RdmaException("RDMA: " + step.text + " (" + peer + ") has not ended within " + waitedMs
                 + " ms: is the peer up, and does the network between let RDMA through (RoCE: UDP port 4791)?");
+    }
+
+    /** The same, with what was the matter with the last one that came. */
+    static RdmaException late(Step step, String peer, long waitedMs, String lastFailure) {
+        RdmaException late = late(step, peer, waitedMs);
+        return lastFailure == null
+                ? late
+                : new RdmaException(late.getMessage() + " The last that came: " + lastFailure);
     }
 
     static RdmaException refused(Step step, String peer, EventType event) {

@@ -3,33 +3,53 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
-import com.ibm.disni.verbs.RdmaConnParam;
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.os.RareLog;
+import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Listens for one source on a port of its own. Its event channel becomes the connection's when that is accepted, since
- * DiSNI cannot move an id to another (rdma_migrate_id(3)).
+ * Listens for one source on a port of its own. The connection manager proves nobody's address, so every connection that
+ * says it is the source's is taken, up to a number, and the source's own is found by the proof; whatever the others do
+ * ends their own connection alone.
+ *
+ * <p>The listening id, the connections and their ids share one event channel, since DiSNI cannot move an id to another
+ * (rdma_migrate_id(3)). All are this object's until the proof has held. Then the listening id and the other connections
+ * are destroyed, and the channel is the proved connection's. So no id outlives its channel.
  */
 final class RdmaListener implements Transport.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaListener.class);
-    private static final int BACKLOG = 4;
+    /** Connections that say they are the source's, at once. */
+    private static final int MOST_CANDIDATES = 8;
+
+    private static final int SLICE_MS = 100;
+    /** Who has not established his connection by then makes room. */
+    private static final long ESTABLISH_NS = TimeUnit.SECONDS.toNanos(5);
+
+    private static final long PROOF_POLL_NS = TimeUnit.MICROSECONDS.toNanos(200);
 
     private final BufferPool pool;
     private final Duration readDeadline;
     private final CmChannel channel;
     private final RdmaCmId listenId;
     private final int port;
-    private boolean listening = true;
-    private boolean accepted;
+    private final List<Candidate> candidates = new ArrayList<>();
+    private final RareLog strangers = new RareLog(LOG::warn);
+    private InetAddress source;
+    private String lastFailure;
+    private boolean over;
 
     RdmaListener(BufferPool pool, InetAddress address, Duration readDeadline) throws IOException {
         this.pool = pool;
@@ -39,17 +59,18 @@ final class RdmaListener implements Transport.Listener {
         try {
             id = channel.createId();
             id.bindAddr(new InetSocketAddress(address, 0));
-            id.listen(BACKLOG);
+            Device.of(id.getVerbs()).requireUsable();
+            id.listen(MOST_CANDIDATES);
             listenId = id;
             port = ((InetSocketAddress) id.getSource()).getPort();
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             if (id != null) {
                 Closing.quietly("a listener", id::destroyId);
             }
             channel.close();
             throw new IOException(
                     "RDMA cannot listen on " + address.getHostAddress() + ": " + e.getMessage()
-                            + " (is that the address of a network device with RDMA?)",
+                            + " (is that the address of a network device with InfiniBand or RoCE?)",
                     e);
         }
     }
@@ -60,64 +81,171 @@ final class RdmaListener implements Transport.Listener {
     }
 
     @Override
-    public Transport.Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp) throws IOException {
+    public Transport.Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
+        source = from;
+        long startNs = System.nanoTime();
+        while (!spoken.getAsBoolean()) {
+            long leftMs = deadline.toMillis() - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+            if (leftMs <= 0) {
+                throw RdmaException.late(Step.ACCEPT, from.getHostAddress(), deadline.toMillis(), lastFailure);
+            }
+            step((int) Math.min(SLICE_MS, leftMs));
+        }
+        return candidates.isEmpty() ? null : new RdmaPeer(this, pool, readDeadline);
+    }
+
+    /**
+     * Finds the source's connection among those that have come, which ends the listening and all others.
+     *
+     * @throws IOException if none of them is the source's, or the answer does not come within the deadline
+     */
+    Candidate prove(MemoryProof proof, Duration deadline) throws IOException {
         long deadlineNs = System.nanoTime() + deadline.toNanos();
-        while (true) {
-            RdmaCmEvent request = channel.await(
-                    EventType.RDMA_CM_EVENT_CONNECT_REQUEST, Step.ACCEPT, from.getHostAddress(), deadlineNs, givenUp);
-            if (request == null) {
-                return null;
+        while (!candidates.isEmpty()) {
+            if (System.nanoTime() - deadlineNs > 0) {
+                throw new IOException("RDMA (" + candidates.get(0).endpoint().path()
+                        + "): the proof has not come within " + deadline + said());
             }
-            RdmaCmId id = request.getConnIdPriv();
-            InetSocketAddress peer = (InetSocketAddress) id.getDestination();
-            if (peer == null || !peer.getAddress().equals(from)) {
-                LOG.warn("RDMA connection from {} refused: {} is expected", peer, from.getHostAddress());
-                Closing.quietly("a stranger's connection", id::destroyId);
+            for (Candidate candidate : List.copyOf(candidates)) {
+                if (isProved(candidate, proof)) {
+                    candidates.remove(candidate);
+                    endListening();
+                    return candidate;
+                }
+            }
+            step(0);
+            LockSupport.parkNanos(PROOF_POLL_NS);
+        }
+        throw new IOException("RDMA: no connection is that of the source of this session" + said());
+    }
+
+    /** Whose ids all have ended but the proved connection's. */
+    CmChannel channel() {
+        return channel;
+    }
+
+    private String said() {
+        return lastFailure == null ? "" : " (" + lastFailure + ")";
+    }
+
+    private boolean isProved(Candidate candidate, MemoryProof proof) {
+        String path = candidate.endpoint().path();
+        try {
+            int status = candidate.answer(proof);
+            if (status == Candidate.NO_ANSWER) {
+                return false;
+            }
+            if (status != ReadFailure.SUCCESS) {
+                drop(candidate, ReadFailure.text(status, MemoryProof.SECRET_BYTES, path));
+            } else if (candidate.holds(proof)) {
+                return true;
             } else {
-                return accept(id, peer, deadlineNs, givenUp);
+                drop(
+                        candidate,
+                        "RDMA (" + path + "): the other end is not the source of this session: its memory does not"
+                                + " hold what the control connection promised");
+            }
+        } catch (IOException | RuntimeException e) {
+            drop(candidate, "RDMA (" + path + "): the proof cannot be read: " + e.getMessage());
+        }
+        return false;
+    }
+
+    // ---- the connection manager's events ----------------------------------------------------------------------
+
+    private void step(int timeoutMs) throws IOException {
+        RdmaCmEvent event = channel.poll(timeoutMs);
+        if (event != null) {
+            EventType type = CmChannel.type(event);
+            if (type == EventType.RDMA_CM_EVENT_CONNECT_REQUEST) {
+                take(event.getConnIdPriv());
+            } else {
+                hear(event.getConnIdPriv(), type);
+            }
+        }
+        long nowNs = System.nanoTime();
+        for (int i = candidates.size() - 1; i >= 0; i--) {
+            if (candidates.get(i).isLate(nowNs)) {
+                Candidate late = candidates.get(i);
+                drop(late, "RDMA (" + late.endpoint().path() + "): a connection was asked for and not established");
             }
         }
     }
 
-    private Transport.Peer accept(RdmaCmId id, InetSocketAddress from, long deadlineNs, BooleanSupplier givenUp)
-            throws IOException {
-        Endpoint endpoint;
+    private void take(RdmaCmId id) {
+        InetSocketAddress peer = null;
         try {
-            endpoint = Endpoint.open(id, from);
-        } catch (IOException e) {
-            Closing.quietly("a connection's id", id::destroyId);
-            throw e;
+            peer = (InetSocketAddress) id.getDestination();
+        } catch (IOException | RuntimeException e) {
+            LOG.debug("a connection without an address of IPv4", e);
         }
-        RdmaPeer peer = null;
-        try {
-            RdmaPeer made = new RdmaPeer(pool, channel, endpoint, readDeadline);
-            RdmaConnParam parameters = new RdmaConnParam();
-            parameters.setRetry_count((byte) RdmaTransport.RETRIES);
-            parameters.setRnr_retry_count((byte) RdmaTransport.RETRIES);
-            id.accept(parameters);
-            RdmaCmEvent established = channel.await(
-                    EventType.RDMA_CM_EVENT_ESTABLISHED, Step.ESTABLISH, endpoint.path(), deadlineNs, givenUp);
-            if (established != null) {
-                made.established();
-                peer = made;
-                accepted = true;
-            }
-            return peer;
-        } finally {
-            if (peer == null) {
-                endpoint.close();
+        if (peer == null || !peer.getAddress().equals(source)) {
+            strangers.say("stranger", "RDMA connection from " + peer + " refused: " + source + " is expected");
+            Closing.quietly("a stranger's connection", id::destroyId);
+        } else if (candidates.size() == MOST_CANDIDATES) {
+            strangers.say("many", "RDMA connection from " + peer + " refused: " + MOST_CANDIDATES + " are there");
+            Closing.quietly("one connection too many", id::destroyId);
+        } else {
+            try {
+                candidates.add(Candidate.accept(id, peer, System.nanoTime() + ESTABLISH_NS));
+            } catch (IOException | RuntimeException e) {
+                failed("a connection from " + peer + " could not be taken: " + e.getMessage());
             }
         }
     }
 
+    private void hear(RdmaCmId id, EventType type) throws IOException {
+        if (id == listenId && type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
+            throw RdmaException.refused(Step.ACCEPT, source.getHostAddress(), type);
+        }
+        Candidate about = null;
+        for (Candidate candidate : candidates) {
+            about = candidate.id() == id ? candidate : about;
+        }
+        if (about == null) {
+            LOG.debug("an event of no connection here: {}", type);
+            return;
+        }
+        switch (type) {
+            case RDMA_CM_EVENT_ESTABLISHED -> about.established();
+            case RDMA_CM_EVENT_CONNECT_ERROR,
+                    RDMA_CM_EVENT_UNREACHABLE,
+                    RDMA_CM_EVENT_REJECTED,
+                    RDMA_CM_EVENT_DISCONNECTED,
+                    RDMA_CM_EVENT_DEVICE_REMOVAL ->
+                drop(about, "RDMA (" + about.endpoint().path() + "): a connection ended before its proof: " + type);
+            default -> LOG.info("RDMA ({}): {}", about.endpoint().path(), type);
+        }
+    }
+
+    private void drop(Candidate candidate, String why) {
+        candidates.remove(candidate);
+        failed(why);
+        candidate.endpoint().disconnect();
+        candidate.close();
+    }
+
+    private void failed(String why) {
+        lastFailure = why;
+        strangers.say("failed", why);
+    }
+
+    private void endListening() {
+        over = true;
+        Closing.quietly("a listener", listenId::destroyId);
+        for (Candidate candidate : candidates) {
+            candidate.endpoint().disconnect();
+            candidate.close();
+        }
+        candidates.clear();
+    }
+
+    /** Ends everything; after the proof nothing is left to end here. */
     @Override
     public void close() {
-        if (listening) {
-            listening = false;
-            Closing.quietly("a listener", listenId::destroyId);
-            if (!accepted) {
-                channel.close();
-            }
+        if (!over) {
+            endListening();
+            channel.close();
         }
     }
 }

@@ -15,19 +15,17 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.agrona.BufferUtil;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The source's half: its pool is registered for remote reading, and from then on the peer's device reads it without any
  * step of this process. One thread waits for the connection's end; pulls do not wake it.
  */
 final class RdmaRegionExporter implements RegionExporter {
-    private static final Logger LOG = LoggerFactory.getLogger(RdmaRegionExporter.class);
     private static final int WATCH_MS = 100;
     private static final long JOIN_MS = 2_000;
     /** The target that ends the connection says why on the control connection, which may be slower. */
@@ -45,13 +43,18 @@ final class RdmaRegionExporter implements RegionExporter {
 
     private final Consumer<String> onFailure;
     private final AtomicLong work = new AtomicLong();
+    /** 1 for each chunk of which the peer was told. */
+    private final AtomicIntegerArray permitted;
+
     private final Thread watcher = LogContext.thread(this::watch, "ppmr-rdma-export");
+    private final Teardown teardown = new Teardown(this::takeDown);
     private volatile boolean closed;
 
     private RdmaRegionExporter(
             BufferPool pool, CmChannel channel, Endpoint endpoint, IbvMr region, Consumer<String> onFailure)
             throws IOException {
         this.pool = pool;
+        this.permitted = new AtomicIntegerArray(pool.geometry().chunkCount());
         this.channel = channel;
         this.endpoint = endpoint;
         this.region = region;
@@ -89,7 +92,7 @@ final class RdmaRegionExporter implements RegionExporter {
             channel.await(EventType.RDMA_CM_EVENT_ESTABLISHED, Step.CONNECT, String.valueOf(target), deadlineNs);
             exporter.watcher.start();
             return exporter;
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException | RuntimeException | Error e) {
             if (endpoint != null) {
                 endpoint.close();
             } else if (id != null) {
@@ -117,6 +120,17 @@ final class RdmaRegionExporter implements RegionExporter {
         return pool.address(chunk);
     }
 
+    /** Noted alone: the registration is the whole pool's, for as long as the session, and the card asks nobody. */
+    @Override
+    public void permit(int chunk, int offsetInChunk, int lengthBytes) {
+        permitted.setRelease(chunk, 1);
+    }
+
+    @Override
+    public boolean withdraw(int chunk) {
+        return chunk >= 0 && chunk < permitted.length() && permitted.getAndSet(chunk, 0) != 0;
+    }
+
     /** The remote key: the local one would open nothing at the peer. */
     @Override
     public long key() {
@@ -141,6 +155,7 @@ final class RdmaRegionExporter implements RegionExporter {
     private void watch() {
         try {
             while (!closed) {
+                endpoint.device().logEvents();
                 RdmaCmEvent event = channel.poll(WATCH_MS);
                 if (event != null) {
                     work.incrementAndGet();
@@ -153,8 +168,10 @@ final class RdmaRegionExporter implements RegionExporter {
                     }
                 }
             }
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException | RuntimeException | Error e) {
             lost(e.toString());
+        } finally {
+            teardown.threadEnds();
         }
     }
 
@@ -180,17 +197,10 @@ final class RdmaRegionExporter implements RegionExporter {
         }
         closed = true;
         endpoint.disconnect();
-        try {
-            watcher.join(JOIN_MS);
-            if (watcher.isAlive()) {
-                LOG.error("{} did not end within {} ms: its connection stays open", watcher.getName(), JOIN_MS);
-                return;
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            LOG.error("interrupted: the RDMA connection ({}) stays open", endpoint.path());
-            return;
-        }
+        teardown.close(watcher, JOIN_MS, endpoint.path());
+    }
+
+    private void takeDown() {
         endpoint.close();
         channel.close();
     }

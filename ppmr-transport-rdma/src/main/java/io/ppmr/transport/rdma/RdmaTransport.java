@@ -9,9 +9,16 @@ import java.io.IOException;
 import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -28,25 +35,30 @@ public final class RdmaTransport implements Transport {
     /** A device gives up by itself long before. */
     private static final Duration READ_DEADLINE = Duration.ofSeconds(20);
 
-    private static final Path DEVICES = Path.of("/sys/class/infiniband");
-    private static final Path CONNECTION_MANAGER = Path.of("/dev/infiniband/rdma_cm");
+    private static final Path ROOT = Path.of("/");
+    private static final String DEVICES = "sys/class/infiniband";
+    private static final String VERBS = "sys/class/infiniband_verbs";
+    private static final String NODES = "dev/infiniband";
 
     private final String libraryFailure;
     private final Duration readDeadline;
+    private final Path root;
 
-    RdmaTransport(String libraryFailure, Duration readDeadline) {
+    /** @param root where {@code sys} and {@code dev} are; {@code /} but in tests */
+    RdmaTransport(String libraryFailure, Duration readDeadline, Path root) {
         this.libraryFailure = libraryFailure;
         this.readDeadline = readDeadline;
+        this.root = root;
     }
 
     /** Loads the native library once a process; that it cannot be had is no error, and {@link #unusable} says why. */
     public static RdmaTransport load() {
-        return new RdmaTransport(probe(RdmaProvider::provider), READ_DEADLINE);
+        return new RdmaTransport(probe(RdmaProvider::provider), READ_DEADLINE, ROOT);
     }
 
     /** As {@link #load}, with another deadline for each read: for tests. */
     public static RdmaTransport withReadDeadline(Duration readDeadline) {
-        return new RdmaTransport(probe(RdmaProvider::provider), readDeadline);
+        return new RdmaTransport(probe(RdmaProvider::provider), readDeadline, ROOT);
     }
 
     /**
@@ -70,11 +82,15 @@ public final class RdmaTransport implements Transport {
 
     /** The devices of this node by name, as far as the kernel shows them. */
     public static List<String> devices() {
+        return names(ROOT.resolve(DEVICES));
+    }
+
+    private static List<String> names(Path folder) {
         List<String> names = new ArrayList<>();
-        if (Files.isDirectory(DEVICES)) {
-            try (DirectoryStream<Path> entries = Files.newDirectoryStream(DEVICES)) {
+        if (Files.isDirectory(folder)) {
+            try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
                 entries.forEach(entry -> names.add(entry.getFileName().toString()));
-            } catch (IOException e) {
+            } catch (IOException | DirectoryIteratorException e) {
                 return List.of();
             }
         }
@@ -87,13 +103,63 @@ public final class RdmaTransport implements Transport {
         if (libraryFailure != null) {
             return libraryFailure;
         }
-        if (devices().isEmpty()) {
-            return "this node has no RDMA device (" + DEVICES + " names none)";
+        if (names(root.resolve(DEVICES)).isEmpty()) {
+            return "this node has no RDMA device (/" + DEVICES + " names none)";
         }
-        if (!Files.isWritable(CONNECTION_MANAGER)) {
-            return CONNECTION_MANAGER + " is missing or closed to this user (modprobe rdma_ucm)";
+        Path manager = root.resolve(NODES).resolve("rdma_cm");
+        String closed = whyClosed(manager);
+        if (closed != null) {
+            return manager + " cannot be opened: " + closed + " (modprobe rdma_ucm; in a container or a unit with"
+                    + " DeviceAllow, let the service have it)";
         }
-        return null;
+        List<String> reasons = new ArrayList<>();
+        for (String verbs : names(root.resolve(VERBS))) {
+            String why = whyNot(verbs);
+            if (verbs.startsWith("uverbs") && why == null) {
+                return null;
+            }
+            if (verbs.startsWith("uverbs")) {
+                reasons.add(why);
+            }
+        }
+        return reasons.isEmpty()
+                ? "no device is open to programs (/" + VERBS + " names none: modprobe ib_uverbs)"
+                : "no device of this node can be used: " + String.join("; ", reasons);
+    }
+
+    /** Returns why the device with this character device cannot be used; null if it can. */
+    private String whyNot(String verbs) {
+        String name;
+        try {
+            name = Files.readString(root.resolve(VERBS).resolve(verbs).resolve("ibdev"), StandardCharsets.US_ASCII)
+                    .strip();
+        } catch (IOException e) {
+            return verbs + " has no name that can be read (" + e + ")";
+        }
+        String refusal = Device.refusal(root, name);
+        if (refusal != null) {
+            return refusal;
+        }
+        Path node = root.resolve(NODES).resolve(verbs);
+        String closed = whyClosed(node);
+        return closed == null ? null : name + " cannot be opened (" + node + ": " + closed + ")";
+    }
+
+    /** Its mode does not say whether it can be opened: control groups and a missing driver refuse as well. */
+    private static String whyClosed(Path node) {
+        try {
+            FileChannel.open(node, StandardOpenOption.READ, StandardOpenOption.WRITE)
+                    .close();
+            return null;
+        } catch (NoSuchFileException e) {
+            return "it is not there";
+        } catch (AccessDeniedException e) {
+            return "permission denied";
+        } catch (FileSystemException e) {
+            return String.valueOf(e.getReason());
+        } catch (IOException e) {
+            return e.toString();
+        }
     }
 
     @Override
@@ -109,6 +175,7 @@ public final class RdmaTransport implements Transport {
             try {
                 RdmaRegionExporter.resolve(
                         channel, id, new InetSocketAddress(peer, 1), System.nanoTime() + deadline.toNanos());
+                Device.of(id.getVerbs()).requireUsable();
             } finally {
                 Closing.quietly("a connection's id", id::destroyId);
             }

@@ -10,12 +10,21 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** What can be said without a device: everything that keeps RDMA off is a reason, not a crash. */
 class RdmaTransportTest {
     private static final Duration SHORT = Duration.ofSeconds(1);
+
+    @TempDir
+    private Path root;
 
     @Test
     void shouldGiveAReasonWhenTheLibraryCannotBeLoaded() {
@@ -38,14 +47,93 @@ class RdmaTransportTest {
 
     @Test
     void shouldBeUnusableForTheLibrarysReasonEachTimeItIsAsked() {
-        RdmaTransport without = new RdmaTransport("no library", SHORT);
+        RdmaTransport without = new RdmaTransport("no library", SHORT, Path.of("/"));
         assertTrue(without.unusable().contains("no library"));
         assertTrue(without.unusable().contains("no library"));
     }
 
     @Test
+    void shouldBeUsableWhenOneDeviceOfTheRightTypeCanBeOpened() throws Exception {
+        open("rdma_cm");
+        device("uverbs0", "siw0", "4: RNIC");
+        open("uverbs0");
+        device("uverbs1", "mlx5_0", "1: CA");
+        open("uverbs1");
+        assertNull(here().unusable());
+    }
+
+    @Test
+    void shouldRefuseEveryDeviceThatIsNeitherInfiniBandNorRoceByItsType() throws Exception {
+        open("rdma_cm");
+        device("uverbs0", "siw0", "4: RNIC");
+        open("uverbs0");
+        device("uverbs1", "usnic_0", "6: usNIC UDP");
+        open("uverbs1");
+        String why = here().unusable();
+        assertTrue(why.contains("siw0 is an iWARP device (its type is \"4: RNIC\")"), why);
+        assertTrue(why.contains("usnic_0 is no device of InfiniBand or RoCE"), why);
+    }
+
+    @Test
+    void shouldSayWhatCannotBeOpenedThoughItsModeAllowsIt() throws Exception {
+        device("uverbs0", "mlx5_0", "1: CA");
+        assertTrue(here().unusable().contains("rdma_cm cannot be opened: it is not there"), here()::unusable);
+        // As a device whose driver or control group refuses: it may be written by its mode, and opening it fails.
+        try (Socket manager = new Socket("rdma_cm")) {
+            assertTrue(Files.isWritable(manager.path), "by its mode");
+            assertTrue(here().unusable().contains("No such device or address"), here()::unusable);
+        }
+        open("rdma_cm");
+        try (Socket device = new Socket("uverbs0")) {
+            assertTrue(Files.isWritable(device.path), "by its mode");
+            String why = here().unusable();
+            assertTrue(why.contains("mlx5_0 cannot be opened") && why.contains("uverbs0: No such device"), why);
+        }
+        open("uverbs0");
+        assertNull(here().unusable());
+    }
+
+    private RdmaTransport here() {
+        return new RdmaTransport(null, SHORT, root);
+    }
+
+    private void device(String verbs, String name, String type) throws IOException {
+        Path device =
+                Files.createDirectories(root.resolve("sys/class/infiniband").resolve(name));
+        Files.writeString(device.resolve("node_type"), type + "\n");
+        Path shown = Files.createDirectories(
+                root.resolve("sys/class/infiniband_verbs").resolve(verbs));
+        Files.writeString(shown.resolve("ibdev"), name + "\n");
+    }
+
+    private Path node(String name) throws IOException {
+        return Files.createDirectories(root.resolve("dev/infiniband")).resolve(name);
+    }
+
+    private void open(String name) throws IOException {
+        Files.createFile(node(name));
+    }
+
+    /** A file that may be written and cannot be opened. */
+    private final class Socket implements AutoCloseable {
+        private final Path path;
+        private final ServerSocketChannel bound = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+
+        private Socket(String name) throws IOException {
+            path = node(name);
+            bound.bind(UnixDomainSocketAddress.of(path));
+        }
+
+        @Override
+        public void close() throws IOException {
+            bound.close();
+            Files.delete(path);
+        }
+    }
+
+    @Test
     void shouldRefuseAddressesThatDisniDoesNotKnow() throws Exception {
-        RdmaTransport transport = new RdmaTransport(null, SHORT);
+        RdmaTransport transport = new RdmaTransport(null, SHORT, Path.of("/"));
         byte[] ofDocumentation = {0x20, 0x01, 0x0d, (byte) 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
         InetAddress six = InetAddress.getByAddress(ofDocumentation);
         assertTrue(transport.unreachable(six, SHORT).contains("IPv4 alone"));

@@ -1,5 +1,6 @@
 package io.ppmr.transport.listen;
 
+import io.ppmr.os.RareLog;
 import io.ppmr.transport.Rounds;
 import java.io.IOException;
 import java.net.SocketAddress;

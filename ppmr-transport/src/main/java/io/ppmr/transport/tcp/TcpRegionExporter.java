@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -20,7 +21,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Answers the target's pulls out of the pool: one thread a data connection, which waits in the kernel while nothing is
  * asked for. An address is an offset in the region; the key is random for each session, so a request of another session
- * reads nothing.
+ * reads nothing. A pull must lie within what is permitted of one chunk: the pool is shared with other sessions, and
+ * what is not advertised to this peer is not this peer's.
  */
 public final class TcpRegionExporter implements RegionExporter {
     private static final Logger LOG = LoggerFactory.getLogger(TcpRegionExporter.class);
@@ -33,6 +35,9 @@ public final class TcpRegionExporter implements RegionExporter {
     private final List<Thread> threads = new ArrayList<>();
     private final Consumer<String> onFailure;
     private final AtomicLong work = new AtomicLong();
+    /** For each chunk what may be pulled: where it begins in the chunk (high half) and its length; 0 for nothing. */
+    private final AtomicLongArray permitted;
+
     private volatile boolean closed;
 
     /**
@@ -42,6 +47,7 @@ public final class TcpRegionExporter implements RegionExporter {
      */
     public TcpRegionExporter(BufferPool pool, List<SocketChannel> connections, Consumer<String> onFailure) {
         this.pool = pool;
+        this.permitted = new AtomicLongArray(pool.geometry().chunkCount());
         this.connections = List.copyOf(connections);
         this.onFailure = onFailure;
         for (SocketChannel connection : this.connections) {
@@ -53,6 +59,27 @@ public final class TcpRegionExporter implements RegionExporter {
     @Override
     public long address(int chunk) {
         return (long) chunk * pool.geometry().chunkBytes();
+    }
+
+    @Override
+    public void permit(int chunk, int offsetInChunk, int lengthBytes) {
+        permitted.setRelease(chunk, (long) offsetInChunk << Integer.SIZE | lengthBytes);
+    }
+
+    @Override
+    public boolean withdraw(int chunk) {
+        return chunk >= 0 && chunk < permitted.length() && permitted.getAndSet(chunk, 0) != 0;
+    }
+
+    private boolean isPermitted(long address, int lengthBytes) {
+        int chunkBytes = pool.geometry().chunkBytes();
+        if (address < 0 || lengthBytes <= 0 || address / chunkBytes >= permitted.length()) {
+            return false;
+        }
+        long part = permitted.getAcquire((int) (address / chunkBytes));
+        long fromBytes = part >>> Integer.SIZE;
+        long offsetInChunk = address % chunkBytes;
+        return offsetInChunk >= fromBytes && offsetInChunk + lengthBytes <= fromBytes + (int) part;
     }
 
     @Override
@@ -143,14 +170,9 @@ public final class TcpRegionExporter implements RegionExporter {
             long requestKey = requests.getLong();
             int lengthBytes = requests.getInt();
             int magic = requests.getInt();
-            boolean inside = magic == PullFrames.MAGIC
-                    && requestKey == key
-                    && lengthBytes > 0
-                    && lengthBytes <= pool.geometry().chunkBytes()
-                    && address >= 0
-                    && address <= pool.geometry().poolBytes() - lengthBytes;
+            boolean allowed = magic == PullFrames.MAGIC && requestKey == key && isPermitted(address, lengthBytes);
             header.clear();
-            if (inside) {
+            if (allowed) {
                 PullFrames.putAnswer(header, pullId, PullFrames.OK, lengthBytes);
                 region.limit((int) address + lengthBytes).position((int) address);
             } else {
@@ -161,9 +183,9 @@ public final class TcpRegionExporter implements RegionExporter {
             while (header.hasRemaining() || region.hasRemaining()) {
                 channel.write(answer, 0, answer.length);
             }
-            if (!inside) {
+            if (!allowed) {
                 throw new IOException("the target asked for " + lengthBytes + " bytes at 0x" + Long.toHexString(address)
-                        + ", which is outside the exported region or has a wrong key");
+                        + ", which is not advertised to it or has a wrong key");
             }
         }
     }

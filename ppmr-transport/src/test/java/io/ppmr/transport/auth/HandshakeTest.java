@@ -144,7 +144,7 @@ class HandshakeTest {
         ByteBuffer hello = hello();
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
-        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 1, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
+        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 2, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
         long high = challenge.getLong(8);
         long low = challenge.getLong(16);
         byte[] nonce = part(challenge, 24, 32);
@@ -159,7 +159,7 @@ class HandshakeTest {
     @CsvSource({
         "0, 71, is no ppmr service",
         "3, 0, is no ppmr service",
-        "4, 2, speaks version 2 of the protocol",
+        "4, 1, speaks version 1 of the protocol",
         "6, 9, uses authentication mechanism 9",
         "7, 0, connection of unknown kind 0",
         "7, 3, connection of unknown kind 3"
@@ -174,7 +174,7 @@ class HandshakeTest {
     @ParameterizedTest
     @CsvSource({
         "0, 71, is no ppmr service",
-        "4, 2, speaks version 2 of the protocol",
+        "4, 1, speaks version 1 of the protocol",
         "6, 9, uses authentication mechanism 9"
     })
     void shouldRefuseAtTheSourceAChallengeOfSomethingElse(int place, byte value, String reason) throws Exception {
@@ -268,14 +268,14 @@ class HandshakeTest {
 
     private static ByteBuffer hello() {
         return ByteBuffer.allocate(HELLO_BYTES)
-                .put(new byte[] {'P', 'P', 'M', 'r', 1, 0, 1, 1})
+                .put(new byte[] {'P', 'P', 'M', 'r', 2, 0, 1, 1})
                 .position(HELLO_BYTES)
                 .flip();
     }
 
     private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
         return ByteBuffer.allocate(82)
-                .put((byte) 1)
+                .put((byte) 2)
                 .put((byte) kind)
                 .putLong(high)
                 .putLong(low)

@@ -83,7 +83,33 @@ class TcpPullTest extends PullContract {
         assertTrue(answers.answer(7).contains(outsideReason()), answers.answer(7));
         Loopback.until("the exporter says so", () -> exporterFailures.size() == 1);
         String failure = exporterFailures.get(0);
-        assertTrue(failure.contains("outside the exported region or has a wrong key"), failure);
+        assertTrue(failure.contains("not advertised to it or has a wrong key"), failure);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "3, 99, 16, false",
+        "3, 100, 16, true",
+        "3, 184, 16, true",
+        "3, 185, 16, false",
+        "3, 100, 101, false",
+        "3, 16383, 2, false",
+        "2, 100, 16, false",
+        "2, 16300, 100, false",
+        "4, 100, 16, false",
+    })
+    void shouldGiveNothingButWhatIsAdvertisedWhenAsked(int chunk, int offset, int length, boolean given)
+            throws Exception {
+        open();
+        for (int other = 0; other < CHUNKS; other++) {
+            exporter.withdraw(other);
+        }
+        exporter.permit(3, 100, 100);
+        exporter.permit(4, 0, CHUNK_BYTES);
+        exporter.withdraw(4);
+        puller.pull(7, new RemoteBlock().set(exporter.address(chunk) + offset, exporter.key(), length), 0, 0);
+        answers.requireEachOnce(1);
+        assertEquals(given, answers.answer(7).equals(AnswerBook.PULLED), answers.answer(7));
     }
 
     @Test

@@ -1,4 +1,4 @@
-package io.ppmr.transport.listen;
+package io.ppmr.os;
 
 import java.util.HashMap;
 import java.util.Map;

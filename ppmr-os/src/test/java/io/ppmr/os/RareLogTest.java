@@ -1,4 +1,4 @@
-package io.ppmr.transport.listen;
+package io.ppmr.os;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 

@@ -5,8 +5,9 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankMap;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.migration.target.TargetSettings.ReconnectHook;
+import io.ppmr.migration.target.TargetSettings.JobCommand;
 import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -19,17 +20,18 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a target needs to tell a job's library where its ranks are, if it has to decide without the source: the plan as
- * the source has said it, kept in the journal with the vote. Owned by the migration's thread.
+ * Tells a job, by commands of this target's own configuration, that its ranks run here ({@code resumed}), and where all
+ * are if this target has to decide without the source ({@code reconnect}). What they are told is the plan as the source
+ * has said it, kept in the journal with the vote. Owned by the migration's thread.
  */
-final class Reconnection {
-    private static final Logger LOG = LoggerFactory.getLogger(Reconnection.class);
+final class JobCommands {
+    private static final Logger LOG = LoggerFactory.getLogger(JobCommands.class);
 
     private final TargetContext service;
     private TransactionRecord.Placement placement;
 
     /** @param records what the journal has of the migration */
-    Reconnection(TargetContext service, List<TransactionRecord> records) {
+    JobCommands(TargetContext service, List<TransactionRecord> records) {
         this.service = service;
         for (TransactionRecord record : records) {
             placement = record instanceof TransactionRecord.Placement known ? known : placement;
@@ -57,14 +59,35 @@ final class Reconnection {
         }
     }
 
+    /**
+     * Copies run here: tells the job where its ranks of this target are, if it has a hook for that. After a restart of
+     * the service it may be told again.
+     */
+    void resumed(String migrationId, List<PlannedRank> here) {
+        Optional<JobCommand> hook =
+                placement == null ? Optional.empty() : service.settings().resumed(placement.job());
+        if (hook.isEmpty()) {
+            return;
+        }
+        String ranks = here.stream().map(rank -> String.valueOf(rank.rank())).collect(Collectors.joining(" "));
+        String pids = here.stream()
+                .map(rank -> rank.rank() + ":" + rank.processes().get(0).pid())
+                .collect(Collectors.joining(" "));
+        run(
+                "resumed",
+                hook.get(),
+                migrationId,
+                Map.of("PPMR_RANKS", ranks, "PPMR_PIDS", pids),
+                "be told that it has moved");
+    }
+
     /** This target has decided without the source, and every copy runs: runs the job's hook, if there is one. */
-    void run(String migrationId) {
+    void reconnect(String migrationId) {
         if (placement == null) {
             LOG.warn("migration {}: it is not known here where its ranks are, so nobody is told", migrationId);
             return;
         }
-        RankMap map = RankMap.of(placement.places());
-        Optional<ReconnectHook> hook = service.settings().reconnect(placement.job());
+        Optional<JobCommand> hook = service.settings().reconnect(placement.job());
         if (hook.isEmpty()) {
             LOG.warn(
                     "migration {}: decided without its source, and there is no [reconnect.{}] here, so job {} is not"
@@ -72,22 +95,32 @@ final class Reconnection {
                     migrationId,
                     placement.job(),
                     placement.job(),
-                    map.lines());
+                    RankMap.of(placement.places()).lines());
             return;
         }
+        run(
+                "reconnect",
+                hook.get(),
+                migrationId,
+                Map.of("PPMR_RANKS", placement.moving()),
+                "communicate again by itself");
+    }
+
+    /** @param withoutIt what the job may not do where it fails */
+    private void run(String name, JobCommand hook, String migrationId, Map<String, String> about, String withoutIt) {
+        RankMap map = RankMap.of(placement.places());
         JobUser user = new JobUser(placement.uid(), placement.gid());
-        Path work = service.settings().workDirectory().resolve("reconnect-" + migrationId);
-        SiteCommand command = new SiteCommand(
-                "reconnect", hook.get().words(), Optional.of(user), hook.get().deadline());
+        Path work = service.settings().workDirectory().resolve(name + "-" + migrationId);
+        SiteCommand command = new SiteCommand(name, hook.words(), Optional.of(user), hook.deadline());
         try {
             Map<String, String> environment = new HashMap<>(map.write(work));
             environment.put("PPMR_MIGRATION", migrationId);
             environment.put("PPMR_JOB", placement.job());
-            environment.put("PPMR_RANKS", placement.moving());
+            environment.putAll(about);
             command.run(environment, work, service.programs());
-            LOG.info("migration {}: job {} is told where its ranks are: {}", migrationId, placement.job(), map.lines());
+            LOG.info("migration {}: job {} is told by {}: {}", migrationId, placement.job(), name, map.lines());
         } catch (IOException | CheckpointException e) {
-            LOG.error("migration {}: {}: the job may not communicate again by itself", migrationId, e.getMessage());
+            LOG.error("migration {}: {}: the job may not {}", migrationId, e.getMessage(), withoutIt);
         } finally {
             WorkDirectories.removeOrWarn(work);
         }

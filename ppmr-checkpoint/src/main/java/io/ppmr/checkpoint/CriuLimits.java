@@ -1,0 +1,560 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.os.LibC;
+import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Finds in a rank that runs what CRIU cannot move, or what it moves into something else than it was: file locks, System
+ * V IPC, sessions that reach out of the rank, processes that have left its tree, some pipes and sockets. It reads
+ * {@code /proc} and touches no process. A rank changes while it is looked at, so where something is found it is looked
+ * at again and again for a moment, and that counts which is there most of the time; what comes up after that, CRIU
+ * itself may find.
+ *
+ * @param proc where proc(5) is mounted
+ * @param semaphores tells who has used a semaphore
+ * @param arguments what CRIU is told to do, and can
+ * @param patience how long a rank is looked at in which something was found
+ */
+record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience) {
+    private static final Duration PATIENCE = Duration.ofMillis(300);
+
+    /** Filesystems that keep a lock for all nodes, or may do so: there the held original still has it. */
+    private static final Set<String> SHARED_FILESYSTEMS = Set.of(
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb3",
+            "lustre",
+            "gpfs",
+            "ceph",
+            "beegfs",
+            "9p",
+            "virtiofs",
+            "ocfs2",
+            "gfs2",
+            "afs",
+            "orangefs",
+            "pvfs2",
+            "coda");
+
+    /** The files of {@code /proc/PID/net} that have columns for the state and the inode of each socket. */
+    private static final List<String> INTERNET_PROTOCOLS =
+            List.of("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6");
+
+    private static final int SOCKET_STATE = 3;
+    private static final int SOCKET_INODE = 9;
+    private static final String ESTABLISHED = "01";
+
+    /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
+    private static final int SOCKETS_SINCE_MAJOR = 4;
+
+    private static final int SOCKETS_SINCE_MINOR = 2;
+    private static final String SOCKETS_SINCE = SOCKETS_SINCE_MAJOR + "." + SOCKETS_SINCE_MINOR;
+
+    private static final String FLAGS = "flags:";
+    private static final int OCTAL = 8;
+    /** On x86, and on ARM; what the other one's bit means there is of no pipe. */
+    private static final long O_DIRECT = 040000 | 0200000;
+
+    private static final String LOCK = "lock:";
+    private static final String MOUNT_ID = "mnt_id:";
+    private static final int LOCK_KIND = 1;
+    private static final int LOCK_MODE = 3;
+    private static final int MAPS_FIELDS = 6;
+    private static final int MAPS_PATH = 5;
+
+    /** The kernel's functions in which a thread waits for a semaphore or a message queue. */
+    private static final List<String> IPC_WAITS = List.of("semtimedop", "msgrcv", "msgsnd");
+
+    /** Tells which process was the last to operate on a semaphore, semctl(2). */
+    @FunctionalInterface
+    interface SemaphoreUsers {
+        /** Returns its PID; 0 if there was none, -1 if that may not be known. */
+        int lastUser(int set, int semaphore);
+    }
+
+    /** The processes of a rank, the root first, among all of the node at one look. */
+    private record Look(ProcStat root, Map<Integer, ProcStat> all, Map<Integer, ProcStat> tree) {}
+
+    /**
+     * The things that CRIU is told to do, and those that it can.
+     *
+     * @param fileLocks whether it takes locks along
+     * @param outerSessions whether a rank may be in a session of others, for which it gets a new one
+     * @param establishedTcp whether it takes TCP connections along
+     * @param internetSockets whether it can read what this kernel says of sockets in Internet protocols
+     */
+    record Arguments(boolean fileLocks, boolean outerSessions, boolean establishedTcp, boolean internetSockets) {
+        /**
+         * Those of a CRIU on this node.
+         *
+         * @param version what it says of its version
+         * @param dump further arguments of {@code criu dump}
+         */
+        static Arguments of(String version, List<String> dump) {
+            boolean later = CriuCheckpointer.compare(version, SOCKETS_SINCE_MAJOR, SOCKETS_SINCE_MINOR) >= 0;
+            return new Arguments(
+                    dump.contains("--file-locks") || dump.contains("-l"),
+                    dump.contains("--shell-job") || dump.contains("-j"),
+                    dump.contains("--tcp-established"),
+                    later || LibC.givesCredentialsOfInternetSockets());
+        }
+    }
+
+    /** Those of a CRIU with these arguments, on this node. */
+    static CriuLimits of(Arguments arguments) {
+        return new CriuLimits(Path.of("/proc"), LibC::semaphoreUser, arguments, PATIENCE);
+    }
+
+    /**
+     * Throws, and names the process, the cause and the remedy, if one of the ranks is not one that CRIU moves.
+     *
+     * @param roots the root of each rank; one look at all processes serves those in which nothing is found
+     */
+    void require(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
+        Map<Integer, ProcStat> all = all();
+        for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
+            Optional<String> first = found(rank.getValue(), all, user);
+            if (first.isPresent()) {
+                requireGone(rank.getKey(), rank.getValue(), user, new Sightings(first.get()));
+            }
+        }
+    }
+
+    private void requireGone(int rank, ProcessIdentity root, JobUser user, Sightings sightings)
+            throws CheckpointException {
+        Polling.until(patience, () -> {
+            sightings.add(found(root, all(), user));
+            return false;
+        });
+        if (sightings.are()) {
+            throw new CheckpointException("rank " + rank + " was not stopped: " + sightings.last);
+        }
+    }
+
+    /** Looks at a rank in which something was found; it counts if most of them find something. For one thread. */
+    private static final class Sightings {
+        private String last;
+        private int with = 1;
+        private int without;
+
+        Sightings(String first) {
+            last = first;
+        }
+
+        void add(Optional<String> found) {
+            found.ifPresent(text -> last = text);
+            with += found.isPresent() ? 1 : 0;
+            without += found.isPresent() ? 0 : 1;
+        }
+
+        boolean are() {
+            return with > without;
+        }
+    }
+
+    private Optional<String> found(ProcessIdentity root, Map<Integer, ProcStat> all, JobUser user)
+            throws CheckpointException {
+        Optional<Look> look = look(root, all);
+        if (look.isEmpty()) {
+            return Optional.empty();
+        }
+        try {
+            Optional<String> found = outerSession(look.get());
+            if (found.isEmpty()) {
+                found = outerMember(look.get());
+            }
+            if (found.isEmpty()) {
+                found = descriptor(look.get());
+            }
+            return found.isPresent() ? found : systemV(look.get(), user);
+        } catch (IOException | DirectoryIteratorException e) {
+            throw new CheckpointException(
+                    "PID " + root.pid() + " and its descendants cannot be looked at: " + e
+                            + ". Remedy: run the service as root",
+                    e);
+        }
+    }
+
+    private Map<Integer, ProcStat> all() throws CheckpointException {
+        Map<Integer, ProcStat> all = new HashMap<>();
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(proc, "[0-9]*")) {
+            for (Path entry : entries) {
+                ProcStat.read(entry.resolve("stat")).ifPresent(stat -> all.put(stat.pid(), stat));
+            }
+        } catch (IOException | DirectoryIteratorException e) {
+            throw new CheckpointException(proc + " cannot be read: " + e, e);
+        }
+        return all;
+    }
+
+    private static Optional<Look> look(ProcessIdentity root, Map<Integer, ProcStat> all) {
+        ProcStat first = all.get(root.pid());
+        if (first == null || first.startTimeTicks() != root.startTimeTicks()) {
+            // Whoever moves the rank notices by itself that it is gone.
+            return Optional.empty();
+        }
+        Map<Integer, ProcStat> tree = new HashMap<>(Map.of(first.pid(), first));
+        boolean more = true;
+        while (more) {
+            more = false;
+            for (ProcStat stat : all.values()) {
+                if (tree.containsKey(stat.parent()) && tree.put(stat.pid(), stat) == null) {
+                    more = true;
+                }
+            }
+        }
+        return Optional.of(new Look(first, all, tree));
+    }
+
+    // ---- sessions ------------------------------------------------------------------------------------------------
+
+    /**
+     * CRIU gives such a process another session, with another number, and nobody else in it. A session whose leader has
+     * ended is made again as it was, but for that of the root. One whose leader is outside of the PID namespace has no
+     * number there, and CRIU refuses it whatever it is told.
+     */
+    private Optional<String> outerSession(Look look) throws IOException {
+        for (ProcStat process : look.tree().values()) {
+            int session = process.session();
+            boolean roots = session == look.root().session();
+            ProcStat leader = look.all().get(session);
+            boolean led = leader != null && leader.session() == session;
+            if (process.isDead() || look.tree().containsKey(session)) {
+                continue;
+            }
+            if (roots && arguments.outerSessions() && sessionIsElsewhere(process)) {
+                return Optional.of(named(process) + " is in a session whose leader is outside of its PID namespace, which"
+                        + " --shell-job does not help with. Remedy: start the rank by setsid(1) in its namespace");
+            }
+            if (roots ? arguments.outerSessions() : !led) {
+                continue;
+            }
+            return Optional.of(named(process) + " is in session " + session + ", "
+                    + (led
+                            ? "which " + named(leader) + " leads and which is not the rank's own"
+                            : "whose leader is gone or outside of the PID namespace")
+                    + ": CRIU would give its copy another session. Remedy: start the rank by setsid(1)"
+                    + (roots
+                            ? "; where its processes never ask for their session, as ranks of MPI do not, put"
+                                    + " --shell-job into dump_arguments of the checkpointer"
+                            : " and have its processes stay in its sessions"));
+        }
+        return Optional.empty();
+    }
+
+    /** Whether the session has no number in the innermost PID namespace of the process, as getsid(2) would give it. */
+    private boolean sessionIsElsewhere(ProcStat process) throws IOException {
+        if (process.session() == 0) {
+            return true;
+        }
+        for (String line : lines(proc.resolve(process.pid() + "/status"))) {
+            if (line.startsWith("NSsid:")) {
+                return line.strip().endsWith("\t0");
+            }
+        }
+        return false;
+    }
+
+    /** One that its parent has left to init, as a daemon does: CRIU would leave it behind. */
+    private static Optional<String> outerMember(Look look) {
+        for (ProcStat process : look.all().values()) {
+            ProcStat leader = look.tree().get(process.session());
+            boolean own = leader != null && leader.session() == leader.pid();
+            if (own && !process.isDead() && !look.tree().containsKey(process.pid())) {
+                return Optional.of(named(process) + " belongs to session " + process.session() + " of this rank, but"
+                        + " descends from PID " + process.parent() + " and no more from " + named(look.root())
+                        + ": CRIU would leave it behind. Remedy: end it; or have the rank's root adopt what its"
+                        + " descendants leave (PR_SET_CHILD_SUBREAPER of prctl(2)); or move it as a rank of its own, in"
+                        + " a session of its own");
+            }
+        }
+        return Optional.empty();
+    }
+
+    // ---- what is open --------------------------------------------------------------------------------------------
+
+    private Optional<String> descriptor(Look look) throws IOException {
+        Map<Path, Map<String, String>> sockets = new HashMap<>();
+        for (ProcStat process : look.tree().values()) {
+            Path own = proc.resolve(Integer.toString(process.pid()));
+            for (Path descriptor : list(own.resolve("fdinfo"))) {
+                String open = target(own.resolve("fd").resolve(descriptor.getFileName()))
+                        .toString();
+                List<String> lines = lines(descriptor);
+                Optional<String> found = lock(process, open, lines);
+                if (found.isEmpty() && open.startsWith("pipe:[")) {
+                    found = packetPipe(process, lines);
+                }
+                if (found.isEmpty() && open.startsWith("socket:[")) {
+                    Path network = target(own.resolve("ns/net"));
+                    if (!sockets.containsKey(network)) {
+                        sockets.put(network, internetSockets(own.resolve("net")));
+                    }
+                    found = internetSocket(process, sockets.get(network).get(open));
+                }
+                if (found.isPresent()) {
+                    return found;
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private Optional<String> lock(ProcStat process, String open, List<String> lines) throws IOException {
+        Optional<String> lock =
+                lines.stream().filter(line -> line.startsWith(LOCK)).findFirst();
+        if (lock.isEmpty()) {
+            return Optional.empty();
+        }
+        String what = named(process) + " holds a lock (" + words(lock.get()) + ") of " + open;
+        if (!arguments.fileLocks()) {
+            return Optional.of(what + ", and CRIU checkpoints no process that holds one. Remedy: have the job give it"
+                    + " up, in its suspend hook if need be; where the target has that file on a disk of its own, put"
+                    + " --file-locks into dump_arguments and restore_arguments of the checkpointer");
+        }
+        return sharedFilesystem(proc.resolve(Integer.toString(process.pid())), lines)
+                .map(shared -> what + " on " + shared + ", which all nodes share: the copy would wait for it as long as"
+                        + " the held original has it. Remedy: have the job give it up, in its suspend hook if need be,"
+                        + " or lock a file on a disk of the node's own");
+    }
+
+    private static Optional<String> packetPipe(ProcStat process, List<String> lines) {
+        boolean packets = lines.stream()
+                .filter(line -> line.startsWith(FLAGS))
+                .anyMatch(line -> (Long.parseLong(line.substring(FLAGS.length()).strip(), OCTAL) & O_DIRECT) != 0);
+        return packets
+                ? Optional.of(named(process) + " has a pipe that keeps packets apart (O_DIRECT of pipe(2)), which CRIU"
+                        + " does not checkpoint. Remedy: have the job use a pipe without that flag, or a pair of Unix"
+                        + " sockets")
+                : Optional.empty();
+    }
+
+    /** The sockets of a network namespace in Internet protocols, and their states, by what a descriptor shows. */
+    private static Map<String, String> internetSockets(Path network) throws IOException {
+        Map<String, String> states = new HashMap<>();
+        for (String protocol : INTERNET_PROTOCOLS) {
+            List<String> lines = lines(network.resolve(protocol));
+            for (String line : lines.subList(Math.min(1, lines.size()), lines.size())) {
+                String[] fields = line.strip().split("\\s+", -1);
+                if (fields.length > SOCKET_INODE) {
+                    states.put("socket:[" + fields[SOCKET_INODE] + "]", protocol + " " + fields[SOCKET_STATE]);
+                }
+            }
+        }
+        return states;
+    }
+
+    private Optional<String> internetSocket(ProcStat process, String state) {
+        if (state == null) {
+            return Optional.empty();
+        }
+        String protocol = state.substring(0, state.indexOf(' ')).toUpperCase(Locale.ROOT);
+        if (!arguments.internetSockets()) {
+            return Optional.of(named(process) + " has a socket open (" + protocol + "), and this kernel has no"
+                    + " SO_PASSCRED for it, which a CRIU before " + SOCKETS_SINCE + " asks of every socket and fails"
+                    + " without. Remedy: have the job close it, in its suspend hook if need be; or use a later CRIU,"
+                    + " or a kernel before Linux 6.16");
+        }
+        return !arguments.establishedTcp() && state.matches("tcp6? " + ESTABLISHED)
+                ? Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
+                        + " unless it is told to. Remedy: have the job close it, in its suspend hook if need be; where"
+                        + " both ends are in the rank, put --tcp-established into dump_arguments and"
+                        + " restore_arguments of the checkpointer")
+                : Optional.empty();
+    }
+
+    /** The kind and the mode of a lock, out of {@code lock: 1: FLOCK ADVISORY WRITE 359 00:13:11691 0 EOF}. */
+    private static String words(String lock) {
+        String[] words = lock.substring(LOCK.length()).strip().split("\\s+", -1);
+        return words.length > LOCK_MODE ? words[LOCK_KIND] + " " + words[LOCK_MODE] : lock;
+    }
+
+    private static Optional<String> sharedFilesystem(Path own, List<String> descriptor) throws IOException {
+        Optional<String> mount = descriptor.stream()
+                .filter(line -> line.startsWith(MOUNT_ID))
+                .map(line -> line.substring(MOUNT_ID.length()).strip() + " ")
+                .findFirst();
+        if (mount.isEmpty()) {
+            return Optional.empty();
+        }
+        return lines(own.resolve("mountinfo")).stream()
+                .filter(line -> line.startsWith(mount.get()) && line.contains(" - "))
+                .map(line ->
+                        line.substring(line.lastIndexOf(" - ") + " - ".length()).split(" ", -1)[0])
+                .filter(type -> SHARED_FILESYSTEMS.contains(type) || type.startsWith("fuse"))
+                .findFirst();
+    }
+
+    // ---- System V IPC --------------------------------------------------------------------------------------------
+
+    private Optional<String> systemV(Look look, JobUser user) throws IOException {
+        Path namespace = target(proc.resolve("self/ns/ipc"));
+        Map<Integer, ProcStat> sharing = new HashMap<>();
+        for (ProcStat process : look.tree().values()) {
+            // One that has an IPC namespace of its own takes what is in it along.
+            if (!process.isDead()
+                    && target(proc.resolve(process.pid() + "/ns/ipc")).equals(namespace)) {
+                sharing.put(process.pid(), process);
+            }
+        }
+        for (ProcStat process : sharing.values()) {
+            Optional<String> segment = segment(process);
+            if (segment.isPresent()) {
+                return Optional.of(
+                        named(process) + " has System V shared memory attached (" + segment.get() + ")" + outside());
+            }
+        }
+        for (Map<String, Integer> segment : table("shm")) {
+            for (String last : List.of("cpid", "lpid")) {
+                ProcStat process = sharing.get(segment.getOrDefault(last, 0));
+                if (process != null) {
+                    return Optional.of(named(process) + " has used the System V shared memory " + segment.get("shmid")
+                            + outside());
+                }
+            }
+        }
+        List<Map<String, Integer>> queues = table("msg");
+        List<Map<String, Integer>> sets = table("sem");
+        for (Map<String, Integer> queue : queues) {
+            for (String last : List.of("lspid", "lrpid")) {
+                ProcStat process = sharing.get(queue.getOrDefault(last, 0));
+                if (process != null) {
+                    return Optional.of(
+                            named(process) + " has used the System V message queue " + queue.get("msqid") + outside());
+                }
+            }
+        }
+        for (Map<String, Integer> set : sets) {
+            boolean users = set.get("uid") == user.uid() || set.get("cuid") == user.uid();
+            for (int one = 0; users && one < set.get("nsems"); one++) {
+                ProcStat process = sharing.get(semaphores.lastUser(set.get("semid"), one));
+                if (process != null) {
+                    return Optional.of(
+                            named(process) + " has used the System V semaphores " + set.get("semid") + outside());
+                }
+            }
+        }
+        return queues.isEmpty() && sets.isEmpty() ? Optional.empty() : waiting(sharing);
+    }
+
+    private static String outside() {
+        return " of the node's IPC namespace, which stays here: its copy would find none, or another's. Remedy: have"
+                + " the job give it up before; or start the job in an IPC namespace of its own (unshare --ipc), which"
+                + " CRIU takes along";
+    }
+
+    /** The name that shared memory has in {@code /proc/PID/maps}, which is {@code /SYSV} and its key. */
+    private Optional<String> segment(ProcStat process) throws IOException {
+        Path maps = proc.resolve(process.pid() + "/maps");
+        // Line by line: a process can have 65,530 mappings.
+        try (BufferedReader reader = Files.newBufferedReader(maps, StandardCharsets.ISO_8859_1)) {
+            for (String line = reader.readLine(); line != null; line = reader.readLine()) {
+                String[] fields = line.split(" +", MAPS_FIELDS);
+                if (fields.length == MAPS_FIELDS && fields[MAPS_PATH].matches("/SYSV[0-9a-f]{8} \\(deleted\\)")) {
+                    return Optional.of(fields[MAPS_PATH].replace(" (deleted)", ""));
+                }
+            }
+            return Optional.empty();
+        } catch (IOException e) {
+            return goneOrThrow(maps, e, Optional.empty());
+        }
+    }
+
+    private Optional<String> waiting(Map<Integer, ProcStat> processes) throws IOException {
+        for (ProcStat process : processes.values()) {
+            for (Path task : list(proc.resolve(process.pid() + "/task"))) {
+                String place = String.join("", lines(task.resolve("wchan")));
+                if (IPC_WAITS.stream().anyMatch(place::contains)) {
+                    return Optional.of(named(process) + " waits for System V semaphores or messages" + outside());
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The lines of a file in {@code /proc/sysvipc}, whose first one names the columns; none if there is no file. */
+    private List<Map<String, Integer>> table(String kind) throws IOException {
+        List<String> lines = lines(proc.resolve("sysvipc").resolve(kind));
+        List<Map<String, Integer>> rows = new ArrayList<>();
+        if (lines.isEmpty()) {
+            return rows;
+        }
+        List<String> names = Arrays.asList(lines.get(0).strip().split("\\s+", -1));
+        for (String line : lines.subList(1, lines.size())) {
+            String[] values = line.strip().split("\\s+", -1);
+            Map<String, Integer> row = new HashMap<>();
+            for (int column = 0; column < Math.min(values.length, names.size()); column++) {
+                // Sizes and times may be larger than what is asked for here.
+                row.put(names.get(column), (int) Long.parseUnsignedLong(values[column]));
+            }
+            rows.add(row);
+        }
+        return rows;
+    }
+
+    // ---- reading /proc -------------------------------------------------------------------------------------------
+
+    private static String named(ProcStat process) {
+        return "PID " + process.pid() + " (" + process.name() + ")";
+    }
+
+    /** Returns what a link shows; its own path where that has gone meanwhile. */
+    private static Path target(Path link) throws IOException {
+        try {
+            return Files.readSymbolicLink(link);
+        } catch (IOException e) {
+            return goneOrThrow(link, e, link);
+        }
+    }
+
+    private static List<Path> list(Path directory) throws IOException {
+        List<Path> entries = new ArrayList<>();
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(directory)) {
+            found.forEach(entries::add);
+        } catch (IOException e) {
+            return goneOrThrow(directory, e, List.of());
+        } catch (DirectoryIteratorException e) {
+            return goneOrThrow(directory, e.getCause(), List.of());
+        }
+        return entries;
+    }
+
+    private static List<String> lines(Path file) throws IOException {
+        try {
+            return Files.readAllLines(file, StandardCharsets.ISO_8859_1);
+        } catch (IOException e) {
+            return goneOrThrow(file, e, List.of());
+        }
+    }
+
+    /** A process, a thread or a descriptor may end while it is looked at; what is there and cannot be read is told. */
+    private static <T> T goneOrThrow(Path file, IOException e, T instead) throws IOException {
+        String why = String.valueOf(e.getMessage());
+        // A descriptor may have been opened anew under the number of one that was closed while it was read.
+        if (why.contains("No such process")
+                || why.contains("No such file or directory")
+                || !Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+            return instead;
+        }
+        throw e;
+    }
+}

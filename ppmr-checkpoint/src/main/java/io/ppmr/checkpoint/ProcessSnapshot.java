@@ -1,0 +1,166 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * The node's processes as one look has found them, which serves all ranks of a migration. It says who descends from
+ * whom; that a process lives, as the same one by its start time, is read anew whenever it is named. For any thread.
+ */
+public final class ProcessSnapshot {
+    private final ProcessTable table;
+    private final List<ProcStat> all;
+    private final Map<Integer, List<ProcStat>> byParent = new HashMap<>();
+    private final Map<Integer, List<ProcStat>> bySession = new HashMap<>();
+    private final long startNs;
+    private final long endNs;
+    private Map<Long, List<ProcessIdentity>> byNamespace;
+
+    ProcessSnapshot(ProcessTable table, List<ProcStat> all, long startNs, long endNs) {
+        this.table = table;
+        this.all = List.copyOf(all);
+        this.startNs = startNs;
+        this.endNs = endNs;
+        for (ProcStat stat : all) {
+            byParent.computeIfAbsent(stat.parent(), unknown -> new ArrayList<>())
+                    .add(stat);
+            bySession
+                    .computeIfAbsent(stat.session(), unknown -> new ArrayList<>())
+                    .add(stat);
+        }
+    }
+
+    /** Returns the table by which it was made. */
+    ProcessTable table() {
+        return table;
+    }
+
+    /** Returns the time at which the look ended, by the monotonic clock. */
+    long endNs() {
+        return endNs;
+    }
+
+    /** Returns the time that the look took. */
+    long tookNs() {
+        return endNs - startNs;
+    }
+
+    /** The process and all its living descendants, itself first, parents before children. */
+    public List<ProcessIdentity> tree(ProcessIdentity root) {
+        return trees(List.of(root));
+    }
+
+    /** The tree of each rank. */
+    public Map<Integer, List<ProcessIdentity>> trees(Map<Integer, ProcessIdentity> roots) {
+        Map<Integer, List<ProcessIdentity>> trees = new LinkedHashMap<>();
+        roots.forEach((rank, root) -> trees.put(rank, tree(root)));
+        return trees;
+    }
+
+    /** The processes and all their living descendants. */
+    public List<ProcessIdentity> trees(Collection<ProcessIdentity> roots) {
+        List<ProcessIdentity> found = new ArrayList<>();
+        ArrayDeque<Integer> open = new ArrayDeque<>();
+        for (ProcessIdentity root : roots) {
+            if (table.isAlive(root)) {
+                found.add(root);
+                open.add(root.pid());
+            }
+        }
+        while (!open.isEmpty()) {
+            for (ProcStat child : byParent.getOrDefault(open.remove(), List.of())) {
+                addLiving(child, found);
+                open.add(child.pid());
+            }
+        }
+        return found;
+    }
+
+    /** Returns the state, at the look, of these processes and of all that descends from them. */
+    public List<ProcStat> stats(Collection<ProcessIdentity> roots) {
+        Map<Integer, Long> starts = new HashMap<>();
+        roots.forEach(root -> starts.put(root.pid(), root.startTimeTicks()));
+        Map<Integer, ProcStat> found = new LinkedHashMap<>();
+        ArrayDeque<Integer> open = new ArrayDeque<>();
+        for (ProcStat stat : all) {
+            if (Long.valueOf(stat.startTimeTicks()).equals(starts.get(stat.pid()))) {
+                found.put(stat.pid(), stat);
+                open.add(stat.pid());
+            }
+        }
+        while (!open.isEmpty()) {
+            for (ProcStat child : byParent.getOrDefault(open.remove(), List.of())) {
+                if (found.putIfAbsent(child.pid(), child) == null) {
+                    open.add(child.pid());
+                }
+            }
+        }
+        return List.copyOf(found.values());
+    }
+
+    private void addLiving(ProcStat stat, Collection<ProcessIdentity> to) {
+        table.find(stat.pid())
+                .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
+                .ifPresent(to::add);
+    }
+
+    /** The process, its descendants and the members of its session that still live. */
+    List<ProcessIdentity> family(ProcessIdentity root) {
+        Map<Integer, ProcStat> family = new LinkedHashMap<>();
+        ArrayDeque<Integer> open = new ArrayDeque<>(List.of(root.pid()));
+        for (ProcStat member : bySession.getOrDefault(root.pid(), List.of())) {
+            family.put(member.pid(), member);
+            open.add(member.pid());
+        }
+        while (!open.isEmpty()) {
+            for (ProcStat child : byParent.getOrDefault(open.remove(), List.of())) {
+                if (family.put(child.pid(), child) == null) {
+                    open.add(child.pid());
+                }
+            }
+        }
+        Set<ProcessIdentity> living = new LinkedHashSet<>();
+        if (table.isAlive(root)) {
+            living.add(root);
+        }
+        family.values().forEach(stat -> addLiving(stat, living));
+        return new ArrayList<>(living);
+    }
+
+    /** All living processes of a session. */
+    List<ProcessIdentity> inSession(int session) {
+        List<ProcessIdentity> members = new ArrayList<>();
+        bySession.getOrDefault(session, List.of()).forEach(stat -> addLiving(stat, members));
+        return members;
+    }
+
+    /** All living processes of a PID namespace, by PID; nested namespaces not included. */
+    List<ProcessIdentity> inNamespace(long pidNamespace) {
+        return namespaces().getOrDefault(pidNamespace, List.of()).stream()
+                .filter(table::isAlive)
+                .toList();
+    }
+
+    private synchronized Map<Long, List<ProcessIdentity>> namespaces() {
+        if (byNamespace == null) {
+            byNamespace = new HashMap<>();
+            List<ProcessIdentity> living = new ArrayList<>();
+            all.forEach(stat -> addLiving(stat, living));
+            for (ProcessIdentity process : living) {
+                byNamespace
+                        .computeIfAbsent(process.pidNamespace(), unknown -> new ArrayList<>())
+                        .add(process);
+            }
+        }
+        return byNamespace;
+    }
+}

@@ -1,0 +1,134 @@
+package io.ppmr.cli;
+
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.daemon.service.Migrations;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.operator.Resolution;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Follows a migration whose service has ended meanwhile: says what is known of it, waits until the service is back,
+ * which takes the migration up again, and then until it is over. For one thread.
+ */
+final class ServiceReturn {
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(90);
+    /** Between its end and the journal's word of it a migration may be unknown for a moment. */
+    private static final long UNKNOWN_NS = TimeUnit.SECONDS.toNanos(5);
+
+    private final Path socket;
+    private final String configuration;
+    private final Migrations.Started started;
+    private final ProgressView view;
+    private long unknownSinceNs;
+
+    /**
+     * Follows one migration.
+     *
+     * @param socket the service's
+     * @param configuration what stands for its configuration in commands that are shown
+     * @param started the migration
+     * @param view shows lines to people
+     */
+    ServiceReturn(Path socket, String configuration, Migrations.Started started, ProgressView view) {
+        this.socket = socket;
+        this.configuration = configuration;
+        this.started = started;
+        this.view = view;
+    }
+
+    /**
+     * Waits and shows how it ended.
+     *
+     * @param last how far it was when the service ended; null if that had not said so yet
+     * @param returnLimit how long to wait for the service
+     * @param endLimit how long to wait for the migration's end once the service is back
+     * @throws CommandFailure if it is not known how the migration ended
+     */
+    ExitCode follow(MigrationProgress last, Duration returnLimit, Duration endLimit) throws CommandFailure {
+        view.line("the service at " + socket + " has ended while it moved job " + started.job() + ": migration "
+                + started.id() + ", " + (last == null ? "starting" : "last seen: " + MigrationText.of(last)));
+        view.line("  what was decided stands in its journal, and its next start carries that on; it may be started by:"
+                + " systemctl start ppmr-source, or ppmr source --config " + configuration
+                + "; this command waits " + returnLimit.toSeconds() + " s for it");
+        boolean back = false;
+        long deadlineNs = System.nanoTime() + returnLimit.toNanos();
+        while (System.nanoTime() - deadlineNs < 0) {
+            try {
+                Optional<ExitCode> end = look();
+                if (end.isPresent()) {
+                    return end.get();
+                }
+                if (!back) {
+                    back = true;
+                    deadlineNs = System.nanoTime() + endLimit.toNanos();
+                    view.line("the service is back and carries migration " + started.id() + " on");
+                }
+            } catch (IOException e) {
+                // It is still away, or ends once more: then the time that is left counts for its next start.
+                if (back) {
+                    back = false;
+                    deadlineNs = System.nanoTime() + returnLimit.toNanos();
+                }
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+        throw new CommandFailure(
+                ExitCode.FAILED,
+                (back
+                                ? "migration " + started.id() + " is not over after " + endLimit.toSeconds()
+                                        + " s: ppmr status says for whom it waits"
+                                : "the service has not come back within " + returnLimit.toSeconds()
+                                        + " s, so it is not known how migration " + started.id() + " of job "
+                                        + started.job()
+                                        + " ends; until it is back, ranks may stand still here or be held"
+                                        + " at the target. Start it: systemctl start ppmr-source")
+                        + ". Then: ppmr show " + started.id() + " --config " + configuration);
+    }
+
+    /** Asks a service that is back; empty while the migration is not over. */
+    private Optional<ExitCode> look() throws IOException, CommandFailure {
+        ControlStatus status;
+        try (ControlClient client = new ControlClient(socket)) {
+            status = client.status();
+        }
+        if (started.id().equals(status.id())
+                || status.open().stream().anyMatch(one -> one.id().equals(started.id()))) {
+            return Optional.empty();
+        }
+        MigrationReport report = status.last();
+        if (report != null && report.migrationId().equals(started.id())) {
+            view.report(report);
+            return Optional.of(ExitCode.of(report.outcome()));
+        }
+        Resolution known;
+        try (ControlClient client = new ControlClient(socket)) {
+            known = client.ask(started.id(), ANSWER_LIMIT);
+        }
+        long nowNs = System.nanoTime();
+        if (known.ended() == null && (unknownSinceNs == 0 || nowNs - unknownSinceNs < UNKNOWN_NS)) {
+            unknownSinceNs = unknownSinceNs == 0 ? nowNs : unknownSinceNs;
+            return Optional.empty();
+        }
+        if (known.ended() == null) {
+            throw new CommandFailure(
+                    ExitCode.FAILED,
+                    "the service is back and does not say how migration " + started.id() + " has ended: " + known.text()
+                            + " Look whether the job runs here, and: ppmr show " + started.id() + " --config "
+                            + configuration);
+        }
+        view.line(known.text());
+        return Optional.of(known.ended() == Outcome.COMMITTED ? ExitCode.OK : ExitCode.ROLLED_BACK);
+    }
+}

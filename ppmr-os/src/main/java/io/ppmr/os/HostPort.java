@@ -1,0 +1,58 @@
+package io.ppmr.os;
+
+import java.net.InetSocketAddress;
+import java.util.Optional;
+
+/**
+ * A node with a port, as people, configurations and messages write it: {@code node-07:7411}, {@code 192.0.2.7:7411},
+ * {@code [2001:db8::7]:7411}.
+ *
+ * @param host a name or an address, without brackets
+ * @param port 0 to 65535
+ */
+public record HostPort(String host, int port) {
+    /** The form, for messages about a text that has another one. */
+    public static final String FORM = "HOST:PORT, such as node-07:7411 or [2001:db8::7]:7411";
+
+    private static final int PORT_MAX = 0xFFFF;
+    private static final int DIGITS_MAX = 5;
+
+    /** Reads what somebody has written; empty if it has another form. An address of IPv6 stands in brackets. */
+    public static Optional<HostPort> parse(String text) {
+        int colon = text.lastIndexOf(':');
+        String host = text.substring(0, Math.max(0, colon));
+        boolean bracketed = host.startsWith("[") && host.endsWith("]");
+        String bare = bracketed ? host.substring(1, host.length() - 1) : host;
+        String port = text.substring(colon + 1);
+        boolean sound = !bare.isEmpty()
+                && (bracketed || !bare.contains(":"))
+                && bare.indexOf('[') < 0
+                && bare.indexOf(']') < 0
+                && !port.isEmpty()
+                && port.length() <= DIGITS_MAX
+                && port.chars().allMatch(digit -> digit >= '0' && digit <= '9')
+                && Integer.parseInt(port) <= PORT_MAX;
+        return sound ? Optional.of(new HostPort(bare, Integer.parseInt(port))) : Optional.empty();
+    }
+
+    /** Reads a name that {@link #participant} has written. */
+    public static HostPort ofParticipant(String participant) {
+        int colon = participant.lastIndexOf(':');
+        return new HostPort(participant.substring(0, colon), Integer.parseInt(participant.substring(colon + 1)));
+    }
+
+    /** A node as protocol and journal name it: without brackets. */
+    public static String participant(InetSocketAddress address) {
+        return address.getHostString() + ":" + address.getPort();
+    }
+
+    /** Asks the name service; what it does not know stays unresolved. May block for as long as it takes. */
+    public InetSocketAddress lookUp() {
+        return new InetSocketAddress(host, port);
+    }
+
+    /** For somebody who looks the name up later. */
+    public InetSocketAddress unresolved() {
+        return InetSocketAddress.createUnresolved(host, port);
+    }
+}

@@ -1,0 +1,33 @@
+package io.ppmr.os;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+
+class BootClockTest {
+    private static final long NS_A_SECOND = 1_000_000_000L;
+    private static final double UPTIME_STEP_NS = 0.02 * NS_A_SECOND;
+
+    /** Each reads the clock of proc(5)'s uptime, which counts a suspended machine's time, too. */
+    @Test
+    void shouldBeTheKernelsTimeSinceTheBootWhenAsked() throws Exception {
+        double beforeNs = uptimeNs();
+        long nowNs = BootClock.nowNs();
+        double afterNs = uptimeNs();
+        assertTrue(beforeNs - UPTIME_STEP_NS <= nowNs && nowNs <= afterNs + UPTIME_STEP_NS, beforeNs + " " + nowNs);
+        assertTrue(BootClock.nowNs() >= nowNs);
+    }
+
+    @Test
+    void shouldTellHowFarTheMonotonicClockIsBehindWhenAsked() {
+        long suspendedNs = BootClock.suspendedNs();
+        long behindNs = BootClock.nowNs() - System.nanoTime();
+        assertTrue(suspendedNs >= 0 && Math.abs(behindNs - suspendedNs) < NS_A_SECOND, suspendedNs + " " + behindNs);
+    }
+
+    private static double uptimeNs() throws Exception {
+        return Double.parseDouble(Files.readString(Path.of("/proc/uptime")).split(" ", -1)[0]) * NS_A_SECOND;
+    }
+}

@@ -1,0 +1,41 @@
+package io.ppmr.protocol.control;
+
+import java.security.SecureRandom;
+import net.openhft.chronicle.bytes.Bytes;
+
+/**
+ * What the source and the targets of one migration know of it and nobody else: 128 random bits. The source tells them
+ * to each target with {@link ControlMessage.Begin}; whoever opens a further connection about the migration shows them
+ * first ({@link ControlMessage.Peer}). Without them a node that only has the cluster's key could end a job by a forged
+ * {@link ControlMessage.RollBack}.
+ */
+public record MigrationSecret(long high, long low) {
+    /** Of a migration that an earlier release has begun, and of one of which nothing is known: it excludes nobody. */
+    public static final MigrationSecret NONE = new MigrationSecret(0, 0);
+
+    /** A new one, for a migration that begins. */
+    public static MigrationSecret random() {
+        SecureRandom random = new SecureRandom();
+        return new MigrationSecret(random.nextLong(), random.nextLong());
+    }
+
+    static MigrationSecret read(Bytes<?> in) {
+        return new MigrationSecret(in.readLong(), in.readLong());
+    }
+
+    void write(Bytes<?> out) {
+        out.writeLong(high).writeLong(low);
+    }
+
+    /** Tells whether who shows this may speak of a migration whose secret is {@code own}. */
+    public boolean opens(MigrationSecret own) {
+        // No early end by which the time would tell how much was right.
+        return own.equals(NONE) || ((high ^ own.high) | (low ^ own.low)) == 0;
+    }
+
+    /** Logs show messages; they do not show this. */
+    @Override
+    public String toString() {
+        return "secret";
+    }
+}

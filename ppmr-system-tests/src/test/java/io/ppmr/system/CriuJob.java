@@ -1,0 +1,137 @@
+package io.ppmr.system;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobHooks;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.Conditions;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A job of one rank that is moved by real CRIU, in a folder of its own, which is also its working directory. It is
+ * root's, since CRIU needs CAP_SYS_RESOURCE for other users' processes and a container's root may not have it. By its
+ * working directory all that is left of it is found and ended.
+ */
+final class CriuJob implements AutoCloseable {
+    private static final JobUser ROOT = new JobUser(0, 0);
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    private final Path directory;
+    private final Process process;
+
+    private CriuJob(Path directory, Process process) {
+        this.directory = directory;
+        this.process = process;
+    }
+
+    /** Starts one by a line of shell, which a shell in the folder becomes. */
+    static CriuJob start(Path parent, String line) throws IOException {
+        Path directory = Files.createDirectory(parent.resolve("job")).toRealPath();
+        File nothing = new File("/dev/null");
+        Process process = new ProcessBuilder("sh", "-c", "exec " + line)
+                .directory(directory.toFile())
+                .redirectInput(nothing)
+                .redirectOutput(nothing)
+                .redirectError(nothing)
+                .start();
+        return new CriuJob(directory, process);
+    }
+
+    /** Real CRIU with the same further arguments for both of its commands. */
+    static Checkpointer criu(String... arguments) {
+        List<String> program = System.getenv()
+                .getOrDefault("PPMR_CRIU", "criu")
+                .strip()
+                .lines()
+                .toList();
+        NativePrograms programs = new NativePrograms(Path.of(System.getProperty("ppmr.native.dir")));
+        List<String> dump = List.of(arguments);
+        List<String> restore =
+                dump.stream().filter(word -> !word.equals("--shell-job")).toList();
+        return new CheckpointerSettings.Criu(program, dump, restore, false, NamespacePolicy.AUTO)
+                .create("criu", programs);
+    }
+
+    Path file(String name) {
+        return directory.resolve(name);
+    }
+
+    /** Reads the file in which the job notes that it goes on. */
+    private String turns() throws IOException {
+        Path turns = file("turns");
+        return Files.exists(turns) ? Files.readString(turns) : "";
+    }
+
+    /** Waits until the job has gone on. */
+    void requireTurns() throws Exception {
+        for (int turn = 0; turn < 2; turn++) {
+            String before = turns();
+            Conditions.until(LIMIT, directory + " goes on", () -> !turns().equals(before));
+        }
+    }
+
+    MigrationReport migrate(ServicePair pair, Checkpointer criu) throws InterruptedException {
+        return migrate(pair, criu, (int) process.pid());
+    }
+
+    /** Moves a copy of the job on, by the PID of its root. */
+    MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid) throws InterruptedException {
+        return migrate(pair, criu, pid, JobHooks.NONE);
+    }
+
+    /** Moves the job with a suspend hook that is a line of shell, in which $PID is the root's. */
+    MigrationReport migrateSuspended(ServicePair pair, Checkpointer criu, String line) throws InterruptedException {
+        SiteCommand suspend = new SiteCommand(
+                "suspend", List.of("sh", "-c", "PID=" + process.pid() + "; " + line), Optional.of(ROOT), LIMIT);
+        JobHooks hooks = new JobHooks(Optional.of(suspend), Optional.empty(), Optional.empty());
+        return migrate(pair, criu, (int) process.pid(), hooks);
+    }
+
+    private static MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, JobHooks hooks)
+            throws InterruptedException {
+        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)), Map.of(), hooks);
+        return pair.source().migrate(job, progress -> {});
+    }
+
+    /** Finds what lives of the job, by the working directory. */
+    private List<ProcessHandle> processes() {
+        List<ProcessHandle> found = new ArrayList<>();
+        ProcessHandle.allProcesses().filter(this::isOurs).forEach(found::add);
+        return found;
+    }
+
+    private boolean isOurs(ProcessHandle candidate) {
+        try {
+            return Files.readSymbolicLink(Path.of("/proc/" + candidate.pid() + "/cwd"))
+                    .startsWith(directory);
+        } catch (IOException gone) {
+            return false;
+        }
+    }
+
+    /** Ends it as an operator would, so that a job can take away what it has made outside of its folder. */
+    @Override
+    public void close() throws Exception {
+        process.destroy();
+        process.waitFor(2, TimeUnit.SECONDS);
+        Conditions.until(LIMIT, "nothing is left of " + directory, () -> {
+            List<ProcessHandle> left = processes();
+            left.forEach(ProcessHandle::destroyForcibly);
+            return left.isEmpty();
+        });
+    }
+}

@@ -1,0 +1,52 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.Command;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The example in docs/examples/dmtcp-hold, as far as this machine has what it needs. */
+@Timeout(60)
+class DmtcpExampleIT {
+    private static final Path EXAMPLE = Path.of(System.getProperty("ppmr.home"), "docs/examples/dmtcp-hold");
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    @TempDir
+    private Path directory;
+
+    private static void run(String... command) throws Exception {
+        Command.Result result = Command.of(List.of(command)).run(LIMIT);
+        assertTrue(result.succeeded(), result.describe());
+    }
+
+    @Test
+    void shouldCompileThePluginWhereDmtcpIsInstalled() throws Exception {
+        Assumptions.assumeTrue(
+                Files.exists(Path.of("/usr/include/dmtcp.h")) || Files.exists(Path.of("/usr/local/include/dmtcp.h")),
+                "dmtcp.h is not installed: neither /usr/include nor /usr/local/include has it");
+        run(
+                "gcc",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-shared",
+                "-fPIC",
+                "-o",
+                directory.resolve("dmtcp-hold.so").toString(),
+                EXAMPLE.resolve("dmtcp-hold.c").toString());
+    }
+
+    @Test
+    void shouldBeScriptsThatTheShellTakes() throws Exception {
+        for (String script : List.of("dmtcp-checkpoint", "dmtcp-restart")) {
+            run("sh", "-n", EXAMPLE.resolve(script).toString());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+package io.ppmr.system;
+
+import static io.ppmr.system.KillablePair.SOURCE;
+import static io.ppmr.system.KillablePair.TARGET;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.ppmr.migration.PersistentLink;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.tcp.Connector;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A node that has the key and takes no part in a migration speaks of it: a job whose copies are held, and whose
+ * source is just silent, is neither ended nor doubled by its word.
+ */
+@Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class ForgedWordIT {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    @TempDir
+    private Path directory;
+
+    private final List<String> answers = new CopyOnWriteArrayList<>();
+
+    /** Says it as the source of the migration, with a secret that is not the migration's. */
+    private void forge(KillablePair pair, Path key, ControlMessage.OfTransaction word) throws Exception {
+        int port =
+                Integer.parseInt(pair.targetName().substring(pair.targetName().indexOf(':') + 1));
+        Connector connector = new Connector(
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), port), PreSharedKey.load(key), LIMIT);
+        int refusals = refusals(pair);
+        try (PersistentLink link = new PersistentLink(
+                connector,
+                pair.targetName(),
+                1,
+                LIMIT,
+                new ControlMessage.Peer(word.migrationId(), "", MigrationSecret.random()),
+                answer -> answers.add(answer.toString()))) {
+            link.say(word);
+            Conditions.until(
+                    "the target answers, or says why it does not",
+                    () -> !answers.isEmpty() || refusals(pair) > refusals);
+        }
+    }
+
+    private static int refusals(KillablePair pair) throws Exception {
+        return pair.service(TARGET).log().split("does not know its secret", -1).length;
+    }
+
+    @Test
+    void shouldBelieveOnlyWhoKnowsTheMigrationsSecretWhenTheSourceIsSilent() throws Exception {
+        Path folder = Files.createTempDirectory(directory, "pair");
+        try (KillablePair pair = new KillablePair(folder, "");
+                LedgerJob job = pair.job()) {
+            job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+            String id = pair.migrate();
+            job.awaitMark("read");
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+            pair.service(SOURCE).freeze();
+            job.set("go");
+            pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+            Path key = folder.resolve("key");
+            forge(pair, key, new ControlMessage.RollBack(id, "forged"));
+            forge(pair, key, new ControlMessage.Commit(id));
+            forge(pair, key, new ControlMessage.Confirm(id));
+            assertEquals(List.of(), answers);
+            job.standsStill();
+            pair.service(SOURCE).thaw();
+            job.runsThere();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.os.Command;
+import io.ppmr.testbed.Conditions;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Workers of stress-ng, which verify what they do, as jobs under real CRIU. Each is moved and ends verified, or is
+ * refused by name before it is stopped and ends verified here. Of the long list CRIU itself may refuse some while they
+ * stand; they go on here and end verified, too. None is moved and fails then.
+ */
+@Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class StressNgIT {
+    private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final int SECONDS = 4;
+    /** Some have thousands of processes or files, which CRIU takes its time for. */
+    private static final int LONG_SECONDS = 15;
+
+    @TempDir
+    private Path directory;
+
+    @BeforeEach
+    void requireStressNg() throws Exception {
+        boolean found;
+        try {
+            found = Command.of(List.of("stress-ng", "--version")).run(LIMIT).succeeded();
+        } catch (IOException e) {
+            found = false;
+        }
+        Assumptions.assumeTrue(found, "stress-ng is missing (package stress-ng)");
+    }
+
+    @ParameterizedTest(name = "{0}")
+    @ValueSource(strings = {"vm", "fork", "pipe", "futex", "sock"})
+    void shouldMoveOrRefuseAWorker(String worker) throws Exception {
+        MigrationReport report = moveOrRefuse(worker, SECONDS);
+        if (report.outcome() != Outcome.COMMITTED) {
+            assertTrue(report.reason().startsWith("rank 0 was not stopped: PID "), report.reason());
+        }
+    }
+
+    @Tag("soak")
+    @ParameterizedTest(name = "{0}")
+    @ValueSource(
+            strings = {
+                "memcpy",
+                "mmap",
+                "mremap",
+                "malloc",
+                "brk",
+                "stack",
+                "shm",
+                "memfd",
+                "vm-splice",
+                "fault",
+                "cpu",
+                "matrix",
+                "qsort",
+                "pthread",
+                "sem",
+                "sem-sysv",
+                "shm-sysv",
+                "msg",
+                "mq",
+                "flock",
+                "lockf",
+                "lockofd",
+                "fcntl",
+                "lease",
+                "daemon",
+                "session",
+                "zombie",
+                "vfork",
+                "clone",
+                "wait",
+                "kill",
+                "signal",
+                "sigq",
+                "sigpipe",
+                "timer",
+                "timerfd",
+                "itimer",
+                "alarm",
+                "eventfd",
+                "epoll",
+                "poll",
+                "select",
+                "udp",
+                "sockpair",
+                "sockfd",
+                "fifo",
+                "splice",
+                "tee",
+                "sendfile",
+                "dir",
+                "dentry",
+                "link",
+                "rename",
+                "seek",
+                "hdd",
+                "aio",
+                "inotify",
+                "pty",
+                "nice",
+                "affinity",
+                "yield",
+                "switch",
+                "tmpfs"
+            })
+    void shouldMoveOrRefuseAWorkerOfManyKinds(String worker) throws Exception {
+        moveOrRefuse(worker, LONG_SECONDS);
+    }
+
+    private MigrationReport moveOrRefuse(String worker, int seconds) throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        String line = "setsid stress-ng --" + worker + " 1 --verify --timeout " + seconds + "s --vm-bytes 16m"
+                + " --temp-path . --log-file log";
+        try (CriuJob job = CriuJob.start(directory, line);
+                ServicePair pair = new ServicePair(
+                        directory,
+                        ServicePair.Options.with(criu).alsoRootsJobs().staging(256 << 20))) {
+            Path log = job.file("log");
+            Conditions.until(
+                    LIMIT,
+                    worker + " works",
+                    () -> Files.exists(log) && Files.readString(log).contains("dispatching hogs"));
+            MigrationReport report = job.migrate(pair, criu);
+            LOG.info("stress-ng --{}: {} {}", worker, report.outcome(), report.reason());
+            assertTrue(
+                    report.outcome() == Outcome.COMMITTED || report.outcome() == Outcome.ROLLED_BACK, report.reason());
+            Conditions.until(
+                    LIMIT, worker + " has ended", () -> Files.readString(log).contains("run completed"));
+            String said = Files.readString(log);
+            assertTrue(said.contains(" successful run completed"), said);
+            assertFalse(said.contains("fail:"), said);
+            return report;
+        }
+    }
+}
