@@ -242,9 +242,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 continue;
             }
             if (roots && arguments.outerSessions() && sessionIsElsewhere(process)) {
-                return Optional.of(
-                        named(process) + " is in a session whose leader is outside of its PID namespace, which"
-                                + " --shell-job does not help with. Remedy: start the rank by setsid(1) in its namespace");
+                return Optional.of(named(process) + " is in a session whose leader is outside of its PID namespace,"
+                        + " which --shell-job does not help with. Remedy: start the rank by setsid(1) in its"
+                        + " namespace");
             }
             if (roots ? arguments.outerSessions() : !led) {
                 continue;
