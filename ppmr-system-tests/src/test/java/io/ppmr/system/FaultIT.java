@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a bad network does to chunks, and when fsync returns. */
@@ -28,11 +29,15 @@ class FaultIT {
     @TempDir
     private Path directory;
 
-    /** @param faultOfPull the fault of each pull by its number, from 0 */
-    private ServicePair pair(ReplayJob job, IntFunction<Drawn> faultOfPull) throws Exception {
-        AtomicInteger pulls = new AtomicInteger();
+    /**
+     * @param sends whether chunks are sent, as over TCP; else they are pulled
+     * @param faultOf the fault of each chunk by its number, from 0
+     */
+    private ServicePair pair(ReplayJob job, boolean sends, IntFunction<Drawn> faultOf) throws Exception {
+        AtomicInteger chunks = new AtomicInteger();
         TransportChoice choice = new TransportChoice(
-                TransportChoice.Wish.RDMA, () -> new FaultyTransport(id -> faultOfPull.apply(pulls.getAndIncrement())));
+                TransportChoice.Wish.RDMA,
+                () -> new FaultyTransport(sends, () -> faultOf.apply(chunks.getAndIncrement())));
         return new ServicePair(
                 directory,
                 ServicePair.Options.with(job.checkpointer()).staging(64 << 20).stall(Duration.ofSeconds(6)),
@@ -44,47 +49,55 @@ class FaultIT {
         return pull == at ? new Drawn(fault, 0) : Drawn.NOTHING;
     }
 
-    @ParameterizedTest(name = "chunk {0}")
-    @ValueSource(ints = {0, 17})
-    void shouldFailByNameWhenAChunkIsChangedOnTheWay(int chunk) throws Exception {
+    @ParameterizedTest(name = "chunk {0}, sent {1}")
+    @CsvSource({"0, false", "17, false", "0, true", "17, true"})
+    void shouldFailByNameWhenAChunkIsChangedOnTheWay(int chunk, boolean sends) throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, pull -> onlyAt(pull, chunk, PullFault.CORRUPT))) {
+                ServicePair pair = pair(job, sends, pull -> onlyAt(pull, chunk, PullFault.CORRUPT))) {
             job.rollsBack(pair, "/image", "arrived changed (CRC32C", "check memory and network");
         }
     }
 
-    @Test
-    void shouldFailByNameWhenAPullFails() throws Exception {
+    @ParameterizedTest(name = "sent {0}")
+    @ValueSource(booleans = {true, false})
+    void shouldFailByNameWhenAChunkDoesNotCome(boolean sends) throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, pull -> onlyAt(pull, 30, PullFault.FAIL))) {
+                ServicePair pair = pair(job, sends, pull -> onlyAt(pull, 30, PullFault.FAIL))) {
             job.rollsBack(pair, "a fault was injected");
         }
     }
 
-    @ParameterizedTest(name = "retained {0}")
-    @ValueSource(booleans = {true, false})
-    void shouldMoveEveryByteWhenChunksOvertakeEachOther(boolean retained) throws Exception {
+    @ParameterizedTest(name = "retained {0}, sent {1}")
+    @CsvSource({"true, true", "true, false", "false, true", "false, false"})
+    void shouldMoveEveryByteWhenChunksOvertakeEachOther(boolean retained, boolean sends) throws Exception {
         SplittableRandom random = new SplittableRandom(retained ? 7 : 8);
         ReplayJob made = new ReplayJob(directory);
         try (ReplayJob job = (retained ? made.retained() : made)
                         .rank(List.of("open image wcx", "scatter 0 24m 70000 5", "close"), RESTART)
                         .rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, pull -> new Drawn(PullFault.DELAY, random.nextLong(40)))) {
+                ServicePair pair = pair(job, sends, pull -> new Drawn(PullFault.DELAY, delay(random)))) {
             job.commits(pair);
+        }
+    }
+
+    private static long delay(SplittableRandom random) {
+        synchronized (random) {
+            return random.nextLong(40);
         }
     }
 
     @Test
     void shouldMoveTheSameProcessesWhenTheirFirstMigrationFailed() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, pull -> onlyAt(pull, 3, PullFault.CORRUPT))) {
+                ServicePair pair = pair(job, true, pull -> onlyAt(pull, 3, PullFault.CORRUPT))) {
             job.rollsBack(pair, "CRC32C");
             job.commits(pair);
         }
     }
 
-    @Test
-    void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget() throws Exception {
+    @ParameterizedTest(name = "sent {0}")
+    @ValueSource(booleans = {true, false})
+    void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget(boolean sends) throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
                                 List.of(
@@ -96,7 +109,7 @@ class FaultIT {
                                         "least 700 fsync",
                                         "close"),
                                 List.of("open image r", "read 431072"));
-                ServicePair pair = pair(job, pull -> new Drawn(PullFault.DELAY, 750))) {
+                ServicePair pair = pair(job, sends, pull -> new Drawn(PullFault.DELAY, 750))) {
             MigrationReport report = job.commits(pair);
             assertTrue(report.seconds() < 5, "it took " + report.seconds() + " s");
         }

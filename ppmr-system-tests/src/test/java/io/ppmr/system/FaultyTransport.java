@@ -1,14 +1,17 @@
 package io.ppmr.system;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.testbed.FaultyArrivals;
 import io.ppmr.testbed.FaultyPuller;
-import io.ppmr.transport.ChunkPuller;
+import io.ppmr.testbed.pull.SocketExporter;
+import io.ppmr.testbed.pull.SocketPuller;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.PullListener;
-import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SourcePath;
+import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.Transport;
-import io.ppmr.transport.tcp.TcpChunkPuller;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.tcp.TcpChunkReceiver;
+import io.ppmr.transport.tcp.TcpChunkSender;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -18,24 +21,30 @@ import java.net.SocketTimeoutException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.function.LongFunction;
+import java.util.function.Supplier;
 
 /**
- * A transport in the place of RDMA, whose target listens on a port of its own and whose pulls go wrong as told.
+ * A transport in the place of RDMA, whose target listens on a port of its own and whose chunks go wrong as told.
  *
- * @param faults gives the fault of a pull by its id
+ * @param sends whether the source sends chunks, as over TCP; else the target pulls them
+ * @param faults gives the fault of the next chunk; any thread
  */
-record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Transport {
+record FaultyTransport(boolean sends, Supplier<FaultyPuller.Drawn> faults) implements Transport {
+    private static final int CONNECTIONS = 2;
     private static final int SLICE_MS = 20;
 
     @Override
-    public RegionExporter connect(
-            BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+    public SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException {
-        return new TcpRegionExporter(pool, List.of(SocketChannel.open(target)), onFailure);
+        List<SocketChannel> channels = new ArrayList<>();
+        for (int i = 0; i < CONNECTIONS; i++) {
+            channels.add(SocketChannel.open(target));
+        }
+        return sends ? new TcpChunkSender(pool, channels, onFailure) : new SocketExporter(pool, channels, onFailure);
     }
 
     @Override
@@ -51,17 +60,21 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
             public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
                 long deadlineNs = System.nanoTime() + deadline.toNanos();
                 server.socket().setSoTimeout(SLICE_MS);
+                List<SocketChannel> channels = new ArrayList<>();
                 boolean last;
                 do {
                     last = spoken.getAsBoolean();
                     try {
-                        return new FaultyPeer(pool, server.socket().accept().getChannel());
+                        channels.add(server.socket().accept().getChannel());
+                        if (channels.size() == CONNECTIONS) {
+                            return new FaultyPeer(pool, channels);
+                        }
                     } catch (SocketTimeoutException e) {
                         if (System.nanoTime() - deadlineNs > 0) {
                             throw e;
                         }
                     }
-                } while (!last);
+                } while (!last || !channels.isEmpty());
                 return null;
             }
 
@@ -74,11 +87,11 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
 
     private final class FaultyPeer implements Peer {
         private final BufferPool pool;
-        private final SocketChannel channel;
+        private final List<SocketChannel> channels;
 
-        private FaultyPeer(BufferPool pool, SocketChannel channel) {
+        private FaultyPeer(BufferPool pool, List<SocketChannel> channels) {
             this.pool = pool;
-            this.channel = channel;
+            this.channels = channels;
         }
 
         @Override
@@ -89,8 +102,11 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
         }
 
         @Override
-        public ChunkPuller puller(PullListener listener) {
-            return new FaultyPuller(pool, listener, faults, inner -> new TcpChunkPuller(pool, List.of(channel), inner));
+        public TargetPath open(Arrivals arrivals) {
+            return sends
+                    ? new TcpChunkReceiver(channels, new FaultyArrivals(pool, arrivals, faults))
+                    : new FaultyPuller(
+                            pool, arrivals, pull -> faults.get(), inner -> new SocketPuller(pool, channels, inner));
         }
 
         @Override
@@ -100,7 +116,7 @@ record FaultyTransport(LongFunction<FaultyPuller.Drawn> faults) implements Trans
 
         @Override
         public void close() {
-            closeNow(channel);
+            channels.forEach(FaultyTransport::closeNow);
         }
     }
 

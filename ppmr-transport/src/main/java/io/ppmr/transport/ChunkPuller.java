@@ -1,13 +1,12 @@
 package io.ppmr.transport;
 
 /**
- * The target's half of a transport: pulls blocks of the peer's pool into chunks of its own, many at a time
- * (paper 1, section IV, step 3: an RDMA Read).
+ * Pulls blocks of the peer's pool into chunks of its own, many at a time (paper 1, section IV, step 3: an RDMA Read).
  *
  * <p>{@link #pull} is called by one thread. Every pull is answered exactly once on the {@link PullListener}, also when
  * the transport fails or is closed; until then the local chunk belongs to the transport.
  */
-public interface ChunkPuller extends AutoCloseable {
+public non-sealed interface ChunkPuller extends TargetPath {
 
     /** How many pulls can be under way at once; the caller keeps to it. */
     int depth();
@@ -28,8 +27,4 @@ public interface ChunkPuller extends AutoCloseable {
     default void pull(long pullId, RemoteBlock from, int localChunk, int localOffset) {
         pull(pullId, from, localChunk, localOffset, false);
     }
-
-    /** Fails every pull that is under way and waits, bounded, for the transport's threads. May be called twice. */
-    @Override
-    void close();
 }

@@ -9,8 +9,8 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 
 /**
- * A way by which the target pulls chunks out of the source's pool: data connections of TCP, or RDMA. The target listens
- * and the source connects, both for one session; what they open has its own owner. Immutable, for any thread.
+ * A way by which chunks get from the source's pool into the target's: data connections of TCP, or RDMA. The target
+ * listens and the source connects, both for one session; what they open has its own owner. Immutable, for any thread.
  *
  * <p>{@link TransportChoice} decides which transport a session uses.
  */
@@ -30,14 +30,14 @@ public interface Transport {
     Listener listen(BufferPool pool, InetAddress address) throws IOException;
 
     /**
-     * At the source: makes the pool readable and connects.
+     * At the source: connects, and makes the pool readable where the peer is to read it.
      *
      * @param target where the target's listener is
      * @param deadline for all steps together
      * @param onFailure told once if the connection fails before it is closed
      * @throws IOException names the step that failed or took too long
      */
-    RegionExporter connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+    SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException, InterruptedException;
 
     /** Waits at the target for one source's connection. Owned by the thread of the control connection. */
@@ -65,8 +65,8 @@ public interface Transport {
     }
 
     /**
-     * The target's end of a connection, before the first pull. Owned by the thread that accepted it; closed with its
-     * puller, or by {@link #close} if there is none.
+     * The target's end of a connection, before the first chunk. Owned by the thread that accepted it; closed
+     * with what it has opened, or by {@link #close} if there is none.
      */
     interface Peer extends AutoCloseable {
 
@@ -77,13 +77,13 @@ public interface Transport {
          */
         void require(MemoryProof proof, Duration deadline) throws IOException;
 
-        /** Makes the puller, which owns the connection from now on. */
-        ChunkPuller puller(PullListener listener);
+        /** Makes the target's half, which owns the connection from now on and reports to the arrivals. */
+        TargetPath open(Arrivals arrivals);
 
         /** The device and the peer, for messages. */
         String path();
 
-        /** Ends the connection. May be called twice, and after the puller was closed. */
+        /** Ends the connection. May be called twice, and after what it has opened was closed. */
         @Override
         void close();
     }

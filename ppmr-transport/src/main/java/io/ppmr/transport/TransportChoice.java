@@ -105,7 +105,7 @@ public final class TransportChoice {
     }
 
     /** What was connected, and what the target is told of it. */
-    public record Attachment(RegionExporter exporter, Attached message) {}
+    public record Attachment(SourcePath path, Attached message) {}
 
     /** What a source proposes to one target. Used by the migration's thread. */
     public final class Proposal {
@@ -132,7 +132,7 @@ public final class TransportChoice {
         }
 
         /** Connects by TCP, which the target is not asked about. */
-        public RegionExporter connect(BufferPool pool, Consumer<String> onFailure)
+        public SourcePath connect(BufferPool pool, Consumer<String> onFailure)
                 throws IOException, InterruptedException {
             chosen("tcp", whyNotRdma);
             return tcp.connect(pool, target, deadline, onFailure);
@@ -145,23 +145,23 @@ public final class TransportChoice {
             if (offer.direct()) {
                 try {
                     InetSocketAddress at = new InetSocketAddress(target.getAddress(), offer.port());
-                    RegionExporter exporter = rdma.connect(pool, at, deadline, onFailure);
-                    chosen("rdma", exporter.path());
-                    return attachment(true, exporter, exporter.path());
+                    SourcePath path = rdma.connect(pool, at, deadline, onFailure);
+                    chosen("rdma", path.path());
+                    return attachment(true, path, path.path());
                 } catch (IOException e) {
                     reason = e.getMessage();
                     LOG.warn("{}", reason);
                 }
             }
             requireTcpAllowed(reason);
-            RegionExporter exporter = tcp.connect(pool, target, deadline, onFailure);
+            SourcePath path = tcp.connect(pool, target, deadline, onFailure);
             chosen("tcp", reason);
-            return attachment(false, exporter, reason);
+            return attachment(false, path, reason);
         }
 
-        private static Attachment attachment(boolean direct, RegionExporter exporter, String reason) {
-            MemoryProof proof = exporter.proof();
-            return new Attachment(exporter, new Attached(direct, proof.address(), proof.key(), proof.digest(), reason));
+        private static Attachment attachment(boolean direct, SourcePath path, String reason) {
+            MemoryProof proof = path.proof();
+            return new Attachment(path, new Attached(direct, proof.address(), proof.key(), proof.digest(), reason));
         }
     }
 

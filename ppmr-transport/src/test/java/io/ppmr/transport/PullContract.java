@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What every transport keeps: the same suite for each. A transport says how its two ends are joined. */
+/** What every transport that pulls keeps: the same suite for each. A transport says how its two ends are joined. */
 public abstract class PullContract {
     protected static final int CHUNK_BYTES = 16 * 1024;
     protected static final int CHUNKS = 32;
@@ -52,9 +52,6 @@ public abstract class PullContract {
         Ends ends = join(sourcePool, targetPool, answers, exporterFailures::add);
         exporter = ends.exporter();
         puller = ends.puller();
-        for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            exporter.permit(chunk, 0, CHUNK_BYTES);
-        }
     }
 
     @BeforeEach

@@ -12,15 +12,18 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.target.image.ArrivingImages;
+import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.LinkIdle;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SourcePath;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.zip.CRC32C;
 import org.agrona.DirectBuffer;
 import org.slf4j.Logger;
@@ -32,12 +35,18 @@ import org.slf4j.LoggerFactory;
  * be told to join; {@code offer BYTES} has each thread offer so many and gives when the first began and the last chunk
  * came back, by the monotonic clock.
  *
- * <p>A thread asks for the slot of its next chunk when it offers one, so that one is under way and the next is granted.
+ * <p>A thread has one chunk under way, and asks for the slots of those that follow as a writer in order does: for
+ * several at once, before it needs them.
  */
 final class OfferNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(OfferNode.class);
     private static final long LIMIT_S = 60;
     private static final int NAMELESS_MODE = 0600;
+    /** As many windows as a writer in order asks for ahead. */
+    private static final int LOOKAHEAD = 8;
+
+    /** In the one before it lie the file's first bytes, which travel otherwise. */
+    private static final long FIRST_WINDOW = 1;
 
     private final BufferPool pool;
     private final FairClaims claims;
@@ -45,7 +54,7 @@ final class OfferNode implements NodeMain.BenchNode {
     private final Object orderLock = new Object();
     private final Offerer[] byChunk;
     private ControlLink link;
-    private RegionExporter exporter;
+    private SourcePath path;
     private Thread agent;
     private volatile boolean over;
     private long nextOrder;
@@ -66,17 +75,20 @@ final class OfferNode implements NodeMain.BenchNode {
         over = false;
         nextOrder = 0;
         link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
-        exporter = end.exporter();
+        path = end.path();
+        if (path instanceof ChunkSender sender) {
+            sender.begin(1, this::released);
+        }
         offerers.clear();
         agent = new Thread(this::runAgent, "bench-offer");
         agent.setDaemon(true);
         agent.start();
         for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
             offerers.add(new Offerer(i + 1));
-            String path = ArrivingImages.rankPath(i) + "/image";
-            link.send(new DataMessage.Created(i + 1, NodeKind.FILE, path, NAMELESS_MODE, 0, 0, ""));
+            String name = ArrivingImages.rankPath(i) + "/image";
+            link.send(new DataMessage.Created(i + 1, NodeKind.FILE, name, NAMELESS_MODE, 0, 0, ""));
             // What comes for a file that nobody can open is dropped on arrival.
-            link.send(new DataMessage.Removed(path));
+            link.send(new DataMessage.Removed(name));
         }
         return "- " + end.proof();
     }
@@ -105,7 +117,7 @@ final class OfferNode implements NodeMain.BenchNode {
         over = true;
         link.wake();
         agent.join(TimeUnit.SECONDS.toMillis(2));
-        exporter.close();
+        path.close();
         link.close();
     }
 
@@ -124,7 +136,7 @@ final class OfferNode implements NodeMain.BenchNode {
             if (!over) {
                 over = true;
                 LOG.error("the run fails", e);
-                offerers.forEach(offerer -> offerer.turn.release());
+                offerers.forEach(Offerer::end);
             }
         }
     }
@@ -136,27 +148,30 @@ final class OfferNode implements NodeMain.BenchNode {
         if (type == FrameType.CREDIT) {
             slot.wrap(buffer, offset);
             Offerer offerer = offerers.get(slot.file() - 1);
-            offerer.slot = slot.slot();
-            offerer.comes();
+            offerer.slots.set((int) (slot.window() % LOOKAHEAD), slot.slot());
+            offerer.granted.release();
         } else if (type == FrameType.RELEASE) {
-            int chunk = release.wrap(buffer, offset).sourceChunk();
-            Offerer offerer = byChunk[chunk];
-            claims.release(chunk);
-            offerer.comes();
+            released(release.wrap(buffer, offset).sourceChunk());
         } else {
             LOG.trace("{} of {} bytes is not needed here", type, lengthBytes);
         }
     }
 
+    private void released(int chunk) {
+        Offerer offerer = byChunk[chunk];
+        claims.release(chunk);
+        offerer.released.release();
+    }
+
     /** One thread that offers: its file, and the one slot that it may have in hand. */
     private final class Offerer {
         private final int file;
-        private final Semaphore turn = new Semaphore(0);
+        private final Semaphore granted = new Semaphore(0);
+        private final Semaphore released = new Semaphore(1);
         private final CRC32C crc = new CRC32C();
-        private volatile int slot;
+        private final AtomicIntegerArray slots = new AtomicIntegerArray(LOOKAHEAD);
         private volatile long left;
-        /** What it still waits for; of the agent's thread alone. The first turn needs no chunk back. */
-        private int due = 1;
+        private long wantedTo;
 
         private Offerer(int file) {
             this.file = file;
@@ -164,15 +179,21 @@ final class OfferNode implements NodeMain.BenchNode {
 
         private void run(long chunks) {
             left = chunks;
+            wantedTo = FIRST_WINDOW - 1;
             try {
-                want(0);
-                for (long window = 0; window < chunks && !over; window++) {
-                    turn.acquire();
-                    left = chunks - window;
-                    offer(window, slot, window + 1 < chunks);
+                for (long window = FIRST_WINDOW; left > 0; window++) {
+                    want(window, window + left - 1);
+                    granted.acquire();
+                    released.acquire();
+                    if (over) {
+                        return;
+                    }
+                    offer(window, slots.get((int) (window % LOOKAHEAD)));
+                    left = FIRST_WINDOW + chunks - 1 - window;
                 }
-                turn.acquire();
-                left = over ? left : 0;
+                released.acquire();
+                released.release();
+                left = over ? 1 : 0;
             } catch (IOException e) {
                 over = true;
                 LOG.error("the run fails", e);
@@ -181,22 +202,23 @@ final class OfferNode implements NodeMain.BenchNode {
             }
         }
 
-        /** A grant, or the release of its chunk: both make its next turn. After its last chunk no grant comes. */
-        private void comes() {
-            due--;
-            if (due == 0 || left == 1) {
-                due = 2;
-                turn.release();
+        /** The run is over: whoever waits looks. */
+        private void end() {
+            granted.release();
+            released.release();
+        }
+
+        private void want(long window, long last) throws IOException {
+            long upTo = Math.min(last, window + LOOKAHEAD - 1);
+            if (upTo > wantedTo && wantedTo - window < LOOKAHEAD / 2) {
+                int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
+                CreditRequestFrame.encode(link.claimed(), index, 1, file, wantedTo + 1, (int) (upTo - wantedTo), 0);
+                link.commit(index);
+                wantedTo = upTo;
             }
         }
 
-        private void want(long window) throws IOException {
-            int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
-            CreditRequestFrame.encode(link.claimed(), index, 1, file, window, 1, CreditRequestFrame.BLOCKED);
-            link.commit(index);
-        }
-
-        private void offer(long window, int slotInHand, boolean more) throws IOException {
+        private void offer(long window, int slotInHand) throws IOException {
             int chunk = claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_S));
             int chunkBytes = pool.geometry().chunkBytes();
             byChunk[chunk] = this;
@@ -205,7 +227,16 @@ final class OfferNode implements NodeMain.BenchNode {
             crc.reset();
             crc.update(bytes);
             pool.ready(chunk);
-            exporter.permit(chunk, 0, chunkBytes);
+            int crc32c = (int) crc.getValue();
+            if (path instanceof ChunkSender sender) {
+                sender.send(chunk, 0, chunkBytes, file, window * chunkBytes, slotInHand, crc32c, true);
+            } else if (path instanceof RegionExporter exporter) {
+                advertise(exporter, chunk, window * chunkBytes, slotInHand, crc32c);
+            }
+        }
+
+        private void advertise(RegionExporter exporter, int chunk, long offset, int slotInHand, int crc32c)
+                throws IOException {
             synchronized (orderLock) {
                 int index = link.claim(AdvertiseFrame.LENGTH_BYTES);
                 AdvertiseFrame.encode(
@@ -213,18 +244,15 @@ final class OfferNode implements NodeMain.BenchNode {
                         index,
                         1,
                         file,
-                        window * chunkBytes,
+                        offset,
                         nextOrder++,
                         exporter.address(chunk),
                         exporter.key(),
-                        chunkBytes,
-                        (int) crc.getValue(),
+                        pool.geometry().chunkBytes(),
+                        crc32c,
                         chunk,
                         slotInHand);
                 link.commit(index);
-            }
-            if (more) {
-                want(window + 1);
             }
         }
     }

@@ -17,11 +17,11 @@ import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.rdma.RdmaTransport;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.tcp.TcpChunkSender;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
@@ -51,7 +51,7 @@ final class SourceNode implements NodeMain.BenchNode {
     private OutgoingFiles files;
     private LinkOutlet outlet;
     private SessionAgent agent;
-    private RegionExporter exporter;
+    private SourcePath path;
     private String directory;
     private int writers;
     private int runs;
@@ -76,10 +76,12 @@ final class SourceNode implements NodeMain.BenchNode {
         SourceConnections end = SourceConnections.join(
                 words.subList(2, words.size()), Integer.parseInt(words.get(1)), pool, this::lost);
         ControlLink link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
-        exporter = end.exporter();
+        path = end.path();
         outlet = new LinkOutlet(
                 link,
-                exporter,
+                path,
+                pool,
+                claims,
                 new SourceHops(new SimpleMeterRegistry(), pool.geometry().chunkCount()));
         files = files(outlet);
         SourceEnd session = new SourceEnd(claims, event -> {
@@ -119,7 +121,7 @@ final class SourceNode implements NodeMain.BenchNode {
             outlet.fail("the run is over");
             files.fail("the run is over");
             agent.stop();
-            exporter.close();
+            path.close();
         }
         view.remove(directory);
         files.discard();
@@ -202,10 +204,10 @@ final class SourceNode implements NodeMain.BenchNode {
      * children.
      *
      * @param control the control connection, which is made first
-     * @param exporter opens the pool to the target
+     * @param path by which chunks get to the target
      * @param proof what the target must be told to join: with RDMA the words of the {@link MemoryProof}
      */
-    record SourceConnections(SocketChannel control, RegionExporter exporter, String proof) {
+    record SourceConnections(SocketChannel control, SourcePath path, String proof) {
         static final Duration DEADLINE = Duration.ofSeconds(30);
 
         /**
@@ -219,16 +221,15 @@ final class SourceNode implements NodeMain.BenchNode {
             SocketChannel control = noDelay(SocketChannel.open(target));
             if (where.size() > 2) {
                 InetSocketAddress direct = new InetSocketAddress(target.getAddress(), Integer.parseInt(where.get(2)));
-                RegionExporter exporter = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
-                MemoryProof proof = exporter.proof();
-                return new SourceConnections(
-                        control, exporter, proof.address() + " " + proof.key() + " " + proof.digest());
+                SourcePath path = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
+                MemoryProof proof = path.proof();
+                return new SourceConnections(control, path, proof.address() + " " + proof.key() + " " + proof.digest());
             }
             List<SocketChannel> data = new ArrayList<>();
             for (int i = 0; i < dataConnections; i++) {
                 data.add(noDelay(SocketChannel.open(target)));
             }
-            return new SourceConnections(control, new TcpRegionExporter(pool, data, onFailure), "");
+            return new SourceConnections(control, new TcpChunkSender(pool, data, onFailure), "");
         }
 
         static SocketChannel noDelay(SocketChannel channel) throws IOException {

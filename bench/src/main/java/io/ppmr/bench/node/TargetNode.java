@@ -16,12 +16,12 @@ import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.PullListener;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import io.ppmr.transport.tcp.TcpTransport;
@@ -128,7 +128,7 @@ final class TargetNode implements NodeMain.BenchNode {
                         0,
                         0,
                         IntStream.range(0, streams).boxed().toList()),
-                joined.puller(),
+                joined.opens(),
                 reason -> LOG.error("the run fails: {}", reason),
                 new TargetHops(new SimpleMeterRegistry()));
         end = new TargetEnd(link, event -> {
@@ -170,7 +170,7 @@ final class TargetNode implements NodeMain.BenchNode {
         private CompletableFuture<MemoryProof> proof;
 
         /** A run's connections. */
-        record Joined(SocketChannel control, Function<PullListener, ChunkPuller> puller) {}
+        record Joined(SocketChannel control, Function<Arrivals, TargetPath> opens) {}
 
         /** {@code words}: the transport's name and the address to listen at. */
         TargetConnections(List<String> words, BufferPool pool) throws IOException {
@@ -207,7 +207,7 @@ final class TargetNode implements NodeMain.BenchNode {
                     }
                     peer.require(expected.getNow(MemoryProof.NONE), SourceConnections.DEADLINE);
                 }
-                return new Joined(control, peer::puller);
+                return new Joined(control, peer::open);
             }
         }
 

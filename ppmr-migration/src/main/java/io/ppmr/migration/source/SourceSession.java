@@ -17,9 +17,9 @@ import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
 import io.ppmr.transport.tcp.TcpTransport;
@@ -36,8 +36,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's half of the connection to one target for one attempt: link, agent, exporter and files, made together and
- * taken down together. Owned by the migration's thread.
+ * The source's half of the connection to one target for one attempt: link, agent, transport and files, made together
+ * and taken down together. Owned by the migration's thread.
  */
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
@@ -64,7 +64,7 @@ final class SourceSession {
     private ControlLink link;
     private SourceEnd end;
     private volatile SessionAgent agent;
-    private RegionExporter exporter;
+    private SourcePath path;
     private LinkOutlet outlet;
     private OutgoingFiles files;
     private boolean closed;
@@ -116,7 +116,7 @@ final class SourceSession {
         TransportChoice.Proposal transport =
                 service.transports().propose(leg().target(), tcp, settings.connectDeadline());
         if (!transport.offersRdma()) {
-            exporter = transport.connect(service.pool(), this::lost);
+            path = transport.connect(service.pool(), this::lost);
         }
         end = new SourceEnd(service.claims(), this::hear);
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
@@ -142,7 +142,7 @@ final class SourceSession {
         Message answer = awaitAnswer(cancellation);
         if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
             TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), this::lost);
-            exporter = attachment.exporter();
+            path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
         }
@@ -150,10 +150,11 @@ final class SourceSession {
             close();
             return "target " + leg().target() + " refuses: " + refuse.reason();
         }
-        if (!(answer instanceof ControlMessage.Accept accept) || exporter == null) {
+        if (!(answer instanceof ControlMessage.Accept accept) || path == null) {
             throw new IOException("target " + leg().target() + " answers with " + answer);
         }
-        outlet = new LinkOutlet(link, exporter, service.metrics().hops());
+        outlet = new LinkOutlet(
+                link, path, service.pool(), service.claims(), service.metrics().hops());
         subject.record().sends(place, outlet::sentBytes);
         subject.record().clock(place, accept.clockNs(), System.nanoTime());
         show();
@@ -307,8 +308,8 @@ final class SourceSession {
         } else if (link != null) {
             link.close();
         }
-        if (exporter != null) {
-            exporter.close();
+        if (path != null) {
+            path.close();
         }
     }
 

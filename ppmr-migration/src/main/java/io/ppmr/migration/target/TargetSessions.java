@@ -428,7 +428,7 @@ final class TargetSessions {
                             owner.uid(),
                             owner.gid(),
                             begin.ranks()),
-                    joined::puller,
+                    joined::open,
                     migration::failed,
                     service.metrics().hops());
         } catch (ErrnoException | RuntimeException e) {

@@ -5,7 +5,8 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * The header that every frame of a control connection starts with. All numbers are little-endian.
+ * The header that every frame starts with, of the control connection and of data connections. All numbers are
+ * little-endian.
  *
  * <pre>
  *  0        4         5      6        8         12      16
@@ -19,7 +20,7 @@ import org.agrona.MutableDirectBuffer;
  * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 2;
+    public static final int VERSION = 3;
     public static final int HEADER_BYTES = 16;
 
     /** No frame is longer; a peer that announces more is cut off. */
@@ -86,6 +87,7 @@ public final class Frame {
     private static int minimumBytes(FrameType type) {
         return switch (type) {
             case ADVERTISE -> AdvertiseFrame.LENGTH_BYTES;
+            case CHUNK -> ChunkFrame.LENGTH_BYTES;
             case CREDIT_REQUEST -> CreditRequestFrame.LENGTH_BYTES;
             case CREDIT_RETURN, CREDIT, CREDIT_DENIAL -> CreditFrame.LENGTH_BYTES;
             case FILE_PREFIX -> FilePrefixFrame.DATA_OFFSET;

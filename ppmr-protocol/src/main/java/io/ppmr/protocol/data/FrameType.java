@@ -1,7 +1,7 @@
 package io.ppmr.protocol.data;
 
 /**
- * The kinds of frame on a control connection. The code of each is part of the wire format and never changes its
+ * The kinds of frame. The code of each is part of the wire format and never changes its
  * meaning; S is the source, T the target.
  */
 public enum FrameType {
@@ -13,7 +13,9 @@ public enum FrameType {
     CREDIT_RETURN(3),
     /** S to T: bytes of the first 4 KiB of a file ({@link FilePrefixFrame}). */
     FILE_PREFIX(4),
-    /** T to S: a chunk has arrived, the source may reuse it ({@link ReleaseFrame}). */
+    /**
+     * T to S: a chunk has arrived, the source may reuse it; on the connection on which it came ({@link ReleaseFrame}).
+     */
     RELEASE(5),
     /** T to S: a slot for a window of a file ({@link CreditFrame}). */
     CREDIT(6),
@@ -34,6 +36,8 @@ public enum FrameType {
     END_OF_IMAGE(12),
     /** Either way: still there; the value is a counter ({@link ValueFrame}). */
     HEARTBEAT(13),
+    /** S to T, on a data connection: a chunk, whose bytes follow it ({@link ChunkFrame}). */
+    CHUNK(14),
     /** Either way: a message of variable length (a control message, or a change of names). */
     MESSAGE(32),
     /** Either way: a full frame of a message that is too long for one; more of it follows ({@link MessageParts}). */

@@ -1,5 +1,8 @@
 package io.ppmr.source.session;
 
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;
@@ -10,37 +13,72 @@ import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.Outlet;
 import io.ppmr.source.metrics.SourceHops;
+import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SourcePath;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.agrona.UnsafeApi;
 
 /**
- * The outlet to a target: frames on the session's control link, chunks by the transport's exporter. Any thread; what
- * must stay in order is written under one short lock.
+ * The outlet to a target: frames on the session's control link, chunks by the transport. Any thread; what must stay in
+ * order is written under one short lock.
+ *
+ * <p>Where the target pulls, a chunk's advertisement is a frame of the control link and so in order with all others.
+ * Where chunks are sent they overtake frames, and frames them. So what must come behind a file's chunks (its end, a
+ * truncation, the end of an fsync, a further request for a window) waits here until those have arrived; this happens
+ * seldom, and needs nothing but the network and the target's transport. What must come before a chunk is known at the
+ * target before the chunk's receive slot is granted, but for a truncation, whose answer is waited for.
  */
 public final class LinkOutlet implements Outlet {
     private static final long SYNC_SLICE_MS = 500;
+    private static final long ARRIVAL_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(100);
+    private static final int NO_FILE = 0;
+    private static final long ANY_WINDOW = -1;
 
     private final ControlLink link;
-    private final RegionExporter exporter;
+    private final SourcePath path;
+    private final FairClaims claims;
     private final SourceHops hops;
     private final ConcurrentHashMap<Long, CountDownLatch> syncs = new ConcurrentHashMap<>();
     private final AtomicLong lastToken = new AtomicLong();
     private final AtomicLong sentBytes = new AtomicLong();
+    private final AtomicLong releasedChunks = new AtomicLong();
+    private final AtomicInteger underWay = new AtomicInteger();
     private final Object orderLock = new Object();
+    /** Of each chunk the file that it belongs to while it is under way, and its window, which is written before. */
+    private final AtomicIntegerArray fileOf;
+
+    private final long[] windowOf;
     private volatile String failure;
     private volatile long lastBytesNs;
+    private final PoolGeometry geometry;
     private long nextOrder;
 
-    public LinkOutlet(ControlLink link, RegionExporter exporter, SourceHops hops) {
+    /**
+     * @param path by which the chunks leave
+     * @param claims where they come back
+     */
+    public LinkOutlet(ControlLink link, SourcePath path, BufferPool pool, FairClaims claims, SourceHops hops) {
         this.link = link;
-        this.exporter = exporter;
+        this.path = path;
+        this.claims = claims;
         this.hops = hops;
+        int chunks = pool.geometry().chunkCount();
+        geometry = pool.geometry();
+        fileOf = new AtomicIntegerArray(chunks);
+        windowOf = new long[chunks];
+        if (path instanceof ChunkSender sender) {
+            sender.begin(link.attempt(), this::released);
+        }
     }
 
     /** Bytes handed over so far. */
@@ -61,15 +99,18 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** The session's agent: the target says that it has fetched a chunk. */
+    /** The target says that it has a chunk. The session's agent, or the transport's threads. */
     void released(int chunk) throws ProtocolException {
-        if (!exporter.withdraw(chunk)) {
-            throw new ProtocolException("the target releases chunk " + chunk + ", which is not advertised to it");
+        if (chunk < 0 || chunk >= windowOf.length || fileOf.getAndSet(chunk, NO_FILE) == NO_FILE) {
+            throw new ProtocolException("the target releases chunk " + chunk + ", which is not on its way to it");
         }
         hops.released(chunk);
+        releasedChunks.incrementAndGet();
+        underWay.decrementAndGet();
+        claims.release(chunk);
     }
 
-    /** Ends every wait for a sync, for good. */
+    /** Ends every wait for the target, for good. */
     public void fail(String reason) {
         failure = reason;
         syncs.values().forEach(CountDownLatch::countDown);
@@ -77,6 +118,10 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
+        if ((flags & CreditRequestFrame.BLOCKED) != 0) {
+            // Else the target would take the credit that is used for one that is still to be used.
+            awaitArrivalOf(file.id(), window);
+        }
         int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
         CreditRequestFrame.encode(link.claimed(), index, link.attempt(), file.id(), window, count, flags);
         link.commit(index);
@@ -106,17 +151,30 @@ public final class LinkOutlet implements Outlet {
         int crc32c = file.crc32c(chunk, offsetInChunk, lengthBytes);
         hops.filled(System.nanoTime() - claimedNs);
         hops.advertised(chunk, lengthBytes);
-        exporter.permit(chunk, offsetInChunk, lengthBytes);
-        long deadlineNs = System.nanoTime() + link.silenceLimitNs();
-        while (!tryAdvertise(file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
-            link.awaitRoom(deadlineNs);
+        windowOf[chunk] = geometry.windowOf(offset);
+        fileOf.set(chunk, file.id());
+        if (path instanceof ChunkSender sender) {
+            boolean soon = underWay.incrementAndGet() > windowOf.length / 2 || claims.waiting() > 0;
+            sender.send(chunk, offsetInChunk, lengthBytes, file.id(), offset, slot, crc32c, soon);
+        } else if (path instanceof RegionExporter exporter) {
+            long deadlineNs = System.nanoTime() + link.silenceLimitNs();
+            while (!tryAdvertise(exporter, file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
+                link.awaitRoom(deadlineNs);
+            }
         }
         count(lengthBytes);
     }
 
     /** Numbers and writes in one step, without waiting: the agent takes this lock, too. */
     private boolean tryAdvertise(
-            OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int crc32c, int slot)
+            RegionExporter exporter,
+            OutgoingFile file,
+            int chunk,
+            int offsetInChunk,
+            long offset,
+            int lengthBytes,
+            int crc32c,
+            int slot)
             throws IOException {
         synchronized (orderLock) {
             int index = link.tryClaim(AdvertiseFrame.LENGTH_BYTES);
@@ -143,7 +201,18 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void value(FrameType type, int file, long value) throws IOException {
+        boolean cuts = type == FrameType.TRUNCATE && path instanceof ChunkSender;
+        if (file != NO_FILE) {
+            awaitArrivalOf(file, ANY_WINDOW);
+        }
         link.sendValue(type, file, value);
+        if (cuts) {
+            try {
+                awaitAnswer(file);
+            } catch (InterruptedException e) {
+                throw interrupted();
+            }
+        }
     }
 
     @Override
@@ -153,20 +222,77 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void sync(OutgoingFile file) throws IOException, InterruptedException {
+        awaitArrival(file.id(), ANY_WINDOW);
+        awaitAnswer(file.id());
+    }
+
+    /** Waits until the target has taken all frames of a file so far. */
+    private void awaitAnswer(int file) throws IOException, InterruptedException {
         long token = lastToken.incrementAndGet();
         CountDownLatch answered = new CountDownLatch(1);
         syncs.put(token, answered);
         try {
-            link.sendValue(FrameType.SYNC, file.id(), token);
+            link.sendValue(FrameType.SYNC, file, token);
             while (failure == null && !answered.await(SYNC_SLICE_MS, TimeUnit.MILLISECONDS)) {
                 link.wake();
             }
-            if (failure != null) {
-                throw new IOException("fsync of " + file.name() + ": " + failure);
-            }
+            requireAlive();
         } finally {
             syncs.remove(token);
         }
+    }
+
+    /** Waits, where chunks are sent, until those of a file have arrived, or those of one window. */
+    private void awaitArrival(int file, long window) throws IOException, InterruptedException {
+        if (!(path instanceof ChunkSender)) {
+            return;
+        }
+        long seen = releasedChunks.get();
+        long deadlineNs = System.nanoTime() + link.silenceLimitNs();
+        while (isUnderWay(file, window)) {
+            requireAlive();
+            long now = releasedChunks.get();
+            if (now != seen) {
+                seen = now;
+                deadlineNs = System.nanoTime() + link.silenceLimitNs();
+            }
+            if (System.nanoTime() - deadlineNs > 0) {
+                throw new IOException("the target has taken no chunk for "
+                        + TimeUnit.NANOSECONDS.toMillis(link.silenceLimitNs()) + " ms: it hangs or the network is cut");
+            }
+            LockSupport.parkNanos(this, ARRIVAL_PAUSE_NS);
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+        }
+    }
+
+    private void awaitArrivalOf(int file, long window) throws IOException {
+        try {
+            awaitArrival(file, window);
+        } catch (InterruptedException e) {
+            throw interrupted();
+        }
+    }
+
+    private boolean isUnderWay(int file, long window) {
+        for (int chunk = 0; chunk < windowOf.length; chunk++) {
+            if (fileOf.get(chunk) == file && (window == ANY_WINDOW || windowOf[chunk] == window)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void requireAlive() throws IOException {
+        if (failure != null) {
+            throw new IOException(failure);
+        }
+    }
+
+    private static IOException interrupted() {
+        Thread.currentThread().interrupt();
+        return new InterruptedIOException("a wait for the target was interrupted");
     }
 
     @Override

@@ -1,47 +1,286 @@
 package io.ppmr.source.session;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.ChunkState;
+import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.ImageTee;
+import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.metrics.SourceHops;
+import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.SessionAgent;
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.agrona.DirectBuffer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
-/** What a target may release. */
+/** What a target may release, and what waits for it where chunks and frames overtake each other. */
 class LinkOutletTest {
     private static final int CHUNKS = 8;
+    private static final int CHUNK_BYTES = 16 * 1024;
+    private static final long MOMENT_MS = 200;
+    private static final long LONG_S = 10;
+
+    private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
+    private final FairClaims claims = new FairClaims(pool);
+    private final Sender sender = new Sender();
+    private final BlockingQueue<String> frames = new LinkedBlockingQueue<>();
+    private SocketChannel far;
+    private ControlLink farLink;
+    private SessionAgent near;
+    private SessionAgent target;
+    private LinkOutlet outlet;
+    private OutgoingFile file;
+    private volatile boolean answers = true;
+
+    /** Keeps what is sent until the test says that it has arrived. */
+    private static final class Sender implements ChunkSender {
+        private final List<Integer> sent = new CopyOnWriteArrayList<>();
+        private Releases releases;
+
+        @Override
+        public void begin(int attempt, Releases hears) {
+            releases = hears;
+        }
+
+        @Override
+        public void send(
+                int chunk,
+                int offsetInChunk,
+                int lengthBytes,
+                int file,
+                long offset,
+                int slot,
+                int crc32c,
+                boolean soon) {
+            sent.add(chunk);
+        }
+
+        @Override
+        public long work() {
+            return sent.size();
+        }
+
+        @Override
+        public MemoryProof proof() {
+            return MemoryProof.NONE;
+        }
+
+        @Override
+        public String path() {
+            return "a test";
+        }
+
+        @Override
+        public void close() {
+            // Nothing is open.
+        }
+    }
+
+    /** Notes the frames that come, and answers SYNC. */
+    private final class Target implements SessionAgent.End {
+        @Override
+        public void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+            if (type == FrameType.SYNC) {
+                long token = new ValueFrame().wrap(buffer, offset).value();
+                if (answers) {
+                    farLink.sendValue(FrameType.SYNCED, 1, token);
+                }
+            }
+            frames.add(type.name());
+        }
+
+        @Override
+        public int doWork(long nowNs) {
+            return 0;
+        }
+
+        @Override
+        public boolean hasWork() {
+            return false;
+        }
+
+        @Override
+        public long sleepMs() {
+            return 10;
+        }
+
+        @Override
+        public void onMessage(io.ppmr.protocol.data.Message message) {
+            frames.add(message.toString());
+        }
+
+        @Override
+        public void lost(String reason) {
+            frames.add("lost");
+        }
+    }
+
+    @BeforeEach
+    void setUp() throws Exception {
+        SocketChannel here;
+        try (ServerSocketChannel server = ServerSocketChannel.open()) {
+            server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            here = SocketChannel.open(server.getLocalAddress());
+            far = server.accept();
+        }
+        ControlLink link = new ControlLink(here, 1, TimeUnit.SECONDS.toNanos(LONG_S));
+        farLink = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(LONG_S));
+        SourceEnd end = new SourceEnd(claims, event -> {});
+        near = new SessionAgent("source", link, ControlMessage::read, end);
+        target = new SessionAgent("target", farLink, ControlMessage::read, new Target());
+        outlet = new LinkOutlet(link, sender, pool, claims, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
+        file = new OutgoingFile(
+                1, "/m.1/rank-0/f", 0, pool, claims, outlet, ImageTee.FileCopy.NONE, new ImageFate(false));
+        end.begin(outlet, null);
+        near.start();
+        target.start();
+    }
+
+    @AfterEach
+    void tearDown() {
+        near.stop();
+        target.stop();
+    }
+
+    /** Sends a chunk of a window, and gives it. */
+    private int send(long window) throws Exception {
+        int chunk = claims.claim(System.nanoTime());
+        pool.ready(chunk);
+        outlet.advertise(file, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
+        return chunk;
+    }
+
+    private interface Call {
+        void make() throws Exception;
+    }
+
+    private static CompletableFuture<Void> begin(Call call) {
+        return CompletableFuture.runAsync(() -> {
+            try {
+                call.make();
+            } catch (Exception e) {
+                throw new CompletionException(e);
+            }
+        });
+    }
+
+    private void nothingComes() throws InterruptedException {
+        assertEquals(null, frames.poll(MOMENT_MS, TimeUnit.MILLISECONDS));
+    }
+
+    private void comes(FrameType type) throws InterruptedException {
+        assertEquals(type.name(), frames.poll(LONG_S, TimeUnit.SECONDS));
+    }
 
     @Test
-    void shouldRefuseAReleaseWhenTheChunkIsNotAdvertisedToThatTarget() throws Exception {
-        BufferPool pool = new BufferPool(new PoolGeometry(16 * 1024, CHUNKS));
-        try (ServerSocketChannel server =
-                        ServerSocketChannel.open().bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
-                SocketChannel near = SocketChannel.open(server.getLocalAddress());
-                SocketChannel far = server.accept();
-                ControlLink link = new ControlLink(near, 1, TimeUnit.SECONDS.toNanos(10));
-                TcpRegionExporter one = new TcpRegionExporter(pool, List.of(), reason -> {});
-                TcpRegionExporter other = new TcpRegionExporter(pool, List.of(), reason -> {})) {
-            assertTrue(far.isConnected());
-            LinkOutlet outlet = new LinkOutlet(link, one, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
-            one.permit(3, 0, 100);
-            other.permit(4, 0, 100);
-            outlet.released(3);
-            for (int chunk : new int[] {3, 4, 0, -1, CHUNKS, Integer.MIN_VALUE, Integer.MAX_VALUE}) {
-                String message = assertThrows(ProtocolException.class, () -> outlet.released(chunk))
-                        .getMessage();
-                assertTrue(message.contains("chunk " + chunk + ", which is not advertised to it"), message);
+    void shouldRefuseAReleaseWhenTheChunkIsNotOnItsWayToThatTarget() throws Exception {
+        int chunk = send(0);
+        assertEquals(List.of(chunk), sender.sent);
+        sender.releases.released(chunk);
+        assertEquals(ChunkState.FREE, pool.state(chunk));
+        for (int other : new int[] {chunk, chunk + 1, -1, CHUNKS, Integer.MIN_VALUE, Integer.MAX_VALUE}) {
+            String message = assertThrows(ProtocolException.class, () -> sender.releases.released(other))
+                    .getMessage();
+            assertTrue(message.contains("chunk " + other + ", which is not on its way to it"), message);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"END_OF_FILE", "TRUNCATE", "SYNC"})
+    void shouldSayWhatComesBehindAFilesChunksWhenTheyHaveArrived(FrameType type) throws Exception {
+        int first = send(0);
+        int second = send(1);
+        CompletableFuture<Void> said = begin(() -> {
+            if (type == FrameType.SYNC) {
+                outlet.sync(file);
+            } else {
+                outlet.value(type, 1, 7);
             }
+        });
+        nothingComes();
+        sender.releases.released(second);
+        nothingComes();
+        sender.releases.released(first);
+        comes(type);
+        said.get(LONG_S, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void shouldReturnFromATruncationWhenTheTargetHasMadeIt() throws Exception {
+        answers = false;
+        CompletableFuture<Void> cut = begin(() -> outlet.value(FrameType.TRUNCATE, 1, 7));
+        comes(FrameType.TRUNCATE);
+        comes(FrameType.SYNC);
+        assertThrows(java.util.concurrent.TimeoutException.class, () -> cut.get(MOMENT_MS, TimeUnit.MILLISECONDS));
+        outlet.synced(1);
+        cut.get(LONG_S, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void shouldNotWaitForChunksOfOtherFilesOrWindows() throws Exception {
+        int chunk = send(3);
+        outlet.want(file, 4, 1, CreditRequestFrame.BLOCKED);
+        comes(FrameType.CREDIT_REQUEST);
+        outlet.want(file, 3, 1, 0);
+        comes(FrameType.CREDIT_REQUEST);
+        outlet.value(FrameType.END_OF_FILE, 2, 7);
+        comes(FrameType.END_OF_FILE);
+        outlet.value(FrameType.END_OF_IMAGE, 0, 0);
+        comes(FrameType.END_OF_IMAGE);
+        sender.releases.released(chunk);
+    }
+
+    @Test
+    void shouldAskAgainForAWindowWhenItsChunkHasArrived() throws Exception {
+        int chunk = send(3);
+        CompletableFuture<Void> asked = begin(() -> outlet.want(file, 3, 1, CreditRequestFrame.BLOCKED));
+        nothingComes();
+        sender.releases.released(chunk);
+        comes(FrameType.CREDIT_REQUEST);
+        asked.get(LONG_S, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void shouldEndEveryWaitByNameWhenTheSessionFails() throws Exception {
+        send(3);
+        List<CompletableFuture<Void>> waits = List.of(
+                begin(() -> outlet.want(file, 3, 1, CreditRequestFrame.BLOCKED)),
+                begin(() -> outlet.value(FrameType.END_OF_FILE, 1, 7)),
+                begin(() -> outlet.sync(file)));
+        nothingComes();
+        outlet.fail("the target is gone");
+        for (CompletableFuture<Void> wait : waits) {
+            ExecutionException end = assertThrows(ExecutionException.class, () -> wait.get(LONG_S, TimeUnit.SECONDS));
+            assertTrue(end.getMessage().contains("the target is gone"), end.getMessage());
         }
     }
 }

@@ -126,6 +126,7 @@ class FrameFuzzTest {
         UnsafeBuffer out = new UnsafeBuffer(new byte[256]);
         List<byte[]> valid = new ArrayList<>();
         valid.add(bytes(out, AdvertiseFrame.encode(out, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)));
+        valid.add(bytes(out, ChunkFrame.encode(out, 0, 1, 2, 3, 4, 5, 6, 7, 0)));
         valid.add(bytes(out, CreditRequestFrame.encode(out, 0, 1, 2, 3, 4, CreditRequestFrame.BLOCKED)));
         valid.add(bytes(out, CreditFrame.encode(out, 0, FrameType.CREDIT, 1, 2, 3, 4)));
         valid.add(bytes(out, CreditFrame.encode(out, 0, FrameType.CREDIT_RETURN, 1, 2, 3, 4)));
@@ -178,9 +179,9 @@ class FrameFuzzTest {
             whole[4 * i + 3] = -1;
         }
         return new Fuzz(FuzzPlan.MESSAGE_PARTS, new Mutator(List.of(whole), 4 * 64), List.of(ProtocolException.class))
-                // What the input stands for is longer: four bytes for a frame, and a message of at most 2 MiB read
-                // twice.
-                .allocatesAtMost(16 << 20, 4 * Frame.MAX_FRAME_BYTES);
+                // What the input stands for is longer: four bytes for a frame of 64 KiB, whose places and names become
+                // objects of some dozen times as much, message after message.
+                .allocatesAtMost(16 << 20, 12 * Frame.MAX_FRAME_BYTES);
     }
 
     private void readParts(byte[] input) throws ProtocolException {

@@ -100,7 +100,7 @@ class RdmaFailuresInGuest {
     @Test
     void shouldNameTheStatusAndAnswerEachPullOnceWhenTheLinkGoesDown() throws Exception {
         RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, exporterFailures::add);
-        ChunkPuller puller = pair.peer().puller(answers);
+        ChunkPuller puller = pair.puller(answers);
         try {
             GuestLink.down();
             int pulls = puller.depth();
@@ -125,7 +125,7 @@ class RdmaFailuresInGuest {
     void shouldEndTheConnectionAndAnswerOnceFlushedWhenAReadIsPastItsDeadline() throws Exception {
         RdmaTransport impatient = RdmaTransport.withReadDeadline(Duration.ofMillis(500));
         RdmaPair pair = RdmaPair.join(impatient, sourcePool, targetPool, exporterFailures::add);
-        ChunkPuller puller = pair.peer().puller(answers);
+        ChunkPuller puller = pair.puller(answers);
         try {
             GuestLink.down();
             startPulls(pair, puller, CHUNKS);
@@ -143,7 +143,7 @@ class RdmaFailuresInGuest {
     @Test
     void shouldAnswerWhatIsUnderWayAndWhatComesLaterWhenTheListenerThrows() throws Exception {
         RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, exporterFailures::add);
-        ChunkPuller puller = pair.peer().puller(new PullListener() {
+        ChunkPuller puller = pair.puller(new PullListener() {
             @Override
             public void pulled(long pullId) {
                 answers.pulled(pullId);
@@ -183,7 +183,7 @@ class RdmaFailuresInGuest {
     @Test
     void shouldLogTheDevicesOwnEventsByNameWhenAPortGoesDown() throws Exception {
         RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, exporterFailures::add);
-        ChunkPuller puller = pair.peer().puller(answers);
+        ChunkPuller puller = pair.puller(answers);
         try (LogLines log = new LogLines()) {
             GuestLink.down();
             untilSaid(log, "rxe0: IBV_EVENT_PORT_ERR, port 1");

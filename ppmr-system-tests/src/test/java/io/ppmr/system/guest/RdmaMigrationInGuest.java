@@ -164,7 +164,7 @@ class RdmaMigrationInGuest {
         AnswerBook answers = new AnswerBook();
         RdmaPair pair = RdmaPair.join(RdmaTransport.load(), pool, reader, reason -> {});
         int left = 0;
-        try (ChunkPuller puller = pair.peer().puller(answers)) {
+        try (ChunkPuller puller = pair.puller(answers)) {
             for (int chunk = 0; chunk < geometry.chunkCount(); chunk++) {
                 int pull = chunk;
                 puller.pull(

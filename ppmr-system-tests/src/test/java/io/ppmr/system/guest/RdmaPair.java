@@ -1,6 +1,9 @@
 package io.ppmr.system.guest;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.PullListener;
+import io.ppmr.transport.PullsAlone;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
@@ -21,6 +24,11 @@ record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
     static final Duration DEADLINE = Duration.ofSeconds(60);
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
+
+    /** The target's end from now on. */
+    ChunkPuller puller(PullListener listener) {
+        return (ChunkPuller) peer.open(new PullsAlone(listener));
+    }
 
     static InetAddress source() throws Exception {
         return address(SOURCE);

@@ -14,7 +14,7 @@ class RdmaPullInGuest extends PullContract {
     protected Ends join(BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
             throws Exception {
         RdmaPair pair = RdmaPair.join(transport, source, target, onExporterFailure);
-        return new Ends(pair.exporter(), pair.peer().puller(listener));
+        return new Ends(pair.exporter(), pair.puller(listener));
     }
 
     @Override

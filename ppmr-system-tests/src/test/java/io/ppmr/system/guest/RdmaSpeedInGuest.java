@@ -77,7 +77,7 @@ class RdmaSpeedInGuest {
     @BeforeEach
     void join() throws Exception {
         pair = RdmaPair.join(RdmaTransport.load(), sourcePool, targetPool, failures::add);
-        puller = pair.peer().puller(counting);
+        puller = pair.puller(counting);
         assertTrue(puller.depth() >= IN_FLIGHT, "depth " + puller.depth());
     }
 

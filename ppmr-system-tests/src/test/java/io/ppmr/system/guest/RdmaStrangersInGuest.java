@@ -97,7 +97,7 @@ class RdmaStrangersInGuest {
         sourcePool.buffer(0).duplicate().put(promised);
         RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, failures::add, attack);
         AnswerBook answers = new AnswerBook();
-        ChunkPuller puller = pair.peer().puller(answers);
+        ChunkPuller puller = pair.puller(answers);
         try {
             RemoteBlock block = new RemoteBlock()
                     .set(pair.exporter().address(0), pair.exporter().key(), CHUNK_BYTES);

@@ -20,12 +20,18 @@ import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.testbed.FaultyArrivals;
 import io.ppmr.testbed.FaultyPuller;
+import io.ppmr.testbed.pull.SocketExporter;
+import io.ppmr.testbed.pull.SocketPuller;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SourcePath;
+import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.tcp.LoopbackPair;
-import io.ppmr.transport.tcp.TcpChunkPuller;
-import io.ppmr.transport.tcp.TcpRegionExporter;
+import io.ppmr.transport.tcp.TcpChunkReceiver;
+import io.ppmr.transport.tcp.TcpChunkSender;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
@@ -34,7 +40,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.LongFunction;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 
 /**
@@ -52,7 +58,7 @@ final class Pipeline implements AutoCloseable {
     private final ArrivingImageView targetView = new ArrivingImageView();
     private final OutgoingFiles files;
     private final LinkOutlet outlet;
-    private final TcpRegionExporter exporter;
+    private final SourcePath path;
     private final SessionAgent sourceAgent;
     private final SessionAgent targetAgent;
     private final Transfer transfer;
@@ -68,7 +74,8 @@ final class Pipeline implements AutoCloseable {
             boolean streamed,
             int ranks,
             Duration stall,
-            LongFunction<FaultyPuller.Drawn> faults) {}
+            boolean sends,
+            Supplier<FaultyPuller.Drawn> faults) {}
 
     private record Habits(ReadingMode readingMode) implements ImageTraits {
         @Override
@@ -112,8 +119,7 @@ final class Pipeline implements AutoCloseable {
                         0,
                         0,
                         ranks),
-                listener -> new FaultyPuller(
-                        targetPool, listener, shape.faults, inner -> new TcpChunkPuller(targetPool, far, inner)),
+                arrivals -> open(shape, far, arrivals),
                 this::fail,
                 new TargetHops(new SimpleMeterRegistry()));
         TargetEnd targetEnd = new TargetEnd(targetLink, event -> {});
@@ -122,11 +128,15 @@ final class Pipeline implements AutoCloseable {
         targetView.add(DIRECTORY, transfer.images());
 
         ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
-        exporter = new TcpRegionExporter(
-                sourcePool, data.stream().map(LoopbackPair::near).toList(), this::fail);
+        List<SocketChannel> near = data.stream().map(LoopbackPair::near).toList();
+        path = shape.sends
+                ? new TcpChunkSender(sourcePool, near, this::fail)
+                : new SocketExporter(sourcePool, near, this::fail);
         outlet = new LinkOutlet(
                 sourceLink,
-                exporter,
+                path,
+                sourcePool,
+                claims,
                 new SourceHops(new SimpleMeterRegistry(), sourcePool.geometry().chunkCount()));
         files = new OutgoingFiles(DIRECTORY, sourceView.tree(), sourcePool, claims, outlet, ranks, 0, 0);
         SourceEnd sourceEnd = new SourceEnd(claims, event -> {});
@@ -135,6 +145,16 @@ final class Pipeline implements AutoCloseable {
         sourceView.add(DIRECTORY, files);
         targetAgent.start();
         sourceAgent.start();
+    }
+
+    private TargetPath open(Shape shape, List<SocketChannel> far, Arrivals arrivals) {
+        return shape.sends
+                ? new TcpChunkReceiver(far, new FaultyArrivals(targetPool, arrivals, shape.faults))
+                : new FaultyPuller(
+                        targetPool,
+                        arrivals,
+                        pull -> shape.faults.get(),
+                        inner -> new SocketPuller(targetPool, far, inner));
     }
 
     OutgoingImageView source() {
@@ -183,7 +203,7 @@ final class Pipeline implements AutoCloseable {
         files.fail("the test is over");
         sourceAgent.stop();
         targetAgent.stop();
-        exporter.close();
+        path.close();
         transfer.close();
         files.discard();
     }

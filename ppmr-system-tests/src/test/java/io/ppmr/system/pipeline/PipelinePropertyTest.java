@@ -24,7 +24,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.LongFunction;
+import java.util.function.Supplier;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.ShrinkingMode;
@@ -98,6 +98,7 @@ class PipelinePropertyTest {
                     streamed,
                     manyRanks ? files : 1,
                     STALL,
+                    random.nextBoolean(),
                     faults(seed));
             for (int file = 0; file < files; file++) {
                 images.add(image(manyRanks ? file : 0, file));
@@ -125,10 +126,10 @@ class PipelinePropertyTest {
             return new Image(rank, file, content, pieces);
         }
 
-        private static LongFunction<FaultyPuller.Drawn> faults(long seed) {
+        private static Supplier<FaultyPuller.Drawn> faults(long seed) {
             Random delays = new Random(~seed);
             int percent = delays.nextInt(3) * 20;
-            return pull -> delays.nextInt(100) < percent
+            return () -> delays.nextInt(100) < percent
                     ? new FaultyPuller.Drawn(PullFault.DELAY, 1 + delays.nextInt(8))
                     : FaultyPuller.Drawn.NOTHING;
         }

@@ -106,7 +106,7 @@ public final class ArrivingFile {
 
     /**
      * Tells whether bytes before a window were never written, so that no reader can come to it yet. Each part of the
-     * file is looked at once, however often this is asked.
+     * file is looked at once, however often this is asked, but for windows whose bytes may be on their way.
      */
     public synchronized boolean hasGapBefore(long window) {
         if (isUnreachable()) {
@@ -116,14 +116,25 @@ public final class ArrivingFile {
             writtenTo = Math.max(writtenTo, handedTo);
         }
         long start = window * geometry.chunkBytes();
-        while (writtenTo < start) {
-            long to = writtenTo < FilePrefix.BYTES ? head.coveredTo(writtenTo) : slots.coveredTo(writtenTo);
-            if (to == writtenTo) {
-                return true;
-            }
-            writtenTo = to;
+        writtenTo = coveredTo(writtenTo, start);
+        long at = writtenTo;
+        while (at < start && at >= FilePrefix.BYTES && slots.isExpected(geometry.windowOf(at))) {
+            at = coveredTo((geometry.windowOf(at) + 1) * geometry.chunkBytes(), start);
         }
-        return false;
+        return at < start;
+    }
+
+    /** Where the bytes that are there from {@code offset} on end, or {@code limit} or more. */
+    private long coveredTo(long offset, long limit) {
+        long at = offset;
+        while (at < limit) {
+            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : slots.coveredTo(at);
+            if (to == at) {
+                return at;
+            }
+            at = to;
+        }
+        return at;
     }
 
     /** From now on this receive slot holds the window. */
@@ -264,7 +275,13 @@ public final class ArrivingFile {
 
     // ---- the transport's threads ------------------------------------------------------------------------------
 
-    /** A receive slot's own pull has ended well. */
+    /** Bytes that nobody had advertised have come into a receive slot: they are part of the file, and can be read. */
+    public synchronized void came(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
+        advertised(slot, offset, lengthBytes);
+        arrived(slot);
+    }
+
+    /** The bytes that were advertised for a receive slot are in it. */
     public synchronized void arrived(ReceiveSlot slot) {
         slots.arrived(slot);
         signal();

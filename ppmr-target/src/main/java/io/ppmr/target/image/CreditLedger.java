@@ -96,6 +96,7 @@ public final class CreditLedger {
     private int generalUsed;
     private int unusedGrants;
     private int bounceUsed;
+    private int blockedCount;
     private long stagedBytes;
 
     /**
@@ -131,7 +132,7 @@ public final class CreditLedger {
 
     /** Tells whether a writer stands still for want of a receive slot. */
     public boolean someoneIsBlocked() {
-        return queue.stream().anyMatch(Requests::isBlocked);
+        return blockedCount > 0;
     }
 
     public void fileCreated(ArrivingFile file) {
@@ -143,9 +144,16 @@ public final class CreditLedger {
     public void fileEnded(ArrivingFile file) {
         Requests requests = files.get(file.id());
         if (requests != null && requests.file == file) {
+            block(requests, NO_WINDOW);
             queue.remove(requests);
             files.remove(file.id());
         }
+    }
+
+    /** Notes for which window a writer stands still. */
+    private void block(Requests requests, long window) {
+        blockedCount += (window == NO_WINDOW ? 0 : 1) - (requests.isBlocked() ? 1 : 0);
+        requests.blockedWindow = window;
     }
 
     // ---- what the source asks ---------------------------------------------------------------------------------
@@ -163,7 +171,7 @@ public final class CreditLedger {
             return;
         }
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
-            requests.blockedWindow = requests.granted.contains(window) ? NO_WINDOW : window;
+            block(requests, requests.granted.contains(window) ? NO_WINDOW : window);
             requests.forgetFarFrom(window);
         } else {
             requests.ahead.addLong(window);
@@ -188,18 +196,49 @@ public final class CreditLedger {
     /** A credit is about to be filled. */
     public ReceiveSlot advertised(ArrivingFile file, int index, long offset, int lengthBytes) throws ProtocolException {
         ReceiveSlot slot = requireGranted(file, index);
-        int chunkBytes = pool.geometry().chunkBytes();
-        long windowStart = slot.window() * chunkBytes;
-        if (lengthBytes <= 0 || offset < windowStart || offset > windowStart + chunkBytes - lengthBytes) {
-            throw new ProtocolException("an advertisement of " + lengthBytes + " bytes at " + offset + " of file "
-                    + file.name() + " is outside the window of " + slot);
-        }
+        requireInWindow(file, slot, offset, lengthBytes);
         forgetGrant(file, slot);
+        used(file, slot);
+        return slot;
+    }
+
+    /**
+     * A chunk comes that nobody has asked for: its credit is used. On the transport's threads; {@link #sent} follows.
+     *
+     * @return the slot, which is the chunk's now
+     */
+    public ReceiveSlot comes(int fileId, int index, long offset, int lengthBytes) throws ProtocolException {
+        ReceiveSlot slot = slot(index);
+        ArrivingFile file = slot == null ? null : slot.file();
+        // Used first: from then on the slot is nobody else's.
+        if (file == null || file.id() != fileId || !slot.use() || slot.file() != file) {
+            throw notGranted(index, "file " + fileId);
+        }
+        requireInWindow(file, slot, offset, lengthBytes);
+        return slot;
+    }
+
+    /** Notes that a credit was used by a chunk that has come. */
+    public void sent(ArrivingFile file, ReceiveSlot slot) {
+        forgetUse(file, slot);
+        used(file, slot);
+    }
+
+    private void used(ArrivingFile file, ReceiveSlot slot) {
         Requests requests = files.get(file.id());
         if (requests != null) {
             requests.forgetUpTo(slot.window());
         }
-        return slot;
+    }
+
+    private void requireInWindow(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
+            throws ProtocolException {
+        int chunkBytes = pool.geometry().chunkBytes();
+        long windowStart = slot.window() * chunkBytes;
+        if (lengthBytes <= 0 || offset < windowStart || offset > windowStart + chunkBytes - lengthBytes) {
+            throw new ProtocolException(lengthBytes + " bytes at " + offset + " of file " + file.name()
+                    + " are outside the window of " + slot);
+        }
     }
 
     /** The receive slot with this index, or null; those of staging have none. */
@@ -313,7 +352,7 @@ public final class CreditLedger {
         for (Requests requests : queue) {
             if (requests.isBlocked() && bounceUsed < bounceBuffers && isKept(requests)) {
                 long window = requests.blockedWindow;
-                requests.blockedWindow = NO_WINDOW;
+                block(requests, NO_WINDOW);
                 String message = "file " + requests.file.name() + ": its image does not fit the pool of "
                         + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
                         + staging.whyNone() + "): raise pool.size or " + staging.remedy() + " of the target";
@@ -349,7 +388,7 @@ public final class CreditLedger {
     private boolean serveBlocked(Requests requests) {
         boolean granted = tryGiveCredit(requests, requests.blockedWindow, true);
         if (granted) {
-            requests.blockedWindow = NO_WINDOW;
+            block(requests, NO_WINDOW);
         }
         return granted;
     }
@@ -456,14 +495,23 @@ public final class CreditLedger {
                 && slot.isUnusedGrantOf(file)
                 && (requests == null || requests.granted.contains(slot.window()));
         if (!granted) {
-            throw new ProtocolException(
-                    "slot " + index + " is not granted to file " + file.name() + ": the source is broken");
+            throw notGranted(index, "file " + file.name());
         }
         return slot;
     }
 
-    private void forgetGrant(ArrivingFile file, ReceiveSlot slot) {
-        slot.use();
+    private static ProtocolException notGranted(int index, String file) {
+        return new ProtocolException("slot " + index + " is not granted to " + file + ": the source is broken");
+    }
+
+    private void forgetGrant(ArrivingFile file, ReceiveSlot slot) throws ProtocolException {
+        if (!slot.use()) {
+            throw notGranted(slot.index(), "file " + file.name() + " any more");
+        }
+        forgetUse(file, slot);
+    }
+
+    private void forgetUse(ArrivingFile file, ReceiveSlot slot) {
         Requests requests = files.get(file.id());
         if (requests != null) {
             requests.granted.remove(slot.window());
@@ -477,7 +525,7 @@ public final class CreditLedger {
                 && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {
-            requests.blockedWindow = NO_WINDOW;
+            block(requests, NO_WINDOW);
         }
         return given;
     }

@@ -1,5 +1,7 @@
 package io.ppmr.target.image;
 
+import java.util.concurrent.atomic.AtomicBoolean;
+
 /**
  * Room for one window of one file at the target: a chunk of the pool, or a chunk-sized piece of staging. A byte of the
  * file lies at its own offset in the window, so pieces of a window can be put together in one receive slot.
@@ -32,7 +34,8 @@ public final class ReceiveSlot {
     // Written by the session's agent, before the file has it.
     private Kind kind;
     private long window;
-    private boolean used;
+    /** Its credit is neither used nor given back; who makes that false has used it. */
+    private final AtomicBoolean open = new AtomicBoolean();
     /** Null while it is free: set by the session's agent, and null again under the file's lock. Read by any thread. */
     private volatile ArrivingFile file;
 
@@ -100,7 +103,6 @@ public final class ReceiveSlot {
     void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow) {
         kind = grantedKind;
         window = grantedWindow;
-        used = false;
         liveBytes = 0;
         pieces = 0;
         // Nothing is pulled into staging: what goes there comes through a bounce buffer.
@@ -109,21 +111,27 @@ public final class ReceiveSlot {
         nextWaiting = null;
         firstWaiting = null;
         file = grantedFile;
+        open.set(grantedKind != Kind.STAGING);
     }
 
     /** Takes it back from who has it: a file that never heard of it, or one in which nothing happens any more. */
     void revoke() {
+        open.set(false);
         file = null;
     }
 
     /** Tells whether it is granted to the file and its credit is neither used nor given back. */
     boolean isUnusedGrantOf(ArrivingFile asked) {
-        return file == asked && !used;
+        return file == asked && open.get();
     }
 
-    /** The credit was used, or given back. */
-    void use() {
-        used = true;
+    /**
+     * Uses the credit, or gives it back. The session's agent, or where chunks are sent unasked the transport's threads.
+     *
+     * @return whether it was neither until now
+     */
+    public boolean use() {
+        return open.compareAndSet(true, false);
     }
 
     // ---- the file, under its lock -----------------------------------------------------------------------------
@@ -185,6 +193,11 @@ public final class ReceiveSlot {
     /** Tells whether the file has it and nothing of it, and nothing will come. */
     boolean isEmptyIn(ArrivingFile asked) {
         return file == asked && arrived && liveBytes == 0 && pieces == 0 && destination == null;
+    }
+
+    /** Tells whether bytes may come into it. */
+    boolean expectsBytes() {
+        return !arrived || pieces > 0;
     }
 
     /** Tells whether the file has bytes in it, and nothing more will come. */

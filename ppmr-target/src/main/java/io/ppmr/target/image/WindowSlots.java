@@ -51,6 +51,12 @@ final class WindowSlots {
         return holders.containsKey(window) || index.has(window);
     }
 
+    /** Tells whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */
+    boolean isExpected(long window) {
+        ReceiveSlot holder = holders.get(window);
+        return holder != null && holder.expectsBytes();
+    }
+
     // ---- its bytes --------------------------------------------------------------------------------------------
 
     /** Bytes were advertised for a receive slot. */

@@ -22,6 +22,8 @@ import org.slf4j.LoggerFactory;
 final class AgentInbox implements ImageListener {
     private static final Logger LOG = LoggerFactory.getLogger(AgentInbox.class);
 
+    private static final int FREED_AT_ONCE_SHARE = 16;
+
     private final ControlLink link;
     private final TargetHops hops;
     private final Consumer<String> onFailure;
@@ -29,6 +31,11 @@ final class AgentInbox implements ImageListener {
     private final LogContext about = LogContext.ofThisThread();
 
     private final ChunkBits freedChunks;
+    /** Chunks that have become free since the agent looked. */
+    private final AtomicInteger freedSince = new AtomicInteger();
+
+    private final int enoughFreed;
+    private volatile boolean slotIsAwaited;
     private final AtomicBoolean stagingFreed = new AtomicBoolean();
     private final AtomicBoolean readerWaits = new AtomicBoolean();
     private final AtomicInteger uncoveredStreams = new AtomicInteger();
@@ -42,6 +49,7 @@ final class AgentInbox implements ImageListener {
         this.hops = hops;
         this.onFailure = onFailure;
         freedChunks = new ChunkBits(chunks);
+        enoughFreed = Math.max(1, chunks / FREED_AT_ONCE_SHARE);
     }
 
     // ---- any thread -------------------------------------------------------------------------------------------
@@ -87,7 +95,10 @@ final class AgentInbox implements ImageListener {
     @Override
     public void slotFree(ReceiveSlot slot) {
         freedChunks.set(slot.chunk());
-        link.wake();
+        // Several are granted together where nobody stands still; the agent looks by itself every few milliseconds.
+        if (slotIsAwaited || freedSince.incrementAndGet() >= enoughFreed) {
+            link.wake();
+        }
     }
 
     @Override
@@ -145,7 +156,15 @@ final class AgentInbox implements ImageListener {
 
     /** The chunks whose receive slots are empty. */
     ChunkBits freedChunks() {
+        freedSince.set(0);
         return freedChunks;
+    }
+
+    /** Notes whether a writer stands still for want of a receive slot. */
+    void slotIsAwaited(boolean awaited) {
+        if (slotIsAwaited != awaited) {
+            slotIsAwaited = awaited;
+        }
     }
 
     /** Tells once that places in staging have become free. */

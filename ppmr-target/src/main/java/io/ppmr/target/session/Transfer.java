@@ -20,9 +20,9 @@ import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ReceiveSlot;
 import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.PullListener;
+import io.ppmr.transport.TargetPath;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -32,11 +32,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The data path of one migration at the target: an advertised chunk is pulled into its receive slot, checked, shown to
- * readers, and released at the source.
+ * The data path of one migration at the target: a chunk comes into its receive slot, by itself or pulled, is checked,
+ * shown to readers, and released at the source.
  *
  * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
- * pulls to {@link Pulls}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent.
+ * to {@link Incoming}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent where it
+ * has something to do for it.
  */
 public final class Transfer {
     private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
@@ -47,7 +48,7 @@ public final class Transfer {
     private final ArrivingImages images;
     private final StagingArea staging;
     private final CreditLedger ledger;
-    private final Pulls pulls;
+    private final Incoming incoming;
     private final TransferWatch watch;
     private final ReadTimeline timeline = new ReadTimeline();
     private final TargetHops hops;
@@ -64,7 +65,7 @@ public final class Transfer {
 
     /**
      * @param bounceBuffers how many of the pool's chunks are bounce buffers
-     * @param makePuller makes the transport's half, which reports to the listener that it is given
+     * @param opens opens the transport's half, which reports to the arrivals that it is given
      * @param onFailure told the first reason, once
      * @param hops where the bytes are counted on their way
      */
@@ -74,7 +75,7 @@ public final class Transfer {
             int bounceBuffers,
             ControlLink link,
             ArrivingImages.Setting imageSetting,
-            Function<PullListener, ChunkPuller> makePuller,
+            Function<Arrivals, TargetPath> opens,
             Consumer<String> onFailure,
             TargetHops hops)
             throws ErrnoException {
@@ -95,8 +96,8 @@ public final class Transfer {
         int streams = streamed ? imageSetting.ranks().size() : 0;
         ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, answers);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
-        pulls = new Pulls(pool, link, inbox, answers, hops);
-        pulls.open(makePuller);
+        incoming = new Incoming(pool, ledger, link, inbox, answers, hops);
+        incoming.open(opens);
     }
 
     public ArrivingImages images() {
@@ -105,7 +106,7 @@ public final class Transfer {
 
     /** Tells whether every byte of every rank has come and was checked. */
     public boolean complete() {
-        return images.complete() && pulls.underWay() == 0 && inbox.failure() == null;
+        return images.complete() && !incoming.isUnderWay() && inbox.failure() == null;
     }
 
     /** Fails the migration; the first reason counts. Any thread. */
@@ -128,6 +129,8 @@ public final class Transfer {
                 case ADVERTISE -> onAdvertise(advertise.wrap(buffer, offset));
                 case CREDIT_REQUEST -> {
                     want.wrap(buffer, offset);
+                    // Chunks that were sent before it have come: their credits are used.
+                    incoming.reportArrivals();
                     ledger.want(images.file(want.file()), want.window(), want.count(), want.flags());
                 }
                 case CREDIT_RETURN -> {
@@ -141,7 +144,7 @@ public final class Transfer {
                 }
                 case SYNC -> {
                     int file = value.wrap(buffer, offset).file();
-                    answers.sync(file, value.value(), pulls.nextOrder(), pulls.underWay(file));
+                    answers.sync(file, value.value(), incoming.nextOrder(), incoming.underWay(file));
                 }
                 case END_OF_FILE -> {
                     ArrivingFile file = images.file(value.wrap(buffer, offset).file());
@@ -200,16 +203,17 @@ public final class Transfer {
         if (inbox.takeReaderWaits() || stagingFreed || freed > 0) {
             ledger.serve();
         }
-        pulls.start();
+        inbox.slotIsAwaited(ledger.someoneIsBlocked());
+        incoming.start();
         long readBytes = inbox.readBytes();
         if (!failed) {
-            String stuck = watch.check(nowNs, arrivedBytes() + readBytes + frames, pulls.underWay() > 0);
+            String stuck = watch.check(nowNs, arrivedBytes() + readBytes + frames, incoming.isUnderWay());
             if (stuck != null) {
                 fail(stuck);
             }
         }
         timeline.sample(nowNs, readBytes);
-        gauges.show(pulls.queued(), pulls.inFlight(), staging.usedBytes(), ledger.stagedBytes());
+        gauges.show(incoming.queued(), incoming.inFlight(), staging.usedBytes(), ledger.stagedBytes());
         return stagingFreed ? freed + 1 : freed;
     }
 
@@ -219,7 +223,7 @@ public final class Transfer {
         ChunkBits chunks = inbox.freedChunks();
         // Freed is read before arrived: an arrival is always marked first, so no receive slot is granted anew unseen.
         chunks.drain();
-        if (pulls.reportArrivals()) {
+        if (incoming.reportArrivals()) {
             for (; chunks.hasDrained(); freed++) {
                 ledger.freed(ledger.slot(chunks.poll()));
             }
@@ -229,11 +233,11 @@ public final class Transfer {
 
     /** Tells whether a mark was left that {@link #doWork} has not seen. */
     public boolean hasWork() {
-        return inbox.hasWork() || pulls.hasArrivals() || (inbox.failure() != null && !failed);
+        return inbox.hasWork() || incoming.hasArrivals() || (inbox.failure() != null && !failed);
     }
 
     private long arrivedBytes() {
-        return pulls.arrivedBytes() + headBytes.get();
+        return incoming.arrivedBytes() + headBytes.get();
     }
 
     /** A step of the progress that the source shows. */
@@ -267,7 +271,7 @@ public final class Transfer {
      * nothing of it is left.
      */
     public void close() {
-        pulls.close();
+        incoming.close();
         try {
             images.discard();
         } catch (ErrnoException e) {
@@ -281,7 +285,7 @@ public final class Transfer {
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
         ArrivingFile file = images.file(frame.file());
         ReceiveSlot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
-        pulls.add(file, slot, frame);
+        incoming.add(file, slot, frame);
         file.advertised(slot, frame.offset(), frame.lengthBytes());
     }
 

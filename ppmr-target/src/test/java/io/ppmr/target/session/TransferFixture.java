@@ -6,6 +6,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.NodeTree;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.AdvertiseFrame;
+import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.DataMessage;
@@ -20,7 +21,9 @@ import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.metrics.TargetHops;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.ChunkReceiver;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
@@ -28,6 +31,7 @@ import io.ppmr.transport.SessionAgent;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
@@ -125,9 +129,18 @@ final class TransferFixture {
         }
     }
 
+    /** Keeps what the transport's threads would tell, for the test to play them. */
+    private static final class NoPath implements ChunkReceiver {
+        @Override
+        public void close() {
+            // Nothing is open.
+        }
+    }
+
     final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, POOL_CHUNKS + BOUNCE_BUFFERS));
     final Transfer transfer;
     HeldPuller puller;
+    Arrivals arrivals;
     private final NodeTree<ArrivingFile> tree = new NodeTree<>(0, 0);
     private final AtomicReference<String> failure = new AtomicReference<>();
     private final ControlLink targetLink;
@@ -143,6 +156,11 @@ final class TransferFixture {
     }
 
     TransferFixture(ReadingMode mode) throws Exception {
+        this(mode, false);
+    }
+
+    /** @param sends whether chunks come by themselves */
+    TransferFixture(ReadingMode mode, boolean sends) throws Exception {
         SocketChannel near;
         SocketChannel far;
         try (ServerSocketChannel server = ServerSocketChannel.open()) {
@@ -166,7 +184,11 @@ final class TransferFixture {
                         0,
                         0,
                         List.of(0)),
-                listener -> puller = new HeldPuller(listener),
+                hears -> {
+                    arrivals = hears;
+                    puller = sends ? null : new HeldPuller(hears);
+                    return sends ? new NoPath() : puller;
+                },
                 reason -> failure.compareAndSet(null, reason),
                 new TargetHops(new SimpleMeterRegistry()));
     }
@@ -213,6 +235,12 @@ final class TransferFixture {
         work();
     }
 
+    void giveBack(int file, long window, int slot) throws IOException {
+        CreditFrame.encode(frame, 0, FrameType.CREDIT_RETURN, ATTEMPT, file, window, slot);
+        transfer.onFrame(FrameType.CREDIT_RETURN, frame, 0);
+        work();
+    }
+
     void advertise(int file, int slot, long offset, byte[] bytes, long order, int sourceChunk) throws IOException {
         CRC32C crc = new CRC32C();
         crc.update(bytes);
@@ -221,6 +249,21 @@ final class TransferFixture {
         transfer.onFrame(FrameType.ADVERTISE, frame, 0);
         puller.blocks.add(bytes.clone());
         work();
+    }
+
+    /** A chunk comes by itself, on the test's thread, which says whether it was right. */
+    boolean send(int file, int slot, long offset, byte[] bytes, boolean changed) throws IOException {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes);
+        UnsafeBuffer header = new UnsafeBuffer(new byte[ChunkFrame.LENGTH_BYTES]);
+        ChunkFrame.encode(header, 0, ATTEMPT, file, offset, bytes.length, (int) crc.getValue(), 0, slot, 0);
+        ChunkFrame chunk = new ChunkFrame().wrap(header, 0);
+        ByteBuffer into = arrivals.comes(chunk);
+        into.put(bytes);
+        if (changed) {
+            into.put(into.position() - 1, (byte) (bytes[bytes.length - 1] ^ 1));
+        }
+        return arrivals.came(chunk);
     }
 
     void value(FrameType type, int file, long value) throws IOException {

@@ -2,9 +2,9 @@ package io.ppmr.transport.rdma;
 
 import com.ibm.disni.verbs.IbvMr;
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.PullListener;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.time.Duration;
@@ -75,8 +75,8 @@ final class RdmaPeer implements Transport.Peer {
     }
 
     @Override
-    public ChunkPuller puller(PullListener pulls) {
-        ChunkPuller puller = new RdmaChunkPuller(this, pulls);
+    public ChunkPuller open(Arrivals arrivals) {
+        ChunkPuller puller = new RdmaChunkPuller(this, arrivals);
         pullerMade = true;
         return puller;
     }

@@ -15,7 +15,6 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
@@ -43,9 +42,6 @@ final class RdmaRegionExporter implements RegionExporter {
 
     private final Consumer<String> onFailure;
     private final AtomicLong work = new AtomicLong();
-    /** 1 for each chunk of which the peer was told. */
-    private final AtomicIntegerArray permitted;
-
     private final Thread watcher = LogContext.thread(this::watch, "ppmr-rdma-export");
     private final Teardown teardown = new Teardown(this::takeDown);
     private volatile boolean closed;
@@ -54,7 +50,6 @@ final class RdmaRegionExporter implements RegionExporter {
             BufferPool pool, CmChannel channel, Endpoint endpoint, IbvMr region, Consumer<String> onFailure)
             throws IOException {
         this.pool = pool;
-        this.permitted = new AtomicIntegerArray(pool.geometry().chunkCount());
         this.channel = channel;
         this.endpoint = endpoint;
         this.region = region;
@@ -118,17 +113,6 @@ final class RdmaRegionExporter implements RegionExporter {
     @Override
     public long address(int chunk) {
         return pool.address(chunk);
-    }
-
-    /** Noted alone: the registration is the whole pool's, for as long as the session, and the card asks nobody. */
-    @Override
-    public void permit(int chunk, int offsetInChunk, int lengthBytes) {
-        permitted.setRelease(chunk, 1);
-    }
-
-    @Override
-    public boolean withdraw(int chunk) {
-        return chunk >= 0 && chunk < permitted.length() && permitted.getAndSet(chunk, 0) != 0;
     }
 
     /** The remote key: the local one would open nothing at the peer. */

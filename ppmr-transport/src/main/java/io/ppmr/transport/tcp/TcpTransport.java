@@ -1,10 +1,10 @@
 package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.ChunkPuller;
+import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.PullListener;
-import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SourcePath;
+import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -37,10 +37,9 @@ public final class TcpTransport implements Transport {
     }
 
     @Override
-    public RegionExporter connect(
-            BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+    public SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException, InterruptedException {
-        return new TcpRegionExporter(pool, connections.join(deadline), onFailure);
+        return new TcpChunkSender(pool, connections.join(deadline), onFailure);
     }
 
     @Override
@@ -54,7 +53,7 @@ public final class TcpTransport implements Transport {
             @Override
             public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
                     throws IOException, InterruptedException {
-                return new TcpPeer(pool, connections.join(deadline));
+                return new TcpPeer(connections.join(deadline));
             }
 
             @Override
@@ -64,15 +63,15 @@ public final class TcpTransport implements Transport {
         };
     }
 
-    private record TcpPeer(BufferPool pool, List<SocketChannel> channels) implements Peer {
+    private record TcpPeer(List<SocketChannel> channels) implements Peer {
         @Override
         public void require(MemoryProof proof, Duration deadline) {
             // The handshake of each connection has proved it.
         }
 
         @Override
-        public ChunkPuller puller(PullListener listener) {
-            return new TcpChunkPuller(pool, channels, listener);
+        public TargetPath open(Arrivals arrivals) {
+            return new TcpChunkReceiver(channels, arrivals);
         }
 
         @Override

@@ -1,2 +1,2 @@
-/** The transport over TCP: pulls are requests on data connections, answered straight out of and into pool memory. */
+/** The transport over TCP: chunks are sent when they are full, straight out of and into pool memory. */
 package io.ppmr.transport.tcp;

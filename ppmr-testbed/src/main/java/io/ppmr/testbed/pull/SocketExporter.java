@@ -1,4 +1,4 @@
-package io.ppmr.transport.tcp;
+package io.ppmr.testbed.pull;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
@@ -13,19 +13,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Answers the target's pulls out of the pool: one thread a data connection, which waits in the kernel while nothing is
- * asked for. An address is an offset in the region; the key is random for each session, so a request of another session
- * reads nothing. A pull must lie within what is permitted of one chunk: the pool is shared with other sessions, and
- * what is not advertised to this peer is not this peer's.
+ * Answers a {@link SocketPuller}'s pulls out of the pool: one thread a connection, which waits in the kernel while
+ * nothing is asked for. An address is an offset in the region; the key is random for each session.
  */
-public final class TcpRegionExporter implements RegionExporter {
-    private static final Logger LOG = LoggerFactory.getLogger(TcpRegionExporter.class);
+public final class SocketExporter implements RegionExporter {
+    private static final Logger LOG = LoggerFactory.getLogger(SocketExporter.class);
     private static final long JOIN_MS = 2_000;
     private static final int REQUESTS_AT_ONCE = 64;
 
@@ -35,9 +32,6 @@ public final class TcpRegionExporter implements RegionExporter {
     private final List<Thread> threads = new ArrayList<>();
     private final Consumer<String> onFailure;
     private final AtomicLong work = new AtomicLong();
-    /** For each chunk what may be pulled: where it begins in the chunk (high half) and its length; 0 for nothing. */
-    private final AtomicLongArray permitted;
-
     private volatile boolean closed;
 
     /**
@@ -45,9 +39,8 @@ public final class TcpRegionExporter implements RegionExporter {
      *
      * @param onFailure told once for each connection that fails before {@link #close}
      */
-    public TcpRegionExporter(BufferPool pool, List<SocketChannel> connections, Consumer<String> onFailure) {
+    public SocketExporter(BufferPool pool, List<SocketChannel> connections, Consumer<String> onFailure) {
         this.pool = pool;
-        this.permitted = new AtomicLongArray(pool.geometry().chunkCount());
         this.connections = List.copyOf(connections);
         this.onFailure = onFailure;
         for (SocketChannel connection : this.connections) {
@@ -61,25 +54,11 @@ public final class TcpRegionExporter implements RegionExporter {
         return (long) chunk * pool.geometry().chunkBytes();
     }
 
-    @Override
-    public void permit(int chunk, int offsetInChunk, int lengthBytes) {
-        permitted.setRelease(chunk, (long) offsetInChunk << Integer.SIZE | lengthBytes);
-    }
-
-    @Override
-    public boolean withdraw(int chunk) {
-        return chunk >= 0 && chunk < permitted.length() && permitted.getAndSet(chunk, 0) != 0;
-    }
-
-    private boolean isPermitted(long address, int lengthBytes) {
-        int chunkBytes = pool.geometry().chunkBytes();
-        if (address < 0 || lengthBytes <= 0 || address / chunkBytes >= permitted.length()) {
-            return false;
-        }
-        long part = permitted.getAcquire((int) (address / chunkBytes));
-        long fromBytes = part >>> Integer.SIZE;
-        long offsetInChunk = address % chunkBytes;
-        return offsetInChunk >= fromBytes && offsetInChunk + lengthBytes <= fromBytes + (int) part;
+    private boolean isInside(long address, int lengthBytes) {
+        return address >= 0
+                && lengthBytes > 0
+                && lengthBytes <= pool.geometry().chunkBytes()
+                && address <= pool.geometry().poolBytes() - lengthBytes;
     }
 
     @Override
@@ -170,7 +149,7 @@ public final class TcpRegionExporter implements RegionExporter {
             long requestKey = requests.getLong();
             int lengthBytes = requests.getInt();
             int magic = requests.getInt();
-            boolean allowed = magic == PullFrames.MAGIC && requestKey == key && isPermitted(address, lengthBytes);
+            boolean allowed = magic == PullFrames.MAGIC && requestKey == key && isInside(address, lengthBytes);
             header.clear();
             if (allowed) {
                 PullFrames.putAnswer(header, pullId, PullFrames.OK, lengthBytes);
@@ -185,7 +164,7 @@ public final class TcpRegionExporter implements RegionExporter {
             }
             if (!allowed) {
                 throw new IOException("the target asked for " + lengthBytes + " bytes at 0x" + Long.toHexString(address)
-                        + ", which is not advertised to it or has a wrong key");
+                        + ", which is outside the region or has a wrong key");
             }
         }
     }

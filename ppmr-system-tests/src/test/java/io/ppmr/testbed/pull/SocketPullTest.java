@@ -1,4 +1,4 @@
-package io.ppmr.transport.tcp;
+package io.ppmr.testbed.pull;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The contract over TCP, and what is TCP's own: its frames and its connections. */
-class TcpPullTest extends PullContract {
+/** The contract over sockets, and what is their own: frames and connections. */
+class SocketPullTest extends PullContract {
     private static final int CONNECTIONS = 3;
 
     private final List<Loopback> pairs = new ArrayList<>();
@@ -49,13 +49,13 @@ class TcpPullTest extends PullContract {
         }
         AtomicBoolean told = new AtomicBoolean();
         return new Ends(
-                new TcpRegionExporter(source, far, reason -> {
+                new SocketExporter(source, far, reason -> {
                     // Each connection tells; the contract asks whether one does.
                     if (told.compareAndSet(false, true)) {
                         onExporterFailure.accept(reason);
                     }
                 }),
-                new TcpChunkPuller(target, near, listener));
+                new SocketPuller(target, near, listener));
     }
 
     @Override
@@ -83,39 +83,13 @@ class TcpPullTest extends PullContract {
         assertTrue(answers.answer(7).contains(outsideReason()), answers.answer(7));
         Loopback.until("the exporter says so", () -> exporterFailures.size() == 1);
         String failure = exporterFailures.get(0);
-        assertTrue(failure.contains("not advertised to it or has a wrong key"), failure);
-    }
-
-    @ParameterizedTest
-    @CsvSource({
-        "3, 99, 16, false",
-        "3, 100, 16, true",
-        "3, 184, 16, true",
-        "3, 185, 16, false",
-        "3, 100, 101, false",
-        "3, 16383, 2, false",
-        "2, 100, 16, false",
-        "2, 16300, 100, false",
-        "4, 100, 16, false",
-    })
-    void shouldGiveNothingButWhatIsAdvertisedWhenAsked(int chunk, int offset, int length, boolean given)
-            throws Exception {
-        open();
-        for (int other = 0; other < CHUNKS; other++) {
-            exporter.withdraw(other);
-        }
-        exporter.permit(3, 100, 100);
-        exporter.permit(4, 0, CHUNK_BYTES);
-        exporter.withdraw(4);
-        puller.pull(7, new RemoteBlock().set(exporter.address(chunk) + offset, exporter.key(), length), 0, 0);
-        answers.requireEachOnce(1);
-        assertEquals(given, answers.answer(7).equals(AnswerBook.PULLED), answers.answer(7));
+        assertTrue(failure.contains("outside the region or has a wrong key"), failure);
     }
 
     @Test
     void shouldAnswerEveryPullOnceWhenTheConnectionIsCutInTheMiddle() throws Exception {
         Loopback pair = pair();
-        puller = new TcpChunkPuller(targetPool, List.of(pair.near()), answers);
+        puller = new SocketPuller(targetPool, List.of(pair.near()), answers);
         for (int pull = 0; pull < CHUNKS; pull++) {
             puller.pull(pull, new RemoteBlock().set(0, 1, 1000), pull, 0);
         }
@@ -137,7 +111,7 @@ class TcpPullTest extends PullContract {
 
     @Test
     void shouldAnswerEveryPullOnceWhenThePullerOfASilentSourceIsClosed() throws Exception {
-        puller = new TcpChunkPuller(targetPool, List.of(pair().near(), pair().near()), answers);
+        puller = new SocketPuller(targetPool, List.of(pair().near(), pair().near()), answers);
         for (int pull = 0; pull < CHUNKS; pull++) {
             puller.pull(pull, new RemoteBlock().set(0, 1, 1000), pull, 0);
         }
@@ -155,7 +129,7 @@ class TcpPullTest extends PullContract {
     @Test
     void shouldRefuseAnAnswerThatWasNotAskedForNext() throws Exception {
         Loopback pair = pair();
-        puller = new TcpChunkPuller(targetPool, List.of(pair.near()), answers);
+        puller = new SocketPuller(targetPool, List.of(pair.near()), answers);
         puller.pull(1, new RemoteBlock().set(0, 1, 1000), 0, 0);
         ByteBuffer answer = ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN);
         PullFrames.putAnswer(answer, 2, PullFrames.OK, 1000);
@@ -166,7 +140,7 @@ class TcpPullTest extends PullContract {
 
     @Test
     void shouldThrowWhenMorePullsAreStartedThanItsDepth() throws Exception {
-        puller = new TcpChunkPuller(targetPool, List.of(pair().near(), pair().near()), answers);
+        puller = new SocketPuller(targetPool, List.of(pair().near(), pair().near()), answers);
         RemoteBlock block = new RemoteBlock().set(0, 1, 1000);
         assertEquals(128, puller.depth());
         for (int pull = 0; pull < puller.depth(); pull++) {

@@ -1,9 +1,9 @@
-package io.ppmr.transport.tcp;
+package io.ppmr.testbed.pull;
 
 import java.nio.ByteBuffer;
 
 /**
- * The two frames of a data connection, little-endian.
+ * The two frames between a {@link SocketPuller} and a {@link SocketExporter}, little-endian.
  *
  * <pre>
  *  request, T to S        0        8         16    24       28      32

@@ -1,4 +1,4 @@
-package io.ppmr.transport.tcp;
+package io.ppmr.testbed.pull;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
@@ -18,11 +18,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Pulls over data connections: the caller's thread writes the small request, the connection's own thread reads the
- * answers, which come in the order of the requests, straight into the local chunks.
+ * Pulls over sockets, in the place of RDMA Reads where there is no RDMA: the caller's thread writes the small request,
+ * the connection's own thread reads the answers, which come in the order of the requests, straight into the local
+ * chunks.
  */
-public final class TcpChunkPuller implements ChunkPuller {
-    private static final Logger LOG = LoggerFactory.getLogger(TcpChunkPuller.class);
+public final class SocketPuller implements ChunkPuller {
+    private static final Logger LOG = LoggerFactory.getLogger(SocketPuller.class);
     private static final long JOIN_MS = 2_000;
 
     /**
@@ -37,7 +38,7 @@ public final class TcpChunkPuller implements ChunkPuller {
     private volatile boolean closed;
 
     /** Takes over connected and authenticated channels. */
-    public TcpChunkPuller(BufferPool pool, List<SocketChannel> channels, PullListener listener) {
+    public SocketPuller(BufferPool pool, List<SocketChannel> channels, PullListener listener) {
         this.pool = pool;
         this.listener = listener;
         for (SocketChannel channel : channels) {

@@ -1,0 +1,145 @@
+package io.ppmr.target.session;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.data.CreditRequestFrame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReadingMode;
+import java.nio.ByteBuffer;
+import org.agrona.BufferUtil;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** A transfer whose chunks come by themselves: what may come, and how it fits what the frames say. */
+class SentChunksTest {
+    private static final int BLOCKED = CreditRequestFrame.BLOCKED;
+    private static final int CHUNK_BYTES = TransferFixture.CHUNK_BYTES;
+
+    private TransferFixture fixture;
+
+    @BeforeEach
+    void open() throws Exception {
+        fixture = new TransferFixture(ReadingMode.RETAINED, true);
+        fixture.create(1, "/rank-0/f");
+        fixture.create(2, "/rank-0/g");
+    }
+
+    @AfterEach
+    void close() {
+        fixture.close();
+    }
+
+    private int grant(int file, long window) throws Exception {
+        fixture.want(file, window, 1, BLOCKED);
+        TransferFixture.Answer answer = fixture.next();
+        assertEquals(FrameType.CREDIT, answer.type());
+        assertEquals(file, answer.file());
+        return (int) answer.value();
+    }
+
+    private byte[] read(int file, long offset, int length) throws Exception {
+        ByteBuffer into = ByteBuffer.allocateDirect(length);
+        assertEquals(length, fixture.transfer.images().file(file).read(BufferUtil.address(into), length, offset));
+        byte[] got = new byte[length];
+        into.get(0, got);
+        return got;
+    }
+
+    @Test
+    void shouldShowWhatHasComeAndBeCompleteWhenAllIs() throws Exception {
+        byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
+        assertTrue(fixture.send(1, grant(1, 1), CHUNK_BYTES, bytes, false));
+        assertArrayEquals(bytes, read(1, CHUNK_BYTES, CHUNK_BYTES));
+        assertEquals(CHUNK_BYTES, fixture.transfer.progress().arrivedBytes());
+        assertFalse(fixture.transfer.complete());
+        fixture.value(FrameType.END_OF_FILE, 1, 2 * CHUNK_BYTES);
+        fixture.value(FrameType.END_OF_FILE, 2, 0);
+        fixture.value(FrameType.END_OF_IMAGE, 0, 0);
+        assertTrue(fixture.transfer.complete());
+        assertNull(fixture.failure());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "2, 0, 16384, 10, slot 0 is not granted to file 2",
+        "9, 0, 16384, 10, slot 0 is not granted to file 9",
+        "1, 1, 16384, 10, slot 1 is not granted to file 1",
+        "1, -1, 16384, 10, slot -1 is not granted",
+        "1, 5, 16384, 10, slot 5 is not granted",
+        "1, 0, 16383, 10, are outside the window",
+        "1, 0, 32768, 10, are outside the window",
+        "1, 0, 32760, 10, are outside the window",
+        "1, 0, -1, 10, are outside the window",
+        "1, 0, 9223372036854775800, 10, are outside the window",
+    })
+    void shouldTakeNothingButWhatACreditWasGrantedFor(int file, int slot, long offset, int length, String said)
+            throws Exception {
+        assertEquals(0, grant(1, 1));
+        ProtocolException e = assertThrows(
+                ProtocolException.class, () -> fixture.send(file, slot, offset, TransferFixture.bytes(length), false));
+        assertTrue(e.getMessage().contains(said), e.getMessage());
+    }
+
+    @Test
+    void shouldTakeACreditOnceAndNoneThatWasGivenBack() throws Exception {
+        int slot = grant(1, 1);
+        assertTrue(fixture.send(1, slot, CHUNK_BYTES, TransferFixture.bytes(10), false));
+        assertThrows(
+                ProtocolException.class,
+                () -> fixture.send(1, slot, CHUNK_BYTES + 10, TransferFixture.bytes(10), false));
+        int other = grant(1, 2);
+        fixture.giveBack(1, 2, other);
+        assertThrows(
+                ProtocolException.class,
+                () -> fixture.send(1, other, 2 * CHUNK_BYTES, TransferFixture.bytes(10), false));
+        int used = grant(1, 3);
+        assertTrue(fixture.send(1, used, 3 * CHUNK_BYTES, TransferFixture.bytes(10), false));
+        assertThrows(ProtocolException.class, () -> fixture.giveBack(1, 3, used));
+    }
+
+    @Test
+    void shouldRefuseAChunkOfAnotherAttemptAndAnAdvertisement() throws Exception {
+        int slot = grant(1, 1);
+        ProtocolException e = assertThrows(
+                ProtocolException.class,
+                () -> fixture.advertise(1, slot, CHUNK_BYTES, TransferFixture.bytes(10), 0, 0));
+        assertTrue(e.getMessage().contains("where chunks come by themselves"), e.getMessage());
+    }
+
+    /** Without the agent having looked in between: the first chunk's credit is used when the second is asked for. */
+    @Test
+    void shouldGrantAWindowAgainWhenItsFirstPieceHasCome() throws Exception {
+        byte[] bytes = TransferFixture.bytes(1000);
+        assertTrue(fixture.send(1, grant(1, 1), CHUNK_BYTES, bytes, false));
+        int second = grant(1, 1);
+        assertTrue(fixture.send(1, second, CHUNK_BYTES + 500, bytes, false));
+        byte[] expected = new byte[1500];
+        System.arraycopy(bytes, 0, expected, 0, 500);
+        System.arraycopy(bytes, 0, expected, 500, 1000);
+        assertArrayEquals(expected, read(1, CHUNK_BYTES, 1500));
+    }
+
+    @Test
+    void shouldFailByNameAndShowNothingWhenBytesAreChangedOnTheWay() throws Exception {
+        assertFalse(fixture.send(1, grant(1, 1), CHUNK_BYTES, TransferFixture.bytes(10), true));
+        assertTrue(fixture.failure().contains("arrived changed (CRC32C "), fixture.failure());
+        fixture.work();
+        ByteBuffer into = ByteBuffer.allocateDirect(10);
+        assertTrue(fixture.transfer.images().file(1).read(BufferUtil.address(into), 10, CHUNK_BYTES) < 0);
+    }
+
+    @Test
+    void shouldFailByNameWhenAConnectionBreaks() throws Exception {
+        fixture.arrivals.broken("data connection to the source failed: cut");
+        assertEquals("data connection to the source failed: cut", fixture.failure());
+    }
+}

@@ -1,0 +1,66 @@
+package io.ppmr.testbed;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.testbed.FaultyPuller.Drawn;
+import io.ppmr.transport.Arrivals;
+import java.nio.ByteBuffer;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+
+/**
+ * What goes wrong as it is told with chunks that are sent unasked, around arrivals that do not. For tests. A delayed
+ * chunk holds up those behind it on its connection, and is overtaken by those on others.
+ *
+ * @param pool into which the chunks come
+ * @param draw gives the fault of the next chunk; any thread
+ */
+public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> draw) implements Arrivals {
+    @Override
+    public ByteBuffer comes(ChunkFrame chunk) throws ProtocolException {
+        return inner.comes(chunk);
+    }
+
+    @Override
+    public boolean came(ChunkFrame chunk) {
+        Drawn drawn = draw.get();
+        switch (drawn.fault()) {
+            case NONE -> {
+                // It goes through.
+            }
+            case CORRUPT -> {
+                int at = pool.geometry().offsetInWindow(chunk.offset());
+                ByteBuffer bytes = pool.buffer(chunk.slot());
+                bytes.clear().put(at, (byte) (bytes.get(at) ^ 1));
+            }
+            case FAIL -> {
+                inner.broken("a fault was injected into this chunk");
+                return false;
+            }
+            case DELAY -> {
+                long untilNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(drawn.delayMs());
+                for (long leftNs = 1; leftNs > 0; leftNs = untilNs - System.nanoTime()) {
+                    LockSupport.parkNanos(leftNs);
+                }
+            }
+        }
+        return inner.came(chunk);
+    }
+
+    @Override
+    public void broken(String reason) {
+        inner.broken(reason);
+    }
+
+    @Override
+    public void pulled(long pullId) {
+        inner.pulled(pullId);
+    }
+
+    @Override
+    public void pullFailed(long pullId, String reason) {
+        inner.pullFailed(pullId, reason);
+    }
+}

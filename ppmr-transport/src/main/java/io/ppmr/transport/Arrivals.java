@@ -1,0 +1,31 @@
+package io.ppmr.transport;
+
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.ProtocolException;
+import java.nio.ByteBuffer;
+
+/**
+ * Hears at the target, on the transport's own threads, which bytes come. {@link PullListener} is for what was pulled,
+ * the methods here for what was sent unasked.
+ */
+public interface Arrivals extends PullListener {
+
+    /**
+     * A chunk is about to come.
+     *
+     * @return where exactly its bytes go: a part of the receive slot that it was sent for. It belongs to the transport
+     *     until {@link #came}, or for good if the bytes do not come
+     * @throws ProtocolException if the slot is not granted for these bytes; the connection is ended then
+     */
+    ByteBuffer comes(ChunkFrame chunk) throws ProtocolException;
+
+    /**
+     * The bytes of the chunk that {@link #comes} was last told of on this thread are where they were to go.
+     *
+     * @return whether they are what was sent, so that the source may use its chunk again
+     */
+    boolean came(ChunkFrame chunk);
+
+    /** A connection has failed in the middle of a chunk, or its peer breaks the protocol. */
+    void broken(String reason);
+}

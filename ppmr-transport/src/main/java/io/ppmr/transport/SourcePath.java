@@ -1,0 +1,22 @@
+package io.ppmr.transport;
+
+/**
+ * The source's half of a transport: chunks of the pool leave by it to one peer. It is either a {@link ChunkSender},
+ * which starts each copy itself, or a {@link RegionExporter}, out of which the peer copies. Made for one session by the
+ * thread that runs the migration, which also closes it.
+ */
+public sealed interface SourcePath extends AutoCloseable permits ChunkSender, RegionExporter {
+
+    /** Steps that this process has taken to move chunks: with one-sided reads none, whatever is pulled. Any thread. */
+    long work();
+
+    /** What the target must find in this process's memory; to be told over the control session alone. */
+    MemoryProof proof();
+
+    /** The device and the peer, for messages. */
+    String path();
+
+    /** Ends every copy that is under way and waits, bounded, for the transport's threads. May be called twice. */
+    @Override
+    void close();
+}

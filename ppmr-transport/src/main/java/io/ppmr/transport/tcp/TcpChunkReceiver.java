@@ -1,0 +1,182 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReleaseFrame;
+import io.ppmr.transport.Arrivals;
+import io.ppmr.transport.ChunkReceiver;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes chunks from data connections: the connection's own thread reads a chunk's frame and then its bytes straight
+ * into the receive slot, has them checked and shown, and releases the chunk at the source. Releases go together, within
+ * a millisecond; at once where the source says that it has few chunks left.
+ */
+public final class TcpChunkReceiver implements ChunkReceiver {
+    private static final Logger LOG = LoggerFactory.getLogger(TcpChunkReceiver.class);
+    private static final int RELEASES_AT_ONCE = 8;
+    private static final int RELEASES_KEPT = 64;
+    private static final long RELEASES_WAIT_MS = 1;
+
+    private final Arrivals arrivals;
+    private final List<Connection> connections = new ArrayList<>();
+
+    /** Takes over connected and authenticated channels. */
+    public TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals) {
+        this.arrivals = arrivals;
+        for (SocketChannel channel : channels) {
+            connections.add(new Connection(channel, connections.size()));
+        }
+        connections.forEach(DataConnection::start);
+    }
+
+    @Override
+    public void close() {
+        DataConnection.closeAll(connections);
+    }
+
+    /** Everything is its thread's alone. */
+    private final class Connection extends DataConnection {
+        /** The frame of the chunk that comes, and room for the next one, which may come with its bytes. */
+        private final ByteBuffer[] headers = {
+            ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES), ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES)
+        };
+
+        private final UnsafeBuffer[] headerViews = {new UnsafeBuffer(headers[0]), new UnsafeBuffer(headers[1])};
+        private final ByteBuffer[] bytesAndNext = new ByteBuffer[2];
+        private final ChunkFrame chunk = new ChunkFrame();
+        private final ByteBuffer out = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_KEPT);
+        private final UnsafeBuffer outView = new UnsafeBuffer(out);
+        private boolean soon;
+        private int current;
+        private boolean inChunk;
+        private long nextOrder;
+
+        private Connection(SocketChannel channel, int number) {
+            super(channel, "ppmr-receive-" + number);
+        }
+
+        @Override
+        void run() throws IOException {
+            boolean good = true;
+            while (good) {
+                ByteBuffer header = headers[current];
+                while (header.hasRemaining()) {
+                    requireOpen(channel.read(header));
+                    waitIfMoreIsDue(header);
+                }
+                inChunk = true;
+                requireNext();
+                bytesAndNext[0] = arrivals.comes(chunk);
+                bytesAndNext[1] = headers[1 - current].clear();
+                while (bytesAndNext[0].hasRemaining()) {
+                    requireOpen(channel.read(bytesAndNext));
+                    waitIfMoreIsDue(bytesAndNext[0]);
+                }
+                good = arrivals.came(chunk);
+                if (good) {
+                    release();
+                }
+                current = 1 - current;
+                inChunk = false;
+            }
+            sendReleases();
+            awaitClose();
+        }
+
+        private void requireNext() throws ProtocolException {
+            UnsafeBuffer header = headerViews[current];
+            FrameType type = Frame.requireValid(header, 0);
+            if (type != FrameType.CHUNK || Frame.lengthBytes(header, 0) != ChunkFrame.LENGTH_BYTES) {
+                throw new ProtocolException(
+                        "frame " + type + " of " + Frame.lengthBytes(header, 0) + " bytes where a chunk was due");
+            }
+            chunk.wrap(header, 0);
+            if (chunk.order() != nextOrder) {
+                throw new ProtocolException(
+                        "chunk " + chunk.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
+            }
+            nextOrder++;
+        }
+
+        private static void requireOpen(long read) throws EOFException {
+            if (read < 0) {
+                throw new EOFException("closed by the source");
+            }
+        }
+
+        /** The socket has no more now: waits, and before that sends the releases that should not wait. */
+        private void waitIfMoreIsDue(ByteBuffer into) throws IOException {
+            if (!into.hasRemaining()) {
+                return;
+            }
+            if (soon) {
+                sendReleases();
+            }
+            watch(true, soon && out.position() > 0);
+            if (!await(out.position() > 0 ? RELEASES_WAIT_MS : 0)) {
+                sendReleases();
+            }
+        }
+
+        private void release() throws IOException {
+            soon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
+            while (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
+                sendReleases();
+                if (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
+                    watch(false, true);
+                    await();
+                }
+            }
+            ReleaseFrame.encode(
+                    outView, out.position(), chunk.attempt(), chunk.file(), chunk.order(), chunk.sourceChunk());
+            out.position(out.position() + ReleaseFrame.LENGTH_BYTES);
+            if (out.position() >= ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE) {
+                sendReleases();
+            }
+        }
+
+        private void sendReleases() throws IOException {
+            if (out.position() > 0) {
+                out.flip();
+                channel.write(out);
+                out.compact();
+                soon = out.position() > 0;
+            }
+        }
+
+        /** The session says why it fails; a connection that were closed now could be heard of before that. */
+        private void awaitClose() throws IOException {
+            watch(false, false);
+            while (!isClosing()) {
+                await();
+            }
+        }
+
+        /** Between two chunks an end of the connection is no failure: what is missing, the session notices. */
+        @Override
+        void failed(Exception cause) {
+            boolean betweenChunks = !inChunk && headers[current].position() == 0;
+            if (betweenChunks && cause instanceof IOException && !(cause instanceof ProtocolException)) {
+                LOG.debug("a data connection has ended: {}", cause.toString());
+                return;
+            }
+            arrivals.broken("data connection to the source failed: " + cause);
+            try {
+                awaitClose();
+            } catch (IOException closed) {
+                LOG.debug("a data connection that had failed is closed: {}", closed.toString());
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReleaseFrame;
+import io.ppmr.transport.ChunkSender;
+import io.ppmr.transport.MemoryProof;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/**
+ * Sends chunks over data connections, out of the pool. The thread that has filled a chunk writes it into the socket; it
+ * never waits there: what the socket does not take, the connection's own thread sends as soon as it does. That thread
+ * also reads the releases.
+ *
+ * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
+ * further credit for it is granted when the first has arrived.
+ */
+public final class TcpChunkSender implements ChunkSender {
+    private static final int RELEASES_AT_ONCE = 64;
+
+    private final BufferPool pool;
+    private final Consumer<String> onFailure;
+    private final List<Connection> connections = new ArrayList<>();
+    private final AtomicLong work = new AtomicLong();
+    /** A frame for each chunk; a chunk is on its way once at a time. */
+    private final UnsafeBuffer frames;
+
+    private final ByteBuffer[] frameOf;
+    private volatile Releases releases;
+    private volatile int attempt;
+
+    /**
+     * Takes over connected and authenticated channels.
+     *
+     * @param onFailure told once for each connection that fails before {@link #close}
+     */
+    public TcpChunkSender(BufferPool pool, List<SocketChannel> channels, Consumer<String> onFailure) {
+        this.pool = pool;
+        this.onFailure = onFailure;
+        int chunks = pool.geometry().chunkCount();
+        ByteBuffer bytes = ByteBuffer.allocateDirect(chunks * ChunkFrame.LENGTH_BYTES);
+        frames = new UnsafeBuffer(bytes);
+        frameOf = new ByteBuffer[chunks];
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            frameOf[chunk] = bytes.slice(chunk * ChunkFrame.LENGTH_BYTES, ChunkFrame.LENGTH_BYTES);
+        }
+        for (SocketChannel channel : channels) {
+            connections.add(new Connection(channel, connections.size()));
+        }
+        connections.forEach(DataConnection::start);
+    }
+
+    @Override
+    public void begin(int sessionAttempt, Releases hears) {
+        attempt = sessionAttempt;
+        releases = hears;
+    }
+
+    @Override
+    public void send(
+            int chunk, int offsetInChunk, int lengthBytes, int file, long offset, int slot, int crc32c, boolean soon)
+            throws IOException {
+        int at = chunk * ChunkFrame.LENGTH_BYTES;
+        ChunkFrame.encode(
+                frames,
+                at,
+                attempt,
+                file,
+                offset,
+                lengthBytes,
+                crc32c,
+                chunk,
+                slot,
+                soon ? ChunkFrame.RELEASE_SOON : 0);
+        frameOf[chunk].clear();
+        pool.buffer(chunk).limit(offsetInChunk + lengthBytes).position(offsetInChunk);
+        leastBusy().send(chunk);
+        work.incrementAndGet();
+    }
+
+    /** The connection with the fewest chunks under way: its receiver gets to this one first. */
+    private Connection leastBusy() {
+        Connection least = connections.get(0);
+        int fewest = least.underWay.get();
+        for (int i = 1; i < connections.size() && fewest > 0; i++) {
+            int count = connections.get(i).underWay.get();
+            if (count < fewest) {
+                least = connections.get(i);
+                fewest = count;
+            }
+        }
+        return least;
+    }
+
+    @Override
+    public long work() {
+        return work.get();
+    }
+
+    @Override
+    public MemoryProof proof() {
+        return MemoryProof.NONE;
+    }
+
+    @Override
+    public String path() {
+        return connections.size() + " data connections";
+    }
+
+    @Override
+    public void close() {
+        DataConnection.closeAll(connections);
+    }
+
+    private final class Connection extends DataConnection {
+        private final ByteBuffer in = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE);
+        private final UnsafeBuffer inView = new UnsafeBuffer(in);
+        private final ReleaseFrame release = new ReleaseFrame();
+
+        /** Chunks that were sent and have not come back. */
+        private final AtomicInteger underWay = new AtomicInteger();
+
+        // Guarded by its monitor: what is to be sent, the first of it perhaps in part.
+        private final int[] queue = new int[pool.geometry().chunkCount()];
+        private final ByteBuffer[] pair = new ByteBuffer[2];
+        private int first;
+        private int count;
+        private long nextOrder;
+        private String failure;
+
+        private Connection(SocketChannel channel, int number) {
+            super(channel, "ppmr-send-" + number);
+        }
+
+        private void send(int chunk) throws IOException {
+            boolean isLeft;
+            synchronized (this) {
+                requireWhole();
+                if (isClosing()) {
+                    throw new IOException("the transport was closed");
+                }
+                underWay.incrementAndGet();
+                ChunkFrame.number(frames, chunk * ChunkFrame.LENGTH_BYTES, nextOrder++);
+                queue[(first + count) % queue.length] = chunk;
+                count++;
+                isLeft = count == 1 && !transmit();
+            }
+            if (isLeft) {
+                wake();
+            }
+        }
+
+        /** Writes what the socket takes; gives whether that was all. */
+        private synchronized boolean transmit() throws IOException {
+            while (count > 0) {
+                int chunk = queue[first];
+                pair[0] = frameOf[chunk];
+                pair[1] = pool.buffer(chunk);
+                try {
+                    channel.write(pair, 0, pair.length);
+                } catch (IOException e) {
+                    fail(e);
+                    throw e;
+                }
+                if (pair[1].hasRemaining()) {
+                    return false;
+                }
+                first = (first + 1) % queue.length;
+                count--;
+            }
+            return true;
+        }
+
+        private synchronized void fail(Exception cause) {
+            if (failure == null) {
+                failure = "data connection to the target failed: " + cause;
+                wake();
+            }
+        }
+
+        @Override
+        void run() throws IOException {
+            while (true) {
+                watch(true, !transmit());
+                await();
+                requireWhole();
+                readReleases();
+            }
+        }
+
+        /** Ends its thread after a writer has met with an error. */
+        private synchronized void requireWhole() throws IOException {
+            if (failure != null) {
+                throw new IOException(failure);
+            }
+        }
+
+        private void readReleases() throws IOException {
+            int read = channel.read(in);
+            if (read < 0) {
+                throw new EOFException("closed by the target");
+            }
+            awaitTransmit();
+            int offset = 0;
+            for (; in.position() - offset >= ReleaseFrame.LENGTH_BYTES; offset += ReleaseFrame.LENGTH_BYTES) {
+                FrameType type = Frame.requireValid(inView, offset);
+                if (type != FrameType.RELEASE
+                        || Frame.lengthBytes(inView, offset) != ReleaseFrame.LENGTH_BYTES
+                        || Frame.attempt(inView, offset) != attempt
+                        || releases == null) {
+                    throw new ProtocolException("frame " + type + " of attempt " + Frame.attempt(inView, offset)
+                            + " where a release of attempt " + attempt + " was due");
+                }
+                underWay.decrementAndGet();
+                releases.released(release.wrap(inView, offset).sourceChunk());
+            }
+            in.flip().position(offset);
+            in.compact();
+        }
+
+        /**
+         * A chunk may come back before its writer has returned from writing it, and with it the buffer whose position
+         * that writer is about to set.
+         */
+        private synchronized void awaitTransmit() {
+            // Whoever transmits has this monitor.
+        }
+
+        @Override
+        void failed(Exception cause) {
+            fail(cause);
+            onFailure.accept(failure);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package io.ppmr.transport;
+
+import io.ppmr.protocol.data.ChunkFrame;
+import java.nio.ByteBuffer;
+
+/**
+ * What a transport that pulls is given where a test listens to its pulls: nothing may come by itself.
+ *
+ * @param pulls hears how pulls end
+ */
+public record PullsAlone(PullListener pulls) implements Arrivals {
+    @Override
+    public void pulled(long pullId) {
+        pulls.pulled(pullId);
+    }
+
+    @Override
+    public void pullFailed(long pullId, String reason) {
+        pulls.pullFailed(pullId, reason);
+    }
+
+    @Override
+    public ByteBuffer comes(ChunkFrame chunk) {
+        throw new AssertionError(chunk + " comes by itself");
+    }
+
+    @Override
+    public boolean came(ChunkFrame chunk) {
+        throw new AssertionError(chunk + " came by itself");
+    }
+
+    @Override
+    public void broken(String reason) {
+        throw new AssertionError(reason);
+    }
+}
