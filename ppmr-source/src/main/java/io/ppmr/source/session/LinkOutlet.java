@@ -99,8 +99,15 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** The target says that it has a chunk. The session's agent, or the transport's threads. */
-    void released(int chunk) throws ProtocolException {
+    /** The session's agent: the target says that it has pulled a chunk. */
+    void pulled(int chunk) throws ProtocolException {
+        if (path instanceof ChunkSender) {
+            throw new ProtocolException("the target releases chunk " + chunk + " where it did not come");
+        }
+        released(chunk);
+    }
+
+    private void released(int chunk) throws ProtocolException {
         if (chunk < 0 || chunk >= windowOf.length || fileOf.getAndSet(chunk, NO_FILE) == NO_FILE) {
             throw new ProtocolException("the target releases chunk " + chunk + ", which is not on its way to it");
         }

@@ -84,7 +84,7 @@ public final class SourceEnd implements SessionAgent.End {
                 }
             }
             case CREDIT_DENIAL -> file(credit.wrap(buffer, offset).file()).denied(credit.window());
-            case RELEASE -> outlet.released(release.wrap(buffer, offset).sourceChunk());
+            case RELEASE -> outlet.pulled(release.wrap(buffer, offset).sourceChunk());
             case SYNCED -> outlet.synced(value.wrap(buffer, offset).value());
             default ->
                 throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes is not for a source");

@@ -214,6 +214,14 @@ class LinkOutletTest {
         }
     }
 
+    @Test
+    void shouldRefuseAReleaseThatComesWhereTheChunkDidNot() throws Exception {
+        int chunk = send(0);
+        assertThrows(ProtocolException.class, () -> outlet.pulled(chunk));
+        assertEquals(ChunkState.READY, pool.state(chunk));
+        sender.releases.released(chunk);
+    }
+
     @ParameterizedTest
     @EnumSource(names = {"END_OF_FILE", "TRUNCATE", "SYNC"})
     void shouldSayWhatComesBehindAFilesChunksWhenTheyHaveArrived(FrameType type) throws Exception {

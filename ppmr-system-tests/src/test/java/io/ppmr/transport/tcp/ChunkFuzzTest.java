@@ -131,6 +131,9 @@ class ChunkFuzzTest {
                             throw new ProtocolException("chunk " + chunk + " is not on its way");
                         }
                     });
+                    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                        sender.send(chunk, 0, 1, 3, (long) chunk * CHUNK_BYTES, chunk, 0, false);
+                    }
                     say(far, said, end);
                 }
             }

@@ -135,6 +135,9 @@ public final class TcpChunkSender implements ChunkSender {
         // Guarded by its monitor: what is to be sent, the first of it perhaps in part.
         private final int[] queue = new int[pool.geometry().chunkCount()];
         private final ByteBuffer[] pair = new ByteBuffer[2];
+        /** Of each chunk: it was sent whole and has not come back. */
+        private final boolean[] sent = new boolean[pool.geometry().chunkCount()];
+
         private int first;
         private int count;
         private long nextOrder;
@@ -177,6 +180,7 @@ public final class TcpChunkSender implements ChunkSender {
                 if (pair[1].hasRemaining()) {
                     return false;
                 }
+                sent[chunk] = true;
                 first = (first + 1) % queue.length;
                 count--;
             }
@@ -212,7 +216,6 @@ public final class TcpChunkSender implements ChunkSender {
             if (read < 0) {
                 throw new EOFException("closed by the target");
             }
-            awaitTransmit();
             int offset = 0;
             for (; in.position() - offset >= ReleaseFrame.LENGTH_BYTES; offset += ReleaseFrame.LENGTH_BYTES) {
                 FrameType type = Frame.requireValid(inView, offset);
@@ -223,19 +226,24 @@ public final class TcpChunkSender implements ChunkSender {
                     throw new ProtocolException("frame " + type + " of attempt " + Frame.attempt(inView, offset)
                             + " where a release of attempt " + attempt + " was due");
                 }
+                int chunk = release.wrap(inView, offset).sourceChunk();
+                requireSent(chunk);
                 underWay.decrementAndGet();
-                releases.released(release.wrap(inView, offset).sourceChunk());
+                releases.released(chunk);
             }
             in.flip().position(offset);
             in.compact();
         }
 
         /**
-         * A chunk may come back before its writer has returned from writing it, and with it the buffer whose position
-         * that writer is about to set.
+         * Requires that a chunk was sent whole on this connection and has not come back: it is used for other bytes
+         * next. A writer that is about to return from writing it, and to set its buffer's position, has done so then.
          */
-        private synchronized void awaitTransmit() {
-            // Whoever transmits has this monitor.
+        private synchronized void requireSent(int chunk) throws ProtocolException {
+            if (chunk < 0 || chunk >= sent.length || !sent[chunk]) {
+                throw new ProtocolException("a release of chunk " + chunk + ", which was not sent here");
+            }
+            sent[chunk] = false;
         }
 
         @Override

@@ -369,8 +369,9 @@ class TcpSendTest {
 
     @ParameterizedTest
     @CsvSource({
-        "16, 5, 32, chunk 16 is not on its way",
-        "-1, 5, 32, chunk -1 is not on its way",
+        "16, 5, 32, 'chunk 16, which was not sent here'",
+        "-1, 5, 32, 'chunk -1, which was not sent here'",
+        "0, 5, 32, 'chunk 0, which was not sent here'",
         "0, 4, 32, frame RELEASE of attempt 4 where a release of attempt 5 was due",
         "0, 5, 40, frame RELEASE of attempt 5 where a release of attempt 5 was due",
     })
@@ -387,10 +388,42 @@ class TcpSendTest {
         assertTrue(failures.get(0).contains(said), failures.get(0));
     }
 
+    /** Its chunk would be filled with bytes that are not for this target, and they be sent to it. */
+    @Test
+    void shouldRefuseByNameTheReleaseOfAChunkThatIsNotSentWholeOrTwice() throws Exception {
+        Loopback pair = pair();
+        pair.near().setOption(StandardSocketOptions.SO_SNDBUF, LITTLE_BYTES);
+        pair.far().setOption(StandardSocketOptions.SO_RCVBUF, LITTLE_BYTES);
+        send(List.of(pair.near()));
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            sender.send(chunk, 0, CHUNK_BYTES, 1, (long) chunk * CHUNK_BYTES, chunk, 0, false);
+        }
+        ByteBuffer bytes = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES);
+        ReleaseFrame.encode(new UnsafeBuffer(bytes), 0, ATTEMPT, 1, 0, CHUNKS - 1);
+        pair.far().write(bytes);
+        Loopback.until("the source says so", () -> failures.size() == 1);
+        assertTrue(failures.get(0).contains("chunk 15, which was not sent here"), failures.get(0));
+        assertEquals(0, released[CHUNKS - 1].availablePermits());
+
+        sender.close();
+        Loopback other = pair();
+        send(List.of(other.near()));
+        sender.send(0, 0, 100, 1, 0, 0, 0, false);
+        ReleaseFrame.encode(new UnsafeBuffer(bytes.clear()), 0, ATTEMPT, 1, 0, 0);
+        other.far().write(bytes);
+        awaitRelease(0);
+        other.far().write(bytes.flip());
+        Loopback.until("the source says so", () -> failures.size() == 2);
+        assertTrue(failures.get(1).contains("chunk 0, which was not sent here"), failures.get(1));
+    }
+
     @Test
     void shouldTakeReleasesThatComeInParts() throws Exception {
         Loopback pair = pair();
         send(List.of(pair.near()));
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            sender.send(chunk, 0, 100, 1, (long) chunk * CHUNK_BYTES, chunk, 0, false);
+        }
         ByteBuffer bytes = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * CHUNKS);
         UnsafeBuffer view = new UnsafeBuffer(bytes);
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
