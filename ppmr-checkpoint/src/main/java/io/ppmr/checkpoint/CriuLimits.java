@@ -262,7 +262,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return Optional.empty();
     }
 
-    /** Whether the session has no number in the innermost PID namespace of the process, as getsid(2) would give it. */
+    /** Tells whether the session has no number in the process's innermost PID namespace: getsid(2) would give 0. */
     private boolean sessionIsElsewhere(ProcStat process) throws IOException {
         if (process.session() == 0) {
             return true;

@@ -13,7 +13,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a hook's environment says of where the ranks are. */
+/** Tests what a hook's environment says of where the ranks are. */
 class RankMapTest {
     @TempDir
     private Path directory;

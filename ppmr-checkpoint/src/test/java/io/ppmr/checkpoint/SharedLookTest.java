@@ -18,7 +18,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What a thousand ranks see of the node's processes, of which each would look by itself. */
+/** Tests what a thousand ranks see of the node's processes, of which each would look by itself. */
 @Timeout(60)
 class SharedLookTest {
     private static final int MANY = 200;

@@ -20,7 +20,7 @@ public final class NodeTree<F> {
     private static final int MAX_NAME_BYTES = 255;
     private static final int MAX_PATH_BYTES = 4096;
     private static final int NANOS = 1_000_000_000;
-    /** What a name takes of the heap, about; a file with what stands behind it. */
+    /** The bytes of the heap that a name takes, about; a file with what stands behind it. */
     private static final int NAME_BYTES = 256;
 
     private static final int FILE_BYTES = 1536;

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Who is served by the workers of one mount, so that no ordinary user has all of them wait. A user has a share, all
+ * Shares the workers of one mount out, so that no ordinary user has all of them wait. A user has a share, all
  * ordinary users together leave some free for root and the service. Used by the workers, each with a place of its own;
  * takes no lock and allocates nothing, as each read and write passes here. The limits may be passed by the few calls
  * that begin at the same moment.

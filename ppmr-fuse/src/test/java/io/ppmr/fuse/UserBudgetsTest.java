@@ -13,7 +13,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** What a user may fill of the services' heaps, by names and by open files. */
+/** Tests what a user may fill of the services' heaps, by names and by open files. */
 class UserBudgetsTest {
     private static final int UID = 20_001;
     private static final int OTHER = 20_002;

@@ -30,7 +30,7 @@ class ManyRanksIT {
     /** Of both services, and of the launchers and commands that they have waited for, for each rank. */
     private static final double MOST_SECONDS_A_RANK = 0.020;
 
-    /** What both services compile and load in their first migration, of however many ranks, on a busy machine. */
+    /** The time in which both services compile and load in their first migration, however many its ranks, when busy. */
     private static final double MOST_SECONDS_ONCE = 6;
 
     @TempDir

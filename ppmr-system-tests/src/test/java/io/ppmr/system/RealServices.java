@@ -144,7 +144,7 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    /** Where a service is asked. */
+    /** The socket at which a service is asked. */
     Path socket(String role) {
         return directory.resolve(role + ".sock");
     }

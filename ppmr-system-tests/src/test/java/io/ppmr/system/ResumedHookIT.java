@@ -24,7 +24,7 @@ class ResumedHookIT {
     @TempDir
     private Path directory;
 
-    /** Where hooks, which run as the job's user, write what they are told. */
+    /** The folder in which hooks, which run as the job's user, write what they are told. */
     private Path told() throws Exception {
         Path folder = Files.createDirectory(directory.resolve("hook"));
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));

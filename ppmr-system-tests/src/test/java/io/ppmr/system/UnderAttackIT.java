@@ -352,7 +352,7 @@ class UnderAttackIT {
         }
     }
 
-    /** What each attack has tried, and what it has gained. */
+    /** The tries of each attack, and what it has gained. */
     private Map<String, long[]> counts() throws IOException {
         Map<String, long[]> last = new TreeMap<>();
         for (String line : Files.readAllLines(directory.resolve("attacks.log"), StandardCharsets.ISO_8859_1)) {

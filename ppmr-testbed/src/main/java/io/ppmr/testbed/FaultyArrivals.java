@@ -11,7 +11,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
 /**
- * What goes wrong as it is told with chunks that are sent unasked, around arrivals that do not. For tests. A delayed
+ * Lets chunks that are sent unasked go wrong as it is told, around arrivals that do not. For tests. A delayed
  * chunk holds up those behind it on its connection, and is overtaken by those on others.
  *
  * @param pool into which the chunks come

@@ -272,7 +272,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         return !state.isOver();
     }
 
-    /** Who has lost this node while it was frozen may be about to fence it, and the lost link is not known here yet. */
+    /** Whoever lost this node while it was frozen may be about to fence it, and the lost link is not known here yet. */
     @Override
     void woke(long now) {
         if (wasFrozen(now)) {

@@ -10,7 +10,7 @@ public sealed interface SourcePath extends AutoCloseable permits ChunkSender, Re
     /** Steps that this process has taken to move chunks: with one-sided reads none, whatever is pulled. Any thread. */
     long work();
 
-    /** What the target must find in this process's memory; to be told over the control session alone. */
+    /** The proof that the target must find in this process's memory; to be told over the control session alone. */
     MemoryProof proof();
 
     /** The device and the peer, for messages. */

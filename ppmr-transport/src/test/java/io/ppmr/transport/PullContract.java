@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What every transport that pulls keeps: the same suite for each. A transport says how its two ends are joined. */
+/** Tests the contract of every transport that pulls: the same suite for each, which says how its ends are joined. */
 public abstract class PullContract {
     protected static final int CHUNK_BYTES = 16 * 1024;
     protected static final int CHUNKS = 32;

@@ -4,7 +4,7 @@ import io.ppmr.protocol.data.ChunkFrame;
 import java.nio.ByteBuffer;
 
 /**
- * What a transport that pulls is given where a test listens to its pulls: nothing may come by itself.
+ * Hears for a test how a transport's pulls end: nothing may come by itself.
  *
  * @param pulls hears how pulls end
  */

@@ -60,7 +60,7 @@ public final class AnnouncedJobs {
     private final RareLog log = new RareLog(LOG::warn);
 
     /**
-     * What an announced job is called: by its user, too, since two users may call theirs by the same name.
+     * Names an announced job: by its user, too, since two users may call theirs by the same name.
      *
      * @param uid whose
      * @param name as the user calls it

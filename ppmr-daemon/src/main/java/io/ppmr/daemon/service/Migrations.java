@@ -80,7 +80,7 @@ public final class Migrations {
         record Failed(String reason) implements Event {}
     }
 
-    /** Who wants a migration: somebody who may control the service, a job's own user, or a trigger for many jobs. */
+    /** The one who wants a migration: whoever may control the service, a job's own user, or a trigger for many jobs. */
     private enum Asker {
         CONTROL,
         OWNER,
@@ -96,7 +96,7 @@ public final class Migrations {
         }
     }
 
-    /** What a trigger still has to move, one after the other. Guarded by the migrations' lock. */
+    /** The jobs that a trigger still has to move, one after the other. Guarded by the migrations' lock. */
     private static final class Round {
         private final Deque<AnnouncedJobs.Name> left;
         private final String by;

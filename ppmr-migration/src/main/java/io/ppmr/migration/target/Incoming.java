@@ -32,7 +32,7 @@ final class Incoming {
         transfer = begun;
     }
 
-    /** What its restored ranks, the index of its image and, where that is in memory, the image will still take. */
+    /** The bytes that its restored ranks, the image's index and, where that is in memory, the image will still take. */
     long promisedMemoryBytes(boolean stagingInMemory) {
         DataMessage.Progress progress = progress();
         long stagingBytes = promisedStagingBytes();

@@ -4,7 +4,7 @@ import java.security.SecureRandom;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * What the source and the targets of one migration know of it and nobody else: 128 random bits. The source tells them
+ * A word that the source and the targets of one migration know and nobody else: 128 random bits. The source tells them
  * to each target with {@link ControlMessage.Begin}; whoever opens a further connection about the migration shows them
  * first ({@link ControlMessage.Peer}). Without them a node that only has the cluster's key could end a job by a forged
  * {@link ControlMessage.RollBack}.

@@ -11,7 +11,7 @@ import java.nio.ByteBuffer;
 import org.agrona.BufferUtil;
 import org.junit.jupiter.api.Test;
 
-/** What a source keeps of a file whose pieces are written in any order: nothing that grows with them. */
+/** Tests what a source keeps of a file whose pieces are written in any order: nothing that grows with them. */
 class ScatteredWritesTest {
     private static final int CHUNK_BYTES = 128 << 10;
     /** A power of two, so that an odd step comes to each once. */

@@ -42,7 +42,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** What a target may release, and what waits for it where chunks and frames overtake each other. */
+/** Tests what a target may release, and what waits for it where chunks and frames overtake each other. */
 class LinkOutletTest {
     private static final int CHUNKS = 8;
     private static final int CHUNK_BYTES = 16 * 1024;

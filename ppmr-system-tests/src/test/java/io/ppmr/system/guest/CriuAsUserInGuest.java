@@ -56,7 +56,7 @@ import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * What CRIU moves when it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, and what a user gains by it. The
+ * Tests what CRIU moves when it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, and what a user gains. The
  * guest's root has every capability, which that of a container has not.
  */
 @Timeout(value = 900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

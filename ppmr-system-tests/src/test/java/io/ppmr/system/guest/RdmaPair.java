@@ -42,7 +42,7 @@ record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
         return InetAddress.getByAddress(new byte[] {10, 77, 0, (byte) last});
     }
 
-    /** What somebody else does while the two join. */
+    /** An attack by somebody else while the two join. */
     interface Attack {
         /** When the target listens and before the source connects. */
         void begin(int port) throws Exception;

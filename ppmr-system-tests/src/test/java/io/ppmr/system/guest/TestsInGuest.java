@@ -22,7 +22,7 @@ import org.junit.jupiter.api.DynamicTest;
  * each class is skipped with the reason. Blocks its caller until the guest has ended.
  */
 final class TestsInGuest {
-    /** How long a guest may take in all. */
+    /** The time that a guest may take in all. */
     static final int LIMIT_S = 840;
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));

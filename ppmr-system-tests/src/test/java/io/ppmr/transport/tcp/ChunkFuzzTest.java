@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a source sends on a data connection to a target, and a target to a source, behind one byte that says which. */
+/** Sends what comes to hand on a data connection, to a target or to a source; the first byte of an input says which. */
 class ChunkFuzzTest {
     private static final int CHUNK_BYTES = 16 * 1024;
     private static final int CHUNKS = 4;

@@ -124,7 +124,7 @@ public final class ArrivingFile {
         return at < start;
     }
 
-    /** Where the bytes that are there from {@code offset} on end, or {@code limit} or more. */
+    /** Gives the end of the bytes that are there from {@code offset} on, or {@code limit} or more. */
     private long coveredTo(long offset, long limit) {
         long at = offset;
         while (at < limit) {

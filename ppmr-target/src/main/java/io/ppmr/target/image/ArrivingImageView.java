@@ -28,7 +28,7 @@ public final class ArrivingImageView implements FilesystemView {
     private final Supplier<Room> room;
 
     /**
-     * Where arriving bytes can be.
+     * The places of arriving bytes.
      *
      * @param totalBytes of the pools and of staging, as far as there is disk for it
      * @param usedBytes of that, what is taken now

@@ -50,7 +50,7 @@ final class Extents {
         return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;
     }
 
-    /** Where the bytes that are there from {@code offset} on end, whosever they are; {@code offset} if none is. */
+    /** Gives the end of the bytes that are there from {@code offset} on, whosever; {@code offset} if none is. */
     long coveredTo(long offset) {
         long to = offset;
         for (int extent = firstEndingAfter(offset); extent < count && starts[extent] <= to; extent++) {

@@ -57,7 +57,7 @@ final class FilePrefix {
         return bytes;
     }
 
-    /** Where the bytes that are there from {@code offset} on end; {@code offset} if none is. */
+    /** Gives the end of the bytes that are there from {@code offset} on; {@code offset} if none is. */
     long coveredTo(long offset) {
         return present.coveredTo(offset);
     }

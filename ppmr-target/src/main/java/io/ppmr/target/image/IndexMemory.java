@@ -21,11 +21,11 @@ final class IndexMemory implements AutoCloseable {
 
     static final int WORD_BYTES = 4;
 
-    /** What a block is for, which is its size. */
+    /** The use of a block, which is its size. */
     enum Block {
         /** One run of bytes of a window that has several. */
         RUN(0, 3),
-        /** What lies below 64 parts of a file. */
+        /** A node that leads to 64 parts of a file. */
         NODE(1, WindowIndex.FAN_OUT),
         /** 64 windows. */
         LEAF(2, WindowIndex.FAN_OUT * WindowIndex.ENTRY_WORDS);
@@ -60,7 +60,7 @@ final class IndexMemory implements AutoCloseable {
         addresses = new long[most];
     }
 
-    /** What the index of an image of this size takes at most, if it is written in whole windows in any order. */
+    /** Gives the most that the index of an image of this size takes, if it is written in whole windows in any order. */
     static long bytesFor(long imageBytes, int chunkBytes) {
         long windows = imageBytes / chunkBytes + 1;
         long leaves = windows / WindowIndex.FAN_OUT + 1;

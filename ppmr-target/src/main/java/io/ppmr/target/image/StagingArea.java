@@ -25,7 +25,7 @@ public final class StagingArea implements AutoCloseable {
     private static final int STEP_BYTES = 16 * 1024 * 1024;
     private static final long MAX_REGION_BYTES = 1L << 30;
 
-    /** What is behind a staging area. Owned by the session's agent. */
+    /** The file behind a staging area. Owned by the session's agent. */
     interface Backing extends AutoCloseable {
         /**
          * Makes the next bytes usable.
@@ -79,7 +79,7 @@ public final class StagingArea implements AutoCloseable {
         this.index = new IndexMemory(indexLimitBytes);
     }
 
-    /** What the index of an image of this size takes in memory, in whatever order its windows are written. */
+    /** Gives the memory that the index of an image of this size takes, in whatever order its windows are written. */
     public static long indexBytes(long imageBytes, int chunkBytes) {
         return IndexMemory.bytesFor(imageBytes, chunkBytes);
     }

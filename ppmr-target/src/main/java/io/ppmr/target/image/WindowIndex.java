@@ -40,7 +40,7 @@ final class WindowIndex {
     private final PoolGeometry geometry;
     private final IntConsumer whenEmptied;
     private int root = NONE;
-    /** How many levels of nodes are above the leaves. */
+    /** The number of levels of nodes above the leaves. */
     private int levels;
 
     private int foundPlace;
@@ -74,7 +74,7 @@ final class WindowIndex {
         return foundTo - offsetIn(offset);
     }
 
-    /** Where the first run behind {@code offset} starts, or {@link Long#MAX_VALUE}. */
+    /** Gives the start of the first run behind {@code offset}, or {@link Long#MAX_VALUE}. */
     long nextStart(long offset) {
         long window = next(geometry.windowOf(offset));
         if (window == geometry.windowOf(offset)) {

@@ -74,12 +74,12 @@ final class WindowSlots {
         return index.remove(start, end);
     }
 
-    /** Where the first bytes behind {@code offset} start, or {@link Long#MAX_VALUE}. */
+    /** Gives the start of the first bytes behind {@code offset}, or {@link Long#MAX_VALUE}. */
     long nextStart(long offset) {
         return Math.min(extents.nextStart(offset), index.nextStart(offset));
     }
 
-    /** Where the bytes that were advertised from {@code offset} on end, or an earlier such place behind it. */
+    /** Gives the end of the bytes that were advertised from {@code offset} on, or an earlier such place behind it. */
     long coveredTo(long offset) {
         return find(offset) ? offset + foundBytes : offset;
     }

@@ -75,14 +75,14 @@ public final class TargetHops {
                 .description("chunks that were advertised and whose pull has not started")
                 .register(registry);
         Gauge.builder("ppmr.target.pulls.in.flight", pullsInFlight, LongAdder::sum)
-                .description("pulls that are under way")
+                .description("pulls that are under way, and chunks that are coming")
                 .register(registry);
         Gauge.builder("ppmr.target.staging.used", stagingBytes, LongAdder::sum)
                 .baseUnit("bytes")
                 .description("room that the staging file has taken")
                 .register(registry);
-        pullWait = meters.timer(".pull.wait", "from the advertisement of a chunk to the start of its pull");
-        pull = meters.timer(".pull", "from the start of a pull until the bytes are here");
+        pullWait = meters.timer(".pull.wait", "with RDMA: from the advertisement of a chunk to the start of its pull");
+        pull = meters.timer(".pull", "from the start of a pull, or a chunk's first byte, until its bytes are here");
         check = meters.timer(".chunk.check", "from the arrival of a chunk until it can be read: its CRC32C");
         readerWait = meters.timer(".reader.wait", "waits of restarts for bytes that have not come");
     }

@@ -32,8 +32,8 @@ import java.util.zip.CRC32C;
 final class Incoming implements Arrivals {
 
     /**
-     * What is on its way into one chunk, until it is reported. Of a pull written by the session's agent and, while the
-     * transport has it, read by its threads; of a chunk that is sent written by the thread that brings it.
+     * The bytes on their way into one chunk, until they are reported. Of a pull it is written by the session's agent
+     * and, while the transport has it, read by its threads; of a chunk that is sent, by the thread that brings it.
      */
     private static final class Entry {
         private final int chunk;

@@ -28,7 +28,7 @@ class RetainedImageScaleTest {
     private static final long MIB = 1 << 20;
     private static final long INDEX_LIMIT_BYTES = 128 * MIB;
     private static final long TIB = 1L << 40;
-    /** What may be left on the heap, whatever the size of the image: one bit a place, and noise. */
+    /** The most that may be left on the heap, whatever the size of the image: one bit a place, and noise. */
     private static final long HEAP_BYTES = 4 * MIB;
 
     private static final long SEED = System.nanoTime();
@@ -191,7 +191,7 @@ class RetainedImageScaleTest {
         return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
     }
 
-    /** What a session's agent and its transport do, on one thread. */
+    /** Does what a session's agent and its transport do, on one thread. */
     private static final class Agent implements CreditLedger.Decisions, ImageListener, AutoCloseable {
         private final CreditLedger ledger;
         private final BufferPool pool;

@@ -42,7 +42,7 @@ class JournalVersionTest {
     private static final List<PlannedRank> RANKS = List.of(
             new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
             new PlannedRank(3, "ü:8", List.of()));
-    /** What version 2 has besides: times of another clock, in the place of the types 6 to 9, and secrets. */
+    /** The types that version 2 has besides: times of another clock, in the place of the types 6 to 9, and secrets. */
     private static final List<TransactionRecord> SINCE = List.of(
             new TransactionRecord.Prepared("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
             new TransactionRecord.SourceLost("t-4", 1, 9),

@@ -176,7 +176,7 @@ final class ModelActions {
         }
     }
 
-    /** What a participant that is out of order says, or who has learnt the migration's secret. */
+    /** The words of a participant that is out of order, or of somebody who has learnt the migration's secret. */
     private void forged(CoordinatorState state) {
         boolean early = !state.all(CoordinatorState.Member::sealed);
         for (int target = 0; target < 2 && early && has(ModelBudget.FORGED) && !goodOnly; target++) {

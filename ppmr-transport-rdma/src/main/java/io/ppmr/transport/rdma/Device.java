@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 final class Device {
     private static final Logger LOG = LoggerFactory.getLogger(Device.class);
     private static final Path ROOT = Path.of("/");
-    /** What every device of the last fifteen years can have under way. */
+    /** The reads that every device of the last fifteen years can have under way. */
     private static final int CAREFUL_DEPTH = 16;
 
     private static final String CHANNEL_ADAPTER = "1:";
@@ -48,7 +48,7 @@ final class Device {
     }
 
     /**
-     * Why a device of this name cannot be used, by its type; null if it can. With iWARP a read lands only in memory
+     * Says why a device of this name cannot be used, by its type; null if it can. By iWARP a read lands only in memory
      * that the peer may write as well, and ours may not be written.
      *
      * @param root where {@code sys} is; {@code /} but in tests
@@ -96,7 +96,7 @@ final class Device {
         }
     }
 
-    /** How many reads of this queue pair may be under way, as negotiated when it was connected; 0 is none. */
+    /** Gives the reads that this queue pair may have under way, as negotiated when it was connected; 0 is none. */
     static int readsUnderWay(IbvQP queuePair) {
         try {
             int most = maxReadsUnderWay(((NatIbvQP) queuePair).getObjId());

@@ -271,7 +271,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         }
     }
 
-    /** What became of its bytes nobody knows, so no further pull may begin; those under way must still be told. */
+    /** Nobody knows what became of its bytes, so no further pull may begin; those under way must still be told. */
     private void listenerFails(long pullId, Throwable cause) {
         fail("RDMA (" + endpoint.path() + "): what becomes of pull " + pullId + " cannot be told: " + cause);
         LOG.error("the listener fails on pull {}", pullId, cause);

@@ -35,7 +35,7 @@ final class RdmaListener implements Transport.Listener {
     private static final int MOST_CANDIDATES = 8;
 
     private static final int SLICE_MS = 100;
-    /** Who has not established his connection by then makes room. */
+    /** A peer that has not established its connection by then makes room. */
     private static final long ESTABLISH_NS = TimeUnit.SECONDS.toNanos(5);
 
     private static final long PROOF_POLL_NS = TimeUnit.MICROSECONDS.toNanos(200);
