@@ -1,8 +1,8 @@
 /*
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
- *   ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]... -- COMMAND
- *               [ARGUMENT...]
+ *   ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE]
+ *               -- COMMAND [ARGUMENT...]
  *
  * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
  * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
@@ -17,6 +17,10 @@
  * asked for it. It ends as the command ends: systemd takes a main process that SIGTERM has killed for one that ended
  * well, and its caller must not.
  *
+ * With --breakpoints it first tries whether a hardware breakpoint stops a traced process. Where it does not, as in some
+ * virtual machines, the command gets VALUE as CRIU_FAULT in its environment: CRIU sets breakpoints where it has to stop
+ * a process, and waits for ever where they stop nobody; 130 has it go by system calls instead. ptrace(2).
+ *
  * Exit status: the command's; 125 if it could not be started.
  */
 #define _GNU_SOURCE
@@ -27,10 +31,15 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,12 +121,53 @@ static void report(const char *path)
     exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status));
 }
 
+#ifdef __x86_64__
+static volatile int reached;
+
+static __attribute__((noinline)) void breakpoint_here(void)
+{
+    reached = 1;
+}
+
+/* False only where a breakpoint was set, and the child has gone past it. */
+static bool breakpoints_stop(void)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return true;
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || raise(SIGSTOP) != 0)
+            _exit(0);
+        breakpoint_here();
+        _exit(reached);
+    }
+    int status;
+    bool stopped = waitpid(child, &status, 0) == child && WIFSTOPPED(status);
+    /* Debug register 0 holds the address, bit 0 of register 7 switches it on for this process. */
+    bool set = stopped && ptrace(PTRACE_POKEUSER, child, offsetof(struct user, u_debugreg[0]), breakpoint_here) == 0
+               && ptrace(PTRACE_POKEUSER, child, offsetof(struct user, u_debugreg[7]), 1L) == 0
+               && ptrace(PTRACE_CONT, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child;
+    bool past = set && WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    if (stopped && !(set && WIFEXITED(status))) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    return !past;
+}
+#else
+static bool breakpoints_stop(void)
+{
+    return true;
+}
+#endif
+
 int main(int argc, char **argv)
 {
     long uid = -1;
     long gid = -1;
     long capability = -1;
     const char *report_file = NULL;
+    const char *without_breakpoints = NULL;
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--uid") == 0) {
@@ -128,6 +178,8 @@ int main(int argc, char **argv)
             capability = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--report") == 0) {
             report_file = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--breakpoints") == 0) {
+            without_breakpoints = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--env") == 0 && strchr(argv[i + 1], '=') != NULL) {
             if (putenv(argv[i + 1]) != 0)
                 die("putenv");
@@ -138,11 +190,13 @@ int main(int argc, char **argv)
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)
         || (capability >= 0 && uid < 0) || capability >= CAPABILITY_BITS) {
         fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE]"
-                " [--env NAME=VALUE]... -- COMMAND [ARGUMENT...]\n");
+                " [--env NAME=VALUE]... [--breakpoints VALUE] -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
     if (report_file != NULL)
         report(report_file);
+    if (without_breakpoints != NULL && !breakpoints_stop() && setenv("CRIU_FAULT", without_breakpoints, 1) != 0)
+        die("setenv");
     if (setsid() < 0 && errno != EPERM)
         die("setsid");
     if (close_descriptors(3, ~0U) != 0)

@@ -54,6 +54,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     /** CRIU 4.1 logs this when a restored thread gives up at its last step; it then waits for that thread for ever. */
     private static final String GIVEN_UP = "BUG at ";
 
+    /** What CRIU_FAULT has CRIU do: stop processes by system calls instead of hardware breakpoints. */
+    private static final String WITHOUT_BREAKPOINTS = "130";
+
     private static final int LOG_BYTES = 1 << 16;
     private static final long LOOK_NS = 200_000_000;
     private static final Path LOCKS = Path.of("/proc/locks");
@@ -117,7 +120,28 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (settings.asJobUser()) {
             limit = ", as the job's user" + traceLimit();
         }
-        return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit);
+        return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit + breakpoints());
+    }
+
+    /** Says so where CRIU cannot use hardware breakpoints; it would wait for ever for a process that none stops. */
+    private String breakpoints() {
+        List<String> asked = new ArrayList<>(started(kit.launch(Optional.empty())));
+        asked.addAll(List.of("printenv", "CRIU_FAULT"));
+        try {
+            return kit.starter().run(asked, CHECK_LIMIT).exitCode() == 0
+                    ? "; hardware breakpoints stop no process on this machine, so CRIU goes without (CRIU_FAULT="
+                            + WITHOUT_BREAKPOINTS + ")"
+                    : "";
+        } catch (CheckpointException e) {
+            return "; whether hardware breakpoints work is not known: " + e.getMessage();
+        }
+    }
+
+    /** What stands before CRIU, which is told to do without breakpoints where they do not work. */
+    private static List<String> started(List<String> launch) {
+        List<String> words = new ArrayList<>(launch);
+        words.addAll(1, List.of("--breakpoints", WITHOUT_BREAKPOINTS));
+        return words;
     }
 
     /** Yama keeps an ordinary user from tracing any but descendants; that user's CRIU is no ancestor of the job. */
@@ -133,10 +157,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
     private Optional<String> selfCheck() {
-        List<String> command = new ArrayList<>();
-        if (settings.asJobUser()) {
-            command.addAll(kit.launch(NOBODY, CAP_CHECKPOINT_RESTORE));
-        }
+        List<String> command = new ArrayList<>(launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty()));
         command.addAll(settings.program());
         command.add("check");
         command.addAll(mode(settings.asJobUser()));
@@ -214,7 +235,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private List<String> launched(Optional<JobUser> user) {
-        return user.map(one -> kit.launch(one, CAP_CHECKPOINT_RESTORE)).orElseGet(() -> kit.launch(Optional.empty()));
+        return started(
+                user.map(one -> kit.launch(one, CAP_CHECKPOINT_RESTORE)).orElseGet(() -> kit.launch(Optional.empty())));
     }
 
     /** CRIU's own mode for it, and no configuration file out of a home, which would be the user's. */

@@ -5,8 +5,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Polls a condition with a deadline. */
 final class Await {
-    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
-    private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(5);
+    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(60);
+    private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);
 
     private Await() {}
 
@@ -18,7 +18,7 @@ final class Await {
         long deadlineNs = System.nanoTime() + DEADLINE_NS;
         while (!condition.holds()) {
             if (System.nanoTime() - deadlineNs >= 0) {
-                throw new AssertionError("not within 15 s: " + what);
+                throw new AssertionError("not within 60 s: " + what);
             }
             LockSupport.parkNanos(POLL_NS);
         }

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Waiting, closing, losing and sharing a real mount. */
-@Timeout(60)
+@Timeout(120)
 class FuseMountIT {
     private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(10);
     private static final OpenFlags WRITE = new OpenFlags(1);
