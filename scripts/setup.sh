@@ -144,6 +144,19 @@ set_up_criu() {
     fi
 }
 
+# Without CAP_SYS_RESOURCE, which a container's root may lack, CRIU can stream a job's pages only where pipes may have 4 MiB.
+set_up_pipes() {
+    local limit=/proc/sys/fs/pipe-max-size needed=4194304 capabilities
+    [ "$(id -u)" -eq 0 ] || return 0
+    capabilities=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
+    if [ $((0x$capabilities >> 24 & 1)) -eq 1 ] || [ "$(cat "$limit")" -ge "$needed" ]; then return 0; fi
+    if (echo "$needed" >"$limit") 2>/dev/null; then
+        say "fs.pipe-max-size is $needed now, for CRIU's streamed pages: this root has no CAP_SYS_RESOURCE"
+    else
+        leave_out "CRIU's streamed pages, because fs.pipe-max-size is less than $needed and cannot be changed"
+    fi
+}
+
 # promtool checks metrics in the tests. Out of Debian's package prometheus, which is unpacked and not installed: an
 # installation would start its daemon.
 set_up_promtool() {
@@ -219,6 +232,7 @@ set_up_run() {
     install_packages "${rdma_build_packages[@]}" || true
     install_packages "${run_packages[@]}" || true
     set_up_criu
+    set_up_pipes
     [ "$(id -u)" -eq 0 ] || leave_out "what only root may do here: namespaces for two nodes, mounts for other users, CRIU"
     [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
 }

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -41,6 +42,35 @@ final class CheckpointSteps implements RankCommand.Steps {
         this.stoppedByJob = new LinkedHashSet<>(originals);
         stoppedByJob.removeIf(process ->
                 !task.stoppedByJob().contains(process) || !kit.table().isHeld(process));
+    }
+
+    /**
+     * Stops the whole rank before the tool is started, and gives its processes: then it stands still whatever becomes of
+     * the tool. Those that cannot be stopped in time go on, and this throws.
+     */
+    List<ProcessIdentity> stop() throws CheckpointException {
+        List<ProcessIdentity> tree = new ArrayList<>();
+        try {
+            boolean stopped = Polling.until(kit.timing().holdProof(), () -> {
+                tree.clear();
+                tree.addAll(kit.table().tree(task.root()));
+                List<ProcessIdentity> running = tree.stream()
+                        .filter(process -> !kit.table().isHeld(process))
+                        .toList();
+                kit.signals().sendAll(Signal.STOP, running);
+                // What is all stopped makes no new processes: seen twice it is the whole rank.
+                return running.isEmpty() && tree.equals(kit.table().tree(task.root()));
+            });
+            if (!stopped || tree.isEmpty()) {
+                throw new CheckpointException("rank " + task.rank() + " could not be stopped within "
+                        + kit.timing().holdProof() + ": "
+                        + kit.table().whyNotHeld(tree).orElse("it makes new processes, or has ended"));
+            }
+            return List.copyOf(tree);
+        } catch (CheckpointException | RuntimeException e) {
+            undo();
+            throw e;
+        }
     }
 
     /** Starts the tool and watches it; {@code user} is empty for the service's own. */

@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -41,6 +42,14 @@ public interface Checkpointer extends ImageTraits {
      */
     default JobUser imageOwner(JobUser user) {
         return runAs().restartsAsRoot() ? JobUser.ofService() : user;
+    }
+
+    /**
+     * Returns the same tool in the form in which a rank's memory goes into its copy while its checkpoint still writes it,
+     * or says why there is none on this node. Cheap enough for the start of each migration.
+     */
+    default StreamedForm streamedForm() {
+        return StreamedForm.none(false, "this checkpointer has one form of images");
     }
 
     /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
@@ -89,6 +98,20 @@ public interface Checkpointer extends ImageTraits {
 
         static Availability lacking(String detail, String remedy) {
             return new Availability(false, detail, remedy);
+        }
+    }
+
+    /**
+     * A form of a tool's images in which memory need not wait at the target until all of it has come.
+     *
+     * @param form the tool in that form; empty where this node cannot
+     * @param required whether the configuration wants nothing else
+     * @param whyNot why this node cannot, and what to do; empty where it can
+     * @param mostBytes how much of one rank's memory can be streamed
+     */
+    record StreamedForm(Optional<Checkpointer> form, boolean required, String whyNot, long mostBytes) {
+        static StreamedForm none(boolean required, String whyNot) {
+            return new StreamedForm(Optional.empty(), required, whyNot, 0);
         }
     }
 

@@ -52,6 +52,7 @@ public sealed interface CheckpointerSettings {
      * @param program the words that start it: one path, or a private loader with its arguments before the path
      * @param extraDumpArguments further arguments of {@code criu dump}, such as {@code --tcp-established}
      * @param extraRestoreArguments further arguments of {@code criu restore}
+     * @param pages how memory travels
      * @param asJobUser whether it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, in its unprivileged mode;
      *     jobs of root's run as root
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
@@ -60,6 +61,7 @@ public sealed interface CheckpointerSettings {
             List<String> program,
             List<String> extraDumpArguments,
             List<String> extraRestoreArguments,
+            PagePolicy pages,
             boolean asJobUser,
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
@@ -85,17 +87,17 @@ public sealed interface CheckpointerSettings {
 
         /** CRIU started by the given words, as root, with nothing further. */
         public static Criu of(List<String> program) {
-            return new Criu(program, List.of(), List.of(), false, NamespacePolicy.AUTO);
+            return new Criu(program, List.of(), List.of(), PagePolicy.AUTO, false, NamespacePolicy.AUTO);
         }
 
         /** CRIU started by the given words, as the job's user, with nothing further. */
         public static Criu asJobUser(List<String> program) {
-            return new Criu(program, List.of(), List.of(), true, NamespacePolicy.AUTO);
+            return new Criu(program, List.of(), List.of(), PagePolicy.AUTO, true, NamespacePolicy.AUTO);
         }
 
         @Override
         public Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing) {
-            return new CriuCheckpointer(name, this, ToolKit.of(programs, timing));
+            return new CriuCheckpointer(name, this, ToolKit.of(programs, timing), false);
         }
     }
 
@@ -184,6 +186,16 @@ public sealed interface CheckpointerSettings {
         public Checkpointer createDirect(String name, NativePrograms programs) {
             return new CommandCheckpointer(name, this, ToolKit.direct(programs));
         }
+    }
+
+    /** Says how a rank's memory gets from its original into its copy, by CRIU. */
+    enum PagePolicy {
+        /** Streamed where both nodes can and the job gains by it, else as images. */
+        AUTO,
+        /** Into the held copy while the held original is still read, through the pool; else the job is not moved. */
+        STREAMED,
+        /** As a part of the images, which wait at the target until they are whole. */
+        IMAGES
     }
 
     /** Says whether a rank is restored in a PID and mount namespace of its own, where every PID is free. */

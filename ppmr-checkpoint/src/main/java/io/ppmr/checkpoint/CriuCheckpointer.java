@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
@@ -17,15 +18,22 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
  * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
  * written last and opened first.
+ *
+ * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images hold everything but the memory that is a process's own.
+ * That follows, a stream for each process, and goes into the copy while the original, stopped by SIGSTOP before, is
+ * still read. Neither runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page
+ * that the images name was handed out. {@code docs/criu.md} has the order of it.
  *
  * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
  * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
@@ -37,7 +45,8 @@ import java.util.regex.Pattern;
  * thread the capabilities that the image names, and the image is the user's: none may be left with that one. As the
  * rank's PID namespace holds all that was restored, all of it is looked at.
  */
-record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit) implements Checkpointer {
+record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, boolean streamed)
+        implements Checkpointer {
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
     private static final int CAP_CHECKPOINT_RESTORE = 40;
@@ -45,6 +54,29 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final Path YAMA = Path.of("/proc/sys/kernel/yama/ptrace_scope");
     /** As whom {@code criu check} is tried: the user of nothing. */
     private static final JobUser NOBODY = new JobUser(65_534, 65_534);
+
+    /** The streamed form's files, which ppmr-pages names so. */
+    private static final String PAGES_LIST = "pages.list";
+
+    private static final Pattern STREAM = Pattern.compile("pages-\\d+\\.stream");
+
+    /** CRIU 4.2 has made the numbers of pages in its page server's frames wider. */
+    private static final int FRAME_BYTES = 24;
+
+    private static final int FRAME_BYTES_SINCE_4_2 = 32;
+
+    /** These leave traces in the kernel when a checkpoint with lazy pages fails: locks of the network, remapped links. */
+    private static final Set<String> LEAVING_TRACES = Set.of("--tcp-established", "--link-remap", "--external");
+
+    private static final Path LIMITS = Path.of("/proc/self/limits");
+    private static final int HARD_LIMIT_FIELD = 4;
+    /** What else CRIU has open. */
+    private static final long OTHER_DESCRIPTORS = 1024;
+
+    private static final long MIB = 1 << 20;
+    private static final Path PIPE_LIMIT = Path.of("/proc/sys/fs/pipe-max-size");
+    /** CRIU's page server holds the pages in pipes of this size. */
+    private static final long PIPE_BYTES = 4 << 20;
 
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
 
@@ -120,7 +152,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (settings.asJobUser()) {
             limit = ", as the job's user" + traceLimit();
         }
-        return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit + breakpoints());
+        StreamedForm form = streamedForm();
+        String pages = form.form().isPresent() ? "; pages can be streamed" : "; pages go as images: " + form.whyNot();
+        return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit + breakpoints() + pages);
     }
 
     /** Says so where CRIU cannot use hardware breakpoints; it would wait for ever for a process that none stops. */
@@ -187,18 +221,102 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
+    public boolean streams(String name) {
+        return streamed && STREAM.matcher(name).matches();
+    }
+
+    @Override
     public List<String> announcedNames(int rank) {
-        return List.of("inventory.img");
+        return List.of(streamed ? PAGES_LIST : "inventory.img");
     }
 
     @Override
     public List<String> completionNames(int rank) {
-        return List.of("inventory.img");
+        return streamed ? List.of() : List.of("inventory.img");
     }
 
     @Override
-    public Optional<String> finalNameOf(String temporaryName) {
-        return Optional.empty();
+    public Optional<String> markOfWholeness() {
+        return streamed ? Optional.of(PAGES_LIST) : Optional.empty();
+    }
+
+    @Override
+    public StreamedForm streamedForm() {
+        boolean required = settings.pages() == PagePolicy.STREAMED;
+        return whyNotStreamed()
+                .map(why -> StreamedForm.none(required, why))
+                .orElseGet(() -> new StreamedForm(
+                        Optional.of(new CriuCheckpointer(name, settings, kit, true)), required, "", mostBytes()));
+    }
+
+    private Optional<String> whyNotStreamed() {
+        if (settings.pages() == PagePolicy.IMAGES) {
+            return Optional.of("the configuration says pages = \"images\"");
+        }
+        if (settings.asJobUser()) {
+            return Optional.of("CRIU runs as the job's user here (as_job_user), and streams pages only as root");
+        }
+        for (String argument : settings.extraDumpArguments()) {
+            if (LEAVING_TRACES.contains(argument)) {
+                return Optional.of("with " + argument + " in dump_arguments a checkpoint that fails while pages are"
+                        + " streamed leaves traces in the kernel");
+            }
+        }
+        String version = kit.versions().of(settings.program()).orElse("");
+        if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
+            return Optional.of(
+                    "the frames of this CRIU's page server are not known (" + version + "): those of 4.0 to 4.2 are");
+        }
+        if (kit.versions()
+                .says(settings.program(), List.of("check", "--feature", "uffd-noncoop"))
+                .isEmpty()) {
+            return Optional.of("this kernel has no userfaultfd with events (criu check --feature uffd-noncoop)");
+        }
+        return whyPipesAreTooSmall();
+    }
+
+    /**
+     * CRIU holds the pages that it serves in pipes, two descriptors each. It raises its own limit of descriptors, and
+     * the size of a pipe, where it may; else a pipe holds a MiB.
+     */
+    private long mostBytes() {
+        if (kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+            return Long.MAX_VALUE;
+        }
+        try {
+            String line = Files.readAllLines(LIMITS).stream()
+                    .filter(one -> one.startsWith("Max open files"))
+                    .findFirst()
+                    .orElse("");
+            String[] words = line.split("\\s+", -1);
+            long hard = words.length > HARD_LIMIT_FIELD ? Long.parseLong(words[HARD_LIMIT_FIELD]) : 0;
+            return Math.max(0, hard - OTHER_DESCRIPTORS) / 2 * MIB;
+        } catch (IOException | NumberFormatException e) {
+            return 0;
+        }
+    }
+
+    private Optional<String> whyPipesAreTooSmall() {
+        if (kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+            return Optional.empty();
+        }
+        try {
+            // By lines: such a file gives a second read nothing.
+            long limit = Long.parseLong(Files.readAllLines(PIPE_LIMIT).get(0).strip());
+            return limit >= PIPE_BYTES
+                    ? Optional.empty()
+                    : Optional.of("pipes may have " + limit + " bytes here, and without CAP_SYS_RESOURCE CRIU's page"
+                            + " server needs " + PIPE_BYTES + ": give the service that capability, or set"
+                            + " fs.pipe-max-size = " + PIPE_BYTES);
+        } catch (IOException | NumberFormatException e) {
+            return Optional.of(PIPE_LIMIT + " cannot be read (" + e.getMessage() + ")");
+        }
+    }
+
+    private int frameBytes() {
+        return compare(kit.versions().of(settings.program()).orElse(""), 4, 2) < 0
+                ? FRAME_BYTES
+                : FRAME_BYTES_SINCE_4_2;
     }
 
     @Override
@@ -281,14 +399,45 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
                     + " Remedy: give it that capability");
         }
+        if (!streamed) {
+            return steps.start(name, dump(task, log, user, List.of()), user);
+        }
+        List<ProcessIdentity> stopped = steps.stop();
+        try {
+            return steps.start(name, dump(task, log, user, stopped), user);
+        } catch (CheckpointException | RuntimeException e) {
+            steps.undo();
+            throw e;
+        }
+    }
+
+    /** @param stopped in the streamed form the rank's processes, which are stopped */
+    private List<String> dump(CheckpointTask task, Path log, Optional<JobUser> user, List<ProcessIdentity> stopped)
+            throws CheckpointException {
         List<String> command = kit.launchFor(task, launched(user));
+        String images = kit.livesElsewhere(task) ? "." : task.imageDirectory().toString();
+        if (streamed) {
+            command.addAll(List.of(
+                    kit.programs().pages().toString(),
+                    "source",
+                    "--frame-bytes",
+                    Integer.toString(frameBytes()),
+                    "--images",
+                    images,
+                    "--scratch",
+                    log.getParent().toString()));
+            for (ProcessIdentity process : stopped) {
+                command.addAll(List.of("--pid", Integer.toString(kit.pidFor(task, process))));
+            }
+            command.add("--");
+        }
         command.addAll(settings.program());
         command.addAll(List.of(
                 "dump",
                 "--tree",
                 Integer.toString(kit.pidFor(task)),
                 "--images-dir",
-                kit.livesElsewhere(task) ? "." : task.imageDirectory().toString(),
+                images,
                 "--work-dir",
                 log.getParent().toString(),
                 "--log-file",
@@ -300,7 +449,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraDumpArguments());
-        return steps.start(name, command, user);
+        if (streamed) {
+            command.addAll(List.of("--lazy-pages", "--ps-socket", "{socket}", "--status-fd", "{status}"));
+        }
+        return command;
     }
 
     @Override
@@ -313,13 +465,34 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 ? Optional.empty()
                 : Optional.of(RankNamespace.Planned.of(kit, task, name));
         List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user));
+        String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
+        String work = log.getParent().toString();
+        Optional<Path> pids = Optional.empty();
+        if (streamed) {
+            pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
+            Path daemonLog = kit.freshFile(task.workDirectory(), user, name + "-pages.log");
+            command.addAll(List.of(
+                    kit.programs().pages().toString(),
+                    "target",
+                    "--frame-bytes",
+                    Integer.toString(frameBytes()),
+                    "--images",
+                    images,
+                    "--pids-file",
+                    pids.get().toString(),
+                    "--"));
+            command.addAll(settings.program());
+            command.addAll(List.of("lazy-pages", "--images-dir", images, "--work-dir", work));
+            command.addAll(List.of("--log-file", daemonLog.toString(), "--page-server"));
+            command.addAll(List.of("--ps-socket", "{socket}", "--status-fd", "{status}", "--"));
+        }
         command.addAll(settings.program());
         command.addAll(List.of(
                 "restore",
                 "--images-dir",
-                namespace.isPresent() ? "." : task.imageDirectory().toString(),
+                images,
                 "--work-dir",
-                log.getParent().toString(),
+                work,
                 "--log-file",
                 log.toString(),
                 "--pidfile",
@@ -330,12 +503,18 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 "--manage-cgroups=ignore"));
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraRestoreArguments());
-        return new Steps(task, kit, namespace, log, pidFile, user.isPresent()).start(name, command, user);
+        if (streamed) {
+            command.add("--lazy-pages");
+        }
+        return new Steps(task, kit, namespace, log, pidFile, pids, user.isPresent()).start(name, command, user);
     }
 
     private static final class Steps extends RestartSteps {
         private final Path log;
         private final Path pidFile;
+        /** Of the processes whose pages were streamed; empty where none were. */
+        private final Optional<Path> streamedPids;
+
         private final boolean asUser;
         private long nextLookNs = System.nanoTime();
 
@@ -345,10 +524,12 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 Optional<RankNamespace.Planned> namespace,
                 Path log,
                 Path pidFile,
+                Optional<Path> streamedPids,
                 boolean asUser) {
             super(task, kit, namespace);
             this.log = log;
             this.pidFile = pidFile;
+            this.streamedPids = streamedPids;
             this.asUser = asUser;
         }
 
@@ -420,8 +601,30 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
         }
 
+        /** A process that has ended meanwhile is missing in a copy whose pages all went somewhere. */
+        private void requireAllStreamed(HeldRank restored) throws CheckpointException {
+            List<String> named = List.of();
+            try {
+                named = streamedPids.isPresent() ? Files.readAllLines(streamedPids.get()) : named;
+            } catch (IOException e) {
+                throw new CheckpointException(
+                        "rank " + task.rank() + ": the list of restored processes cannot be read: " + e, e);
+            }
+            Set<String> there = new HashSet<>();
+            for (ProcessIdentity process : restored.processes()) {
+                there.add(Integer.toString(kit.table().pidInside(process)));
+            }
+            for (String pid : named) {
+                if (!there.contains(pid)) {
+                    throw new CheckpointException("rank " + task.rank() + ": PID " + pid + " of the image was restored"
+                            + " and is gone. Remedy: somebody has ended it; see the kernel's log");
+                }
+            }
+        }
+
         @Override
         void inspect(HeldRank restored) throws CheckpointException {
+            requireAllStreamed(restored);
             if (!asUser) {
                 return;
             }

@@ -6,8 +6,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init} and, for jobs under Slurm,
- * {@code ppmr-slurm-task}. Each one's source says what it does and what its exit status means.
+ * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages} and, for
+ * jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -39,6 +39,11 @@ public record NativePrograms(Path directory) {
         return directory.resolve("ppmr-rank-init");
     }
 
+    /** Passes CRIU's memory pages through an image directory while they are restored. */
+    public Path pages() {
+        return directory.resolve("ppmr-pages");
+    }
+
     /** What srun starts for each rank. */
     public Path slurmTask() {
         return directory.resolve("ppmr-slurm-task");
@@ -46,7 +51,7 @@ public record NativePrograms(Path directory) {
 
     /** Says which helper is missing, if one is. */
     public Optional<String> missing() {
-        return Stream.of(launch(), rankInit())
+        return Stream.of(launch(), rankInit(), pages())
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")
                 .findFirst();

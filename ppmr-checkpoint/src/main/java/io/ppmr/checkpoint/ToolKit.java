@@ -121,7 +121,12 @@ record ToolKit(
 
     /** The root's PID as a command sees it that was started by {@link #launchFor}. */
     int pidFor(CheckpointTask task) throws CheckpointException {
-        return livesElsewhere(task) ? table.pidInside(task.root()) : task.root().pid();
+        return pidFor(task, task.root());
+    }
+
+    /** The same of another process of the rank. */
+    int pidFor(CheckpointTask task, ProcessIdentity process) throws CheckpointException {
+        return livesElsewhere(task) ? table.pidInside(process) : process.pid();
     }
 
     /** Whether the rank lives in a PID namespace other than this service's: it was moved here before. */

@@ -3,11 +3,14 @@ package io.ppmr.system;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
+import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
 import java.io.File;
@@ -53,6 +56,11 @@ final class CriuJob implements AutoCloseable {
 
     /** Real CRIU with the same further arguments for both of its commands. */
     static Checkpointer criu(String... arguments) {
+        return criu(PagePolicy.AUTO, arguments);
+    }
+
+    /** The same, whose pages travel as said. */
+    static Checkpointer criu(PagePolicy pages, String... arguments) {
         List<String> program = System.getenv()
                 .getOrDefault("PPMR_CRIU", "criu")
                 .strip()
@@ -62,7 +70,7 @@ final class CriuJob implements AutoCloseable {
         List<String> dump = List.of(arguments);
         List<String> restore =
                 dump.stream().filter(word -> !word.equals("--shell-job")).toList();
-        return new CheckpointerSettings.Criu(program, dump, restore, false, NamespacePolicy.AUTO)
+        return new CheckpointerSettings.Criu(program, dump, restore, pages, false, NamespacePolicy.AUTO)
                 .create("criu", programs);
     }
 
@@ -86,6 +94,14 @@ final class CriuJob implements AutoCloseable {
 
     MigrationReport migrate(ServicePair pair, Checkpointer criu) throws InterruptedException {
         return migrate(pair, criu, (int) process.pid());
+    }
+
+    /** Moves the job, as long as nobody calls it off. */
+    MigrationReport migrate(ServicePair pair, Checkpointer criu, Cancellation cancellation)
+            throws InterruptedException {
+        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, (int) process.pid())));
+        return pair.source()
+                .migrate("called-off", new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
     }
 
     /** Moves a copy of the job on, by the PID of its root. */

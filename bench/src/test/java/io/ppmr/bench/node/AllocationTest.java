@@ -94,7 +94,7 @@ class AllocationTest {
         private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 0);
         private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
         private final ArrivingFile file = new ArrivingFile(
-                1, "/m/rank-0/f", new RankImage(0, true), geometry, BufferUtil.address(head), staging, this);
+                1, "/m/rank-0/f", new RankImage(0, name -> true), geometry, BufferUtil.address(head), staging, this);
         private ReceiveSlot granted;
 
         private Target() throws Exception {

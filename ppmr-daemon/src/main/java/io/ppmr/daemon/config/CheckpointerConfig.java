@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.ValueType.BadValueException;
@@ -82,6 +83,14 @@ public record CheckpointerConfig(
             OF_CRIU.withDefault("dump_arguments", ValueType.WORDS, List.of(), "criu: further arguments of criu dump");
     private static final ConfigKey<List<String>> RESTORE_ARGUMENTS = OF_CRIU.withDefault(
             "restore_arguments", ValueType.WORDS, List.of(), "criu: further arguments of criu restore");
+
+    private static final ConfigKey<PagePolicy> PAGES = OF_CRIU.withDefault(
+            "pages",
+            ValueType.choice(PagePolicy.class),
+            "auto",
+            "criu: how memory travels. streamed: into the held copy while the held original is read, through the pool;"
+                    + " images: it waits at the target until it is whole; auto: streamed where both nodes can and the job"
+                    + " gains by it (docs/criu.md)");
 
     private static final ConfigKey<List<String>> CHECKPOINT = OF_COMMAND.optional(
             "checkpoint",
@@ -249,7 +258,15 @@ public record CheckpointerConfig(
                             + " own; leave it at auto");
             return null;
         }
-        return new CheckpointerSettings.Criu(program, dump, restore, asJobUser, namespaces);
+        PagePolicy pages = section.get(PAGES);
+        if (asJobUser && pages == PagePolicy.STREAMED) {
+            section.bad(
+                    PAGES,
+                    "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave it"
+                            + " at auto");
+            return null;
+        }
+        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces);
     }
 
     private static CheckpointerSettings command(ConfigFile.Section section, NamespacePolicy namespaces) {

@@ -78,7 +78,7 @@ public final class JobProbe {
                 }
             }
         }
-        return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
+        return new JobFacts(checkpointer, residentBytes, 0, pids, List.copyOf(files.values()));
     }
 
     /**
@@ -100,6 +100,7 @@ public final class JobProbe {
     public static JobFacts together(Map<Integer, JobFacts> facts, List<Integer> ranks) {
         String checkpointer = "";
         long residentBytes = 0;
+        long streamableBytes = 0;
         List<Integer> pids = new ArrayList<>();
         Map<String, MappedFile> files = new LinkedHashMap<>();
         int text = 0;
@@ -107,6 +108,7 @@ public final class JobProbe {
             JobFacts one = facts.get(rank);
             checkpointer = one.checkpointer();
             residentBytes += one.residentBytes();
+            streamableBytes += one.streamableBytes();
             pids.addAll(one.pids().subList(0, Math.min(one.pids().size(), MAX_PIDS - pids.size())));
             for (MappedFile file : one.files()) {
                 if (files.size() < MAX_FILES && text < MAX_FILE_TEXT && files.putIfAbsent(file.path(), file) == null) {
@@ -114,7 +116,7 @@ public final class JobProbe {
                 }
             }
         }
-        return new JobFacts(checkpointer, residentBytes, pids, List.copyOf(files.values()));
+        return new JobFacts(checkpointer, residentBytes, streamableBytes, pids, List.copyOf(files.values()));
     }
 
     /** What is a process's alone; of what it shares with others, its share where the kernel reckons that. */

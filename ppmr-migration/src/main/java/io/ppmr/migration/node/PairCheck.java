@@ -191,9 +191,11 @@ public final class PairCheck {
 
     private void memory() {
         long indexBytes = indexBytes();
-        long waitsInMemoryBytes = reading == ReadingMode.RETAINED && room.stagingInMemory() ? job.residentBytes() : 0;
+        long waitsInMemoryBytes = room.stagingInMemory() ? waitingBytes() : 0;
         String text = "the job has " + job.residentBytes() / MIB + " MiB, "
-                + (waitsInMemoryBytes > 0 ? "and as much again for its image, since staging is in memory, " : "")
+                + (waitsInMemoryBytes > 0
+                        ? "and " + waitsInMemoryBytes / MIB + " MiB for its image, since staging is in memory, "
+                        : "")
                 + (indexBytes > 0 ? "and " + indexBytes / MIB + " MiB to find its image in staging, " : "")
                 + target.availableBytes() / MIB + " MiB are available here"
                 + (room.promisedBytes() > 0
@@ -209,22 +211,27 @@ public final class PairCheck {
         if (reading == ReadingMode.STREAMED) {
             return;
         }
-        String text = "an image of about " + job.residentBytes() / MIB + " MiB has to wait here as a whole; pool and"
+        String text = "an image of about " + waitingBytes() / MIB + " MiB has to wait here as a whole; pool and"
                 + " staging have room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
-        findings.add(Finding.failUnless(job.residentBytes() <= target.stagingBytes(), "staging", text, text, remedy));
+        findings.add(Finding.failUnless(waitingBytes() <= target.stagingBytes(), "staging", text, text, remedy));
+    }
+
+    /** Returns what waits here until it is whole: nothing of what is streamed. */
+    private long waitingBytes() {
+        return reading == ReadingMode.RETAINED ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
     }
 
     /** Returns what this node would keep in memory to know where the image lies that waits here as a whole. */
     private long indexBytes() {
-        return reading == ReadingMode.RETAINED ? StagingArea.indexBytes(job.residentBytes(), target.chunkBytes()) : 0;
+        return reading == ReadingMode.RETAINED ? StagingArea.indexBytes(waitingBytes(), target.chunkBytes()) : 0;
     }
 
     private void index() {
         if (reading == ReadingMode.STREAMED) {
             return;
         }
-        String text = "to know where an image of about " + job.residentBytes() / MIB + " MiB lies in staging takes "
+        String text = "to know where an image of about " + waitingBytes() / MIB + " MiB lies in staging takes "
                 + indexBytes() / MIB + " MiB of memory, and staging.index allows " + room.indexLimitBytes() / MIB
                 + " MiB";
         String remedy = "raise staging.index on this node, or pool.chunk on both, or name another spare node";

@@ -15,7 +15,6 @@ import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.source.image.ImageName;
@@ -73,7 +72,7 @@ final class Attempt {
      * @param secret the migration's, which stands in the journal already
      * @param service what belongs to the service
      * @param job whose ranks they are; null where a migration was taken up again, as that makes no attempt
-     * @param facts of each rank
+     * @param pages how its memory is to travel, with what is known of each rank; null as the job
      * @param record of the migration
      * @param originals the ranks' processes
      * @param keeping the copy that may be wanted; null as the job
@@ -83,7 +82,7 @@ final class Attempt {
             MigrationSecret secret,
             SourceContext service,
             Job job,
-            Map<Integer, JobFacts> facts,
+            PageChoice pages,
             MigrationRecord record,
             OriginalRanks originals,
             Keeping keeping) {}
@@ -178,7 +177,7 @@ final class Attempt {
         begun = true;
         checkpoints.start(tasks.keySet(), rank -> {
             WorkDirectories.create(workRoot, rank);
-            RankCommand checkpoint = job.checkpointer().checkpoint(tasks.get(rank));
+            RankCommand checkpoint = session(plan.placeOf(rank)).checkpointer().checkpoint(tasks.get(rank));
             AbandonedCommand.note(workRoot, checkpoint.started());
             return checkpoint;
         });

@@ -15,7 +15,6 @@ import io.ppmr.os.HostPort;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
@@ -155,8 +154,11 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (job.notes().hooks().suspend().isEmpty()) {
             originals.requireMovable(job);
         }
-        Map<Integer, JobFacts> facts =
-                new JobProbe(service.processes()).facts(job.checkpointer().name(), originals.roots());
+        PageChoice pages = PageChoice.of(
+                job,
+                order.keep().directory().isPresent(),
+                new JobProbe(service.processes()).facts(job.checkpointer().name(), originals.roots()),
+                originals.trees());
         List<InetSocketAddress> targets = order.targets();
         List<InetSocketAddress> spares = List.of();
         if (targets.isEmpty()) {
@@ -175,7 +177,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         // On the disk with the first attempt, before a target is told.
         service.journal().append(new TransactionRecord.Secret(record.migrationId(), 0, secret));
         return new SourceMigration(
-                new Attempt.Subject(record.migrationId(), secret, service, job, facts, record, originals, keeping),
+                new Attempt.Subject(record.migrationId(), secret, service, job, pages, record, originals, keeping),
                 job.notes(),
                 MigrationPlan.spread(job.notes().ranks(), targets),
                 new NextAttempts(
@@ -215,7 +217,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         OriginalRanks originals = OriginalRanks.recorded(id, service, held, records);
         SourceMigration migration = new SourceMigration(
                 new Attempt.Subject(
-                        id, TransactionRecord.Secret.of(records), service, null, Map.of(), record, originals, null),
+                        id, TransactionRecord.Secret.of(records), service, null, null, record, originals, null),
                 jobs.apply(job, List.copyOf(ranks.keySet())),
                 MigrationPlan.recorded(participants, held),
                 new NextAttempts(service.settings().transaction(), false, List.of()),

@@ -1,6 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
@@ -9,6 +10,7 @@ import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
@@ -68,6 +70,7 @@ final class SourceSession {
     private LinkOutlet outlet;
     private OutgoingFiles files;
     private boolean closed;
+    private Checkpointer checkpointer;
 
     /**
      * @param place of the target in the plan
@@ -82,6 +85,7 @@ final class SourceSession {
         this.plan = plan;
         this.place = place;
         this.here = here;
+        this.checkpointer = job == null ? null : job.checkpointer();
         this.directory = subject.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = service.connector(leg().target());
     }
@@ -96,6 +100,11 @@ final class SourceSession {
 
     LinkOutlet outlet() {
         return outlet;
+    }
+
+    /** What checkpoints the ranks of this session, in the form that the target takes. */
+    Checkpointer checkpointer() {
+        return checkpointer;
     }
 
     Path imageDirectory(int rank) {
@@ -122,8 +131,7 @@ final class SourceSession {
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
         // Its clock now, when everything is connected: the target compares it with its own.
-        sendLong(new ControlMessage.Introduce(
-                here.at(System.currentTimeMillis()), JobProbe.together(subject.facts(), leg().ranks())));
+        sendLong(new ControlMessage.Introduce(here.at(System.currentTimeMillis()), offered()));
         sendLong(new ControlMessage.Begin(
                 subject.migrationId(),
                 subject.secret(),
@@ -153,6 +161,11 @@ final class SourceSession {
         if (!(answer instanceof ControlMessage.Accept accept) || path == null) {
             throw new IOException("target " + leg().target() + " answers with " + answer);
         }
+        if (checkpointer == job.checkpointer() && subject.pages().required()) {
+            close();
+            return "target " + leg().target() + " wants the job's memory as images, and the configuration here says"
+                    + " pages = \"streamed\". Its answer has the reason: ppmr doctor --peer";
+        }
         outlet = new LinkOutlet(
                 link, path, service.pool(), service.claims(), service.metrics().hops());
         subject.record().sends(place, outlet::sentBytes);
@@ -164,6 +177,13 @@ final class SourceSession {
         }
         after.accept(new SessionEvent.Said(answer));
         return null;
+    }
+
+    /** What the target is told of the job. A streamed attempt that has failed is not repeated as one. */
+    private JobFacts offered() {
+        JobFacts facts = JobProbe.together(subject.pages().facts(), leg().ranks());
+        boolean again = attempt > 1 && !subject.pages().required();
+        return again ? facts.withStreamable(0) : facts;
     }
 
     private void sendLong(Message message) throws IOException {
@@ -203,8 +223,14 @@ final class SourceSession {
         return said.message();
     }
 
-    private static boolean comesBefore(Message message) {
+    private boolean comesBefore(Message message) {
         if (message instanceof ControlMessage.Introduced introduced) {
+            if (introduced.streams() && offered().streamableBytes() > 0) {
+                checkpointer = job.checkpointer().streamedForm().form().orElse(checkpointer);
+                LOG.info("target {}: the job's memory is streamed into the copies", leg().target());
+            } else if (offered().streamableBytes() > 0) {
+                LOG.info("target {} wants the job's memory as images", leg().target());
+            }
             for (Finding finding : introduced.findings()) {
                 if (finding.level() == Finding.Level.WARN) {
                     LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
@@ -232,6 +258,7 @@ final class SourceSession {
                     outlet,
                     subject.keeping().copyOf(attempt),
                     new ImageFate(job.checkpointer().writesFromWithin()),
+                    checkpointer,
                     leg().ranks(),
                     owner.uid(),
                     owner.gid());

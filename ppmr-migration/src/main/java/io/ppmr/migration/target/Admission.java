@@ -2,6 +2,7 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
+import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
@@ -49,8 +50,13 @@ final class Admission {
         this.node = node;
     }
 
-    /** What a source said would come, and what was found against it. */
-    record Visitor(JobFacts job, List<Finding> findings) {}
+    /**
+     * What a source said would come, and what was found against it.
+     *
+     * @param job as it would come here: what it has to be streamed is 0 if this node wants all of it as images
+     * @param tool what would restore it, in the form in which it would come; empty if there is none
+     */
+    record Visitor(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool) {}
 
     /**
      * How much of what this node has is free for one more migration: those that are under way have been promised what
@@ -114,10 +120,17 @@ final class Admission {
         AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay);
         NodeFacts here = left.node();
         List<Finding> findings = new ArrayList<>(tool(introduce.job(), here));
-        Optional<Checkpointer> tool = checkpointer(introduce.job().checkpointer());
+        JobFacts job = introduce.job();
+        Optional<Checkpointer> tool = checkpointer(job.checkpointer());
+        if (tool.isPresent() && job.streamableBytes() > 0) {
+            StreamedForm form = tool.get().streamedForm();
+            findings.add(pages(job, form));
+            job = form.form().isPresent() ? job : job.withStreamable(0);
+            tool = form.form().or(() -> checkpointer(introduce.job().checkpointer()));
+        }
         PairCheck.findings(
                         introduce.node(),
-                        introduce.job(),
+                        job,
                         here,
                         tool.map(Checkpointer::restartNeeds).orElse(RestartNeeds.UNKNOWN),
                         tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED),
@@ -129,8 +142,15 @@ final class Admission {
                 LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());
             }
         }
-        link.send(new Introduced(here, findings));
-        return Optional.of(new Visitor(introduce.job(), findings));
+        link.send(new Introduced(here, job.streamableBytes() > 0, findings));
+        return Optional.of(new Visitor(job, findings, tool));
+    }
+
+    private static Finding pages(JobFacts job, StreamedForm form) {
+        return form.form().isPresent()
+                ? Finding.ok(
+                        "pages", job.streamableBytes() / AvailableRoom.MIB + " MiB of the job can be streamed here")
+                : Finding.ok("pages", "the job's memory comes as images: " + form.whyNot());
     }
 
     private static List<Finding> tool(JobFacts job, NodeFacts here) {
@@ -231,14 +251,8 @@ final class Admission {
                 .toList();
     }
 
-    /** Whether its image waits here as a whole before it is read. */
-    boolean retains(Begin begin) {
-        return checkpointer(begin.checkpointer()).map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED)
-                == ReadingMode.RETAINED;
-    }
-
     /** What restores the images of a checkpointer, if this node is configured for it. */
-    Optional<Checkpointer> checkpointer(String name) {
+    private Optional<Checkpointer> checkpointer(String name) {
         return settings.checkpointers().stream()
                 .filter(candidate -> candidate.name().equals(name))
                 .findFirst();

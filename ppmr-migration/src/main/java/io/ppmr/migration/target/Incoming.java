@@ -15,16 +15,16 @@ final class Incoming {
     private final Begin begin;
     private final String source;
     private final long expectedBytes;
-    private final boolean retained;
+    private final long retainedBytes;
     private final long startNs = System.nanoTime();
     private volatile Transfer transfer;
 
-    /** @param retained whether its image waits here as a whole */
+    /** @param retained whether its image waits here as a whole, but for what is streamed */
     Incoming(Begin begin, String source, JobFacts job, boolean retained) {
         this.begin = begin;
         this.source = source;
         this.expectedBytes = job.residentBytes();
-        this.retained = retained;
+        this.retainedBytes = retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
     }
 
     /** Its bytes begin to come. */
@@ -42,7 +42,7 @@ final class Incoming {
 
     /** What it will still put into staging. */
     long promisedStagingBytes() {
-        return retained ? left(progress().stagedBytes()) : 0;
+        return Math.max(0, retainedBytes - progress().stagedBytes());
     }
 
     private long left(long doneBytes) {

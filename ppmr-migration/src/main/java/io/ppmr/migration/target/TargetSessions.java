@@ -10,6 +10,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.MessageParts;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetEnd;
@@ -291,12 +292,13 @@ final class TargetSessions {
             refuse(from, refusal);
             return;
         }
-        Incoming begun =
-                new Incoming(begin, addressOf(from.link()), heard.orElseThrow().job(), admission.retains(begin));
+        Checkpointer tool = heard.orElseThrow().tool().orElseThrow();
+        Incoming begun = new Incoming(
+                begin, addressOf(from.link()), heard.get().job(), tool.readingMode() == ReadingMode.RETAINED);
         incoming.put(begin.migrationId(), begun);
         try {
             changed.run();
-            run(begin, join(begin, from, berth), from, berth);
+            run(begin, tool, join(begin, from, berth), from, berth);
         } finally {
             freeBerths.add(berth);
             incoming.remove(begin.migrationId(), begun);
@@ -366,13 +368,13 @@ final class TargetSessions {
         }
     }
 
-    private void run(Begin begin, Transport.Peer joined, Connection from, ReceiveBuffers berth)
+    private void run(
+            Begin begin, Checkpointer checkpointer, Transport.Peer joined, Connection from, ReceiveBuffers berth)
             throws IOException, InterruptedException {
         ControlLink link = from.link();
         SessionAgent agent = from.agent();
         String id = begin.migrationId();
         String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
-        Checkpointer checkpointer = admission.checkpointer(begin.checkpointer()).orElseThrow();
         TargetMigration migration = new TargetMigration(id, begin.secret(), service, journal.records(id));
         Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
         incoming.get(id).comes(transfer);

@@ -110,7 +110,7 @@ class PairCheckTest {
     void shouldFailWhenTheLibraryDiffersAndTheToolMapsItByName() {
         NodeFacts other = node("6.1.0-9", "glibc 2.28", 0, 1000, "avx", "avx2");
         assertFinding(Finding.Level.WARN, "glibc 2.28", compare("libc", usual(), other));
-        JobFacts job = new JobFacts("criu", 0, List.of(), List.of());
+        JobFacts job = new JobFacts("criu", 0, 0, List.of(), List.of());
         assertFinding(
                 Finding.Level.FAIL,
                 "glibc 2.28",
@@ -125,7 +125,7 @@ class PairCheckTest {
 
     @Test
     void shouldFailWhenTheImageHasNoRoom() {
-        JobFacts job = new JobFacts("criu", 200 * MIB, List.of(), List.of());
+        JobFacts job = new JobFacts("criu", 200 * MIB, 0, List.of(), List.of());
         List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE);
         assertFinding(Finding.Level.FAIL, "200 MiB has to wait", the("staging", retained));
         assertFinding(Finding.Level.OK, "1000 MiB", the("memory", retained));
@@ -140,12 +140,12 @@ class PairCheckTest {
         long tib = 1L << 40;
         NodeFacts large = new NodeFacts(
                 "n", "amd64", "6.1", "g", "17", 0, 2 * tib, 2 * tib, 131072, List.of(), List.of(), List.of());
-        JobFacts job = new JobFacts("criu", tib, List.of(), List.of());
+        JobFacts job = new JobFacts("criu", tib, 0, List.of(), List.of());
         assertFinding(
                 Finding.Level.OK,
                 "97 MiB of memory",
                 the("index", PairCheck.findings(large, job, large, CRIU, ReadingMode.RETAINED, IDLE)));
-        JobFacts larger = new JobFacts("criu", tib * 3 / 2, List.of(), List.of());
+        JobFacts larger = new JobFacts("criu", tib * 3 / 2, 0, List.of(), List.of());
         Finding refused = the("index", PairCheck.findings(large, larger, large, CRIU, ReadingMode.RETAINED, IDLE));
         assertFinding(Finding.Level.FAIL, "takes 146 MiB of memory, and staging.index allows 128 MiB", refused);
         assertTrue(refused.remedy().contains("raise staging.index"), refused.remedy());
@@ -155,12 +155,12 @@ class PairCheckTest {
 
     @Test
     void shouldFailWhenOthersHaveBeenPromisedTheRoom() {
-        JobFacts job = new JobFacts("criu", 90 * MIB, List.of(), List.of());
+        JobFacts job = new JobFacts("criu", 90 * MIB, 0, List.of(), List.of());
         Room busy = new Room(true, 900 * MIB, ", for the rest of it is others'", 128 * MIB);
         List<Finding> found = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, busy);
         assertFinding(
                 Finding.Level.FAIL,
-                "the job has 90 MiB, and as much again for its image, since staging is in memory, and 1 MiB"
+                "the job has 90 MiB, and 90 MiB for its image, since staging is in memory, and 1 MiB"
                         + " to find its image in staging, 1000 MiB are available here, of which 900 MiB are for"
                         + " migrations under way",
                 the("memory", found));
@@ -179,6 +179,7 @@ class PairCheckTest {
         JobFacts job = new JobFacts(
                 "criu",
                 0,
+                0,
                 List.of(),
                 List.of(
                         new MappedFile(same.toString(), 10),
@@ -186,7 +187,7 @@ class PairCheckTest {
                         new MappedFile(directory + "/none", 10)));
         Finding found = the("files", PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE));
         assertFinding(Finding.Level.FAIL, longer + " has 11 bytes here and 10 there, " + directory + "/none", found);
-        JobFacts fine = new JobFacts("criu", 0, List.of(), List.of(new MappedFile(same.toString(), 10)));
+        JobFacts fine = new JobFacts("criu", 0, 0, List.of(), List.of(new MappedFile(same.toString(), 10)));
         assertFinding(
                 Finding.Level.OK,
                 "1 programs",
@@ -195,7 +196,7 @@ class PairCheckTest {
 
     @Test
     void shouldFailWhenAPidIsTakenThatMustBeFree() {
-        JobFacts job = new JobFacts("criu", 0, List.of(1, Integer.MAX_VALUE), List.of());
+        JobFacts job = new JobFacts("criu", 0, 0, List.of(1, Integer.MAX_VALUE), List.of());
         RestartNeeds pids = new RestartNeeds(false, true);
         assertFinding(
                 Finding.Level.FAIL,

@@ -33,8 +33,11 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. */
-    record Introduced(NodeFacts node, List<Finding> findings) implements ControlMessage {
+    /**
+     * T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. {@code
+     * streams} says that it would have the job's memory streamed, as the source has offered.
+     */
+    record Introduced(NodeFacts node, boolean streams, List<Finding> findings) implements ControlMessage {
         public Introduced {
             findings = List.copyOf(findings);
         }
@@ -43,6 +46,7 @@ public sealed interface ControlMessage extends Message {
         public void write(Bytes<?> out) {
             out.writeByte((byte) 33);
             FactsCodec.write(out, node);
+            MessageFields.writeFlag(out, streams);
             FactsCodec.write(out, findings);
         }
     }
@@ -331,7 +335,7 @@ public sealed interface ControlMessage extends Message {
             case 24 -> new Originals(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));
             case 21 -> new Ask(MessageFields.text(in), in.readLong(), in.readLong());
             case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
-            case 33 -> new Introduced(FactsCodec.readNode(in), FactsCodec.readFindings(in));
+            case 33 -> new Introduced(FactsCodec.readNode(in), MessageFields.flag(in), FactsCodec.readFindings(in));
             default -> DataMessage.readFields(code, in);
         };
     }

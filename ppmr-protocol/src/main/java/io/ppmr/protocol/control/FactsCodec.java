@@ -50,7 +50,7 @@ final class FactsCodec {
 
     static void write(Bytes<?> out, JobFacts job) {
         MessageFields.writeText(out, job.checkpointer());
-        out.writeLong(job.residentBytes());
+        out.writeLong(job.residentBytes()).writeLong(job.streamableBytes());
         MessageFields.writeInts(out, job.pids());
         MessageFields.writeCount(out, job.files().size());
         for (JobFacts.MappedFile file : job.files()) {
@@ -62,13 +62,14 @@ final class FactsCodec {
     static JobFacts readJob(Bytes<?> in) throws ProtocolException {
         String checkpointer = MessageFields.text(in);
         long resident = in.readLong();
+        long streamable = in.readLong();
         List<Integer> pids = MessageFields.ints(in);
         int count = MessageFields.count(in, LEAST_ENTRY_BYTES);
         List<JobFacts.MappedFile> files = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
             files.add(new JobFacts.MappedFile(MessageFields.text(in), in.readLong()));
         }
-        return new JobFacts(checkpointer, resident, pids, files);
+        return new JobFacts(checkpointer, resident, streamable, pids, files);
     }
 
     static void write(Bytes<?> out, List<Finding> findings) {

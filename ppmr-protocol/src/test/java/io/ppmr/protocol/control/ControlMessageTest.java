@@ -125,12 +125,13 @@ class ControlMessageTest {
                 Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
                         new ControlMessage.Introduce(
-                                NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
-                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 01000000 08000000"
+                                NODE,
+                                new JobFacts("criu", 7, 6, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"
                                 + " 01000000 02 2f62 0900000000000000"),
                 Arguments.of(
-                        new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))),
-                        "21" + NODE_BYTES + " 01000000 02 03 637075 02 6e6f 02 676f"));
+                        new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
+                        "21" + NODE_BYTES + " 01 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 
     @ParameterizedTest

@@ -109,6 +109,7 @@ class MessagePropertyTest {
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(
                                 nodes(),
+                                Arbitraries.of(true, false),
                                 Combinators.combine(Arbitraries.of(Finding.Level.class), text, text, text)
                                         .as(Finding::new)
                                         .list()
@@ -133,6 +134,7 @@ class MessagePropertyTest {
         Arbitrary<String> text = Arbitraries.strings().alpha().ofMaxLength(20);
         return Combinators.combine(
                         text,
+                        Arbitraries.longs(),
                         Arbitraries.longs(),
                         Arbitraries.integers().list().ofMaxSize(20),
                         Combinators.combine(text, Arbitraries.longs())

@@ -59,6 +59,7 @@ public final class OutgoingFile {
     private long lastWriteNs;
     private long lastWriteEnd;
     private int openHandles;
+    private boolean ended;
 
     /**
      * @param copy takes what is written a second time
@@ -133,6 +134,7 @@ public final class OutgoingFile {
     public int write(long address, int lengthBytes, long offset) {
         lock.lock();
         try {
+            requireNotEnded();
             int taken = 0;
             while (taken < lengthBytes && fate.failure() == null) {
                 int step = takeNext(address + taken, lengthBytes - taken, offset + taken);
@@ -168,6 +170,7 @@ public final class OutgoingFile {
         change(
                 () -> {
                     if (newSize != size) {
+                        requireNotEnded();
                         seal();
                         size = newSize;
                         copy.truncate(newSize);
@@ -243,7 +246,8 @@ public final class OutgoingFile {
     // ---- the migration ----------------------------------------------------------------------------------------
 
     /**
-     * The checkpointer has reported success: waits until the last handle is released and says that the file is whole.
+     * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success, or
+     * has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
      *
      * @return whether it was released in time
      */
@@ -258,9 +262,12 @@ public final class OutgoingFile {
                 changed.awaitNanos(leftNs);
             }
             requireWanted();
-            seal();
-            supply.giveBackAll();
-            outlet.value(FrameType.END_OF_FILE, id, size);
+            if (!ended) {
+                seal();
+                supply.giveBackAll();
+                outlet.value(FrameType.END_OF_FILE, id, size);
+                ended = true;
+            }
             return true;
         } finally {
             lock.unlock();
@@ -442,6 +449,12 @@ public final class OutgoingFile {
     private void requireWanted() throws IOException {
         if (fate.failure() != null) {
             throw new IOException("file " + name + ": " + fate.failure());
+        }
+    }
+
+    private void requireNotEnded() throws IOException {
+        if (ended && fate.failure() == null) {
+            throw new IOException("file " + name + " is changed after its checkpointer has said that it is whole");
         }
     }
 

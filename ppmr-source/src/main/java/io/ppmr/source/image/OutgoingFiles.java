@@ -14,13 +14,16 @@ import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.DataMessage.Removed;
 import io.ppmr.protocol.data.DataMessage.Renamed;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ImageTraits;
 import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ReadingMode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,18 +40,24 @@ import org.slf4j.LoggerFactory;
 public final class OutgoingFiles {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFiles.class);
 
+    /** The kernel tells of a close some time after it; a file that is open for longer is still written. */
+    private static final long RELEASE_LIMIT_NS = TimeUnit.SECONDS.toNanos(10);
+
+    private static final ImageTraits WHOLE_TOGETHER = () -> ReadingMode.STREAMED;
+
     private final String root;
     private final NodeTree<OutgoingFile> tree;
     private final BufferPool pool;
     private final FairClaims claims;
     private final Outlet outlet;
     private final ImageTee copy;
+    private final ImageTraits traits;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
     private final ImageFate fate;
     private volatile OutgoingFile[] files = new OutgoingFile[0];
 
-    /** Files of which no copy is wanted, and whose writers get EIO after a failure. */
+    /** Files of which no copy is wanted, that are whole when a rank is, and whose writers get EIO after a failure. */
     public OutgoingFiles(
             String directory,
             NodeTree<OutgoingFile> tree,
@@ -59,7 +68,18 @@ public final class OutgoingFiles {
             int uid,
             int gid)
             throws ErrnoException {
-        this(directory, tree, pool, claims, outlet, ImageTee.NONE, new ImageFate(false), ranks, uid, gid);
+        this(
+                directory,
+                tree,
+                pool,
+                claims,
+                outlet,
+                ImageTee.NONE,
+                new ImageFate(false),
+                WHOLE_TOGETHER,
+                ranks,
+                uid,
+                gid);
     }
 
     /**
@@ -67,6 +87,7 @@ public final class OutgoingFiles {
      *
      * @param copy takes what is written a second time
      * @param fate what becomes of calls after a failure; no other files have it
+     * @param traits say which files are whole before their rank is
      * @param uid the owner of the ranks' directories: whoever writes the image, and nobody else
      * @param gid the owner's group
      */
@@ -78,6 +99,7 @@ public final class OutgoingFiles {
             Outlet outlet,
             ImageTee copy,
             ImageFate fate,
+            ImageTraits traits,
             List<Integer> ranks,
             int uid,
             int gid)
@@ -89,6 +111,7 @@ public final class OutgoingFiles {
         this.outlet = outlet;
         this.copy = copy;
         this.fate = fate;
+        this.traits = traits;
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : ranks) {
             String name = "rank-" + rank;
@@ -141,8 +164,12 @@ public final class OutgoingFiles {
     }
 
     public void rename(String from, String to) throws ErrnoException {
-        if (rankOf(from) != rankOf(to)) {
+        int rank = rankOf(from);
+        if (rank != rankOf(to)) {
             throw new ErrnoException(Errno.EXDEV, from + " cannot move to the directory of another rank");
+        }
+        if (traits.markOfWholeness().filter(nameIn(to)::equals).isPresent() && !fate.discards()) {
+            endRetained(rank, to);
         }
         inOrder(
                 () -> {
@@ -153,6 +180,30 @@ public final class OutgoingFiles {
                     return node;
                 },
                 node -> new Renamed(relative(from), relative(to)));
+    }
+
+    /** Says that the files of a rank that are not streamed are whole, before the mark of it can be seen. */
+    private void endRetained(int rank, String mark) throws ErrnoException {
+        long deadlineNs = System.nanoTime() + RELEASE_LIMIT_NS;
+        try {
+            for (OutgoingFile file : files) {
+                if (file.rank() == rank && !traits.streams(nameIn(file.name())) && !file.end(deadlineNs)) {
+                    throw new ErrnoException(
+                            Errno.EBUSY,
+                            mark + " says that all files but the streamed ones are whole, but " + file.name()
+                                    + " is still open for writing");
+                }
+            }
+        } catch (IOException e) {
+            throw new ErrnoException(Errno.EIO, mark + ": " + e.getMessage(), e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new ErrnoException(Errno.EINTR, mark + ": the wait for files to be closed was interrupted", e);
+        }
+    }
+
+    private static String nameIn(String path) {
+        return path.substring(path.lastIndexOf('/') + 1);
     }
 
     public void remove(String path, boolean directory) throws ErrnoException {

@@ -13,6 +13,7 @@ import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.fuse.OpenFlags;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.TestOutlet.Mood;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -66,7 +67,17 @@ class DiscardedWritesTest {
                 }
             };
             files = new OutgoingFiles(
-                    "m.1", view.tree(), pool, claims, outlet, copy, new ImageFate(writesFromWithin), List.of(0), 7, 7);
+                    "m.1",
+                    view.tree(),
+                    pool,
+                    claims,
+                    outlet,
+                    copy,
+                    new ImageFate(writesFromWithin),
+                    () -> ReadingMode.STREAMED,
+                    List.of(0),
+                    7,
+                    7);
             view.add("m.1", files);
         }
 

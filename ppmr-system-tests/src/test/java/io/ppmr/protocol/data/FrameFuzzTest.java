@@ -81,8 +81,8 @@ class FrameFuzzTest {
             new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(5, 6)),
             new ControlMessage.Ask("m-1", 5, 6),
             new ControlMessage.Introduce(
-                    NODE, new JobFacts("criu", 7, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
-            new ControlMessage.Introduced(NODE, List.of(Finding.fail("cpu", "no", "go"))));
+                    NODE, new JobFacts("criu", 7, 6, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+            new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))));
 
     private static final ControlMessage.Begin LONG = new ControlMessage.Begin(
             "m-1",

@@ -11,6 +11,7 @@ import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
@@ -216,7 +217,8 @@ class CriuAsUserInGuest {
     }
 
     private Checkpointer criu(boolean jobUser) throws Exception {
-        return new CheckpointerSettings.Criu(installed, DUMP_ARGUMENTS, DUMP_ARGUMENTS, jobUser, NamespacePolicy.AUTO)
+        return new CheckpointerSettings.Criu(
+                        installed, DUMP_ARGUMENTS, DUMP_ARGUMENTS, PagePolicy.IMAGES, jobUser, NamespacePolicy.AUTO)
                 .create("criu", programs);
     }
 

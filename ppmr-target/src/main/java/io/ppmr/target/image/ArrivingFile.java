@@ -60,7 +60,7 @@ public final class ArrivingFile {
         this.name = name;
         this.rank = rank;
         this.geometry = geometry;
-        this.streamed = rank.streamed();
+        this.streamed = rank.streams(name);
         this.head = new FilePrefix(headAddress);
         this.listener = listener;
         this.slots = new WindowSlots(this, geometry, staging, new SlotEvents());
@@ -77,6 +77,11 @@ public final class ArrivingFile {
 
     public boolean streamed() {
         return streamed;
+    }
+
+    /** Tells whether what is not read may go to staging; for the agent. */
+    boolean mayStage() {
+        return !streamed || rank.stagingAllowed();
     }
 
     /** The file's path, for messages. */

@@ -12,7 +12,6 @@ import io.ppmr.protocol.data.DataMessage.Created;
 import io.ppmr.protocol.data.DataMessage.Removed;
 import io.ppmr.protocol.data.DataMessage.Renamed;
 import io.ppmr.protocol.data.ImageTraits;
-import io.ppmr.protocol.data.ReadingMode;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -77,7 +76,7 @@ public final class ArrivingImages {
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : setting.ranks) {
             tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
-            ranks.put(rank, new RankImage(rank, habits.readingMode() == ReadingMode.STREAMED));
+            ranks.put(rank, new RankImage(rank, habits::streams));
         }
     }
 

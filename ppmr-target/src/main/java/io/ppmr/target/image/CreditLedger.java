@@ -414,7 +414,7 @@ public final class CreditLedger {
             return true;
         }
         return bounceUsed < bounceBuffers
-                && (file.rank().mayStage() || (blocked && file.hasGapBefore(window)))
+                && (file.mayStage() || (blocked && file.hasGapBefore(window)))
                 && grantStaged(requests, window);
     }
 

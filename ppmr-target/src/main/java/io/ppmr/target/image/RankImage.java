@@ -1,6 +1,7 @@
 package io.ppmr.target.image;
 
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 
 /**
  * What the files of one rank share: one checkpointer writes them and one restart reads them. That both may do so in
@@ -10,22 +11,24 @@ import java.util.concurrent.atomic.AtomicInteger;
  */
 public final class RankImage {
     private final int rank;
-    private final boolean streamed;
+    private final Predicate<String> streams;
     private final AtomicInteger readersWaiting = new AtomicInteger();
     private volatile boolean ended;
     private boolean staging;
 
-    public RankImage(int rank, boolean streamed) {
+    /** @param streams tells of a file, by its name, whether it is read front to back, once */
+    public RankImage(int rank, Predicate<String> streams) {
         this.rank = rank;
-        this.streamed = streamed;
+        this.streams = streams;
     }
 
     public int rank() {
         return rank;
     }
 
-    public boolean streamed() {
-        return streamed;
+    /** Tells whether the file at this path is read front to back, once. */
+    boolean streams(String path) {
+        return streams.test(path.substring(path.lastIndexOf('/') + 1));
     }
 
     /** Every file of it is whole and no other will come. */
@@ -61,7 +64,7 @@ public final class RankImage {
         staging = true;
     }
 
-    public boolean mayStage() {
-        return staging || !streamed;
+    boolean stagingAllowed() {
+        return staging;
     }
 }

@@ -9,6 +9,7 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ImageTraits;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.protocol.data.TransferReport;
@@ -91,8 +92,12 @@ public final class Transfer {
                 settings.stagingLimitBytes(),
                 settings.stagingIndexLimitBytes());
         images = new ArrivingImages(imageSetting, staging, inbox);
-        // Chunks are kept for readers of streams; a retained image may fill the pool.
-        boolean streamed = imageSetting.habits().readingMode() == ReadingMode.STREAMED;
+        // Chunks are kept for readers of streams; a retained image may fill the pool. Of a rank with several streams
+        // one
+        // is expected: the others are counted when they come.
+        ImageTraits traits = imageSetting.habits();
+        boolean streamed = traits.readingMode() == ReadingMode.STREAMED
+                || traits.markOfWholeness().isPresent();
         int streams = streamed ? imageSetting.ranks().size() : 0;
         ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, answers);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);

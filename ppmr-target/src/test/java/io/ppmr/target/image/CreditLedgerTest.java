@@ -22,11 +22,11 @@ class CreditLedgerTest {
     private static final int MIB = 1024 * 1024;
 
     private static RankImage streamed() {
-        return new RankImage(0, true);
+        return new RankImage(0, name -> true);
     }
 
     private static RankImage retained() {
-        return new RankImage(0, false);
+        return new RankImage(0, name -> false);
     }
 
     @Test
@@ -235,9 +235,9 @@ class CreditLedgerTest {
     @Test
     void shouldStageAChunkThatNobodyReadsForAReaderWhoWaits() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
-            ArrivingFile unread = fixture.file(new RankImage(0, true));
+            ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
-            ArrivingFile waited = fixture.file(new RankImage(1, true));
+            ArrivingFile waited = fixture.file(new RankImage(1, name -> true));
             fixture.ledger.want(waited, 0, 1, BLOCKED);
             fixture.waitingReader(waited, 4096);
             fixture.ledger.serve();
@@ -341,9 +341,9 @@ class CreditLedgerTest {
     @Test
     void shouldNameWhatWouldHelpWhenThereIsNoRelief() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
-            ArrivingFile unread = fixture.file(new RankImage(0, true));
+            ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
-            ArrivingFile waited = fixture.file(new RankImage(1, true));
+            ArrivingFile waited = fixture.file(new RankImage(1, name -> true));
             fixture.ledger.want(waited, 0, 1, BLOCKED);
             fixture.waitingReader(waited, 4096);
             String wanting = fixture.ledger.relieve();

@@ -53,7 +53,7 @@ final class ImageFixture implements ImageListener {
     ImageFixture(boolean streamed, int chunks) {
         geometry = new PoolGeometry(CHUNK_BYTES, chunks);
         pool = new BufferPool(geometry);
-        rank = new RankImage(0, streamed);
+        rank = new RankImage(0, name -> streamed);
         staging = new StagingArea(Path.of("/dev/shm"), geometry, 64L * CHUNK_BYTES, 1 << 20);
         file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), staging, this);
     }

@@ -161,7 +161,13 @@ class RetainedImageScaleTest {
         try (StagingArea staging = new StagingArea("the test", geometry, 2 * TIB, INDEX_LIMIT_BYTES, new FirstBytes());
                 Agent agent = new Agent(pool, staging)) {
             ArrivingFile file = new ArrivingFile(
-                    1, "/m.1/rank-0/f", new RankImage(0, false), geometry, BufferUtil.address(head), staging, agent);
+                    1,
+                    "/m.1/rank-0/f",
+                    new RankImage(0, name -> false),
+                    geometry,
+                    BufferUtil.address(head),
+                    staging,
+                    agent);
             agent.ledger.fileCreated(file);
             long heapBefore = heapBytes();
             for (int window : order) {

@@ -60,7 +60,7 @@ class RetainedOrderTest {
     @Property(tries = 300)
     void shouldReadWhatWasWrittenLast(@ForAll("steps") List<Step> steps) throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, (long) SIZE, 0)) {
-            ArrivingFile file = fixture.file(new RankImage(0, false));
+            ArrivingFile file = fixture.file(new RankImage(0, name -> false));
             byte[] model = new byte[SIZE];
             int size = HEAD_BYTES;
             ArrayDeque<UnderWay> underWay = new ArrayDeque<>();

@@ -1,0 +1,1376 @@
+/*
+ * ppmr-pages: lets CRIU's memory pages pass through an image directory as streams, from the held original to the held
+ * copy.
+ *
+ *   ppmr-pages source --frame-bytes N --images DIR --scratch DIR --pid PID [--pid PID]... -- CRIU dump ARGUMENT...
+ *   ppmr-pages target --frame-bytes N --images DIR --pids-file FILE -- CRIU lazy-pages ARGUMENT... -- RESTORE...
+ *
+ * `criu dump --lazy-pages` writes everything but the lazy pages into its images, says so by a byte on its status
+ * descriptor, and then serves the pages to whoever asks over a socket. `criu lazy-pages` asks over such a socket for the
+ * pages of a restored process and puts them in. Both sockets are pairs that end here; nothing listens on a network.
+ *
+ * At the source the lazy pages of each process go into a file of their own, pages-PID.stream, one behind the other in
+ * the order of its pagemap and nothing else; the file is read at the target while it is written. pages.list says which
+ * streams there are. It gets its name by a rename when all other images are whole: that is what the target waits for.
+ * The kernel writes into a restored thread's rseq area before the thread stops, so the pages that hold one are put in
+ * front ("first" in the list): a restore asks for them out of turn.
+ *
+ * The pagemaps and the core images are read here, and what is written into the image directory cannot be read back. So
+ * CRIU is led to write those into the scratch folder, by links of the names that they will have, and they are copied.
+ *
+ * The target succeeds when the daemon and the restore have ended with 0, the daemon has closed its connection, and each
+ * lazy page that the pagemaps name has been handed out. Pages that come before they are asked for are kept here, up to a
+ * limit; that happens for those out of turn only.
+ *
+ * CRIU's frames are of 24 bytes before 4.2 (32 bits for a number of pages) and of 32 since.
+ *
+ * Whoever starts this has stopped the original's processes (SIGSTOP), so that they stand still whatever becomes of CRIU.
+ *
+ * Exit status: 0, or 1 with a message on standard error.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 4096,
+    /* One FUSE request, and the usual chunk. */
+    SLOT_PAGES = 32,
+    SLOTS = 4,
+    MAX_PROCESSES = 1024,
+    MAX_FIRST = 65536,
+    /* 64 MiB of pages that were read before they were asked for. */
+    MAX_KEPT = 16384,
+    MAX_ASKED = 1 << 20,
+    ANSWER_PAGES = 64,
+    IMAGE_HEAD_BYTES = 8,
+    DIGITS_MAX = 20
+};
+
+/* images/pagemap.proto, criu/include/image.h */
+#define PAGEMAP_LAZY 2U
+#define PAGE_PRESENT 4U
+/* criu/page-xfer.c */
+#define COMMAND_MASK 0xffffU
+#define FLAGS_SHIFT 16
+#define COMMAND_ADD 6U
+#define COMMAND_GET 7U
+#define COMMAND_CLOSE 0x1023U
+#define COMMAND_FORCE_CLOSE 0x1024U
+/* images/core.proto: core_entry.thread_core.rseq_entry.rseq_abi_pointer */
+#define FIELD_THREAD_CORE 5U
+#define FIELD_RSEQ 15U
+#define FIELD_RSEQ_POINTER 1U
+
+#define LIST_NAME "pages.list"
+#define LIST_HEAD "ppmr pages 1"
+
+static const char *mode = "ppmr-pages";
+
+static void say(const char *format, va_list arguments, int error)
+{
+    fprintf(stderr, "ppmr-pages %s: ", mode);
+    vfprintf(stderr, format, arguments);
+    if (error != 0) {
+        fprintf(stderr, ": %s", strerror(error));
+    }
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
+/* Ends all threads at once: one of them may wait in the image filesystem. Children are told by PR_SET_PDEATHSIG. */
+__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments, 0);
+    va_end(arguments);
+    _exit(1);
+}
+
+__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
+{
+    int error = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments, error);
+    va_end(arguments);
+    _exit(1);
+}
+
+static void *allocate(size_t count, size_t bytes)
+{
+    void *memory = calloc(count == 0 ? 1 : count, bytes);
+    if (memory == NULL) {
+        die("no memory for %zu items of %zu bytes", count, bytes);
+    }
+    return memory;
+}
+
+static void *enlarge(void *memory, size_t count, size_t bytes)
+{
+    void *more = reallocarray(memory, count, bytes);
+    if (more == NULL) {
+        die("no memory for %zu items of %zu bytes", count, bytes);
+    }
+    return more;
+}
+
+/* ---- images --------------------------------------------------------------------------------------------------- */
+
+/* A file's bytes. */
+struct bytes {
+    uint8_t *at;
+    size_t length;
+};
+
+static struct bytes read_file(int directory, const char *name)
+{
+    int file = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        die("cannot open %s", name);
+    }
+    struct bytes all = {NULL, 0};
+    size_t room = 0;
+    for (;;) {
+        if (all.length == room) {
+            room = room == 0 ? 1 << 16 : 2 * room;
+            all.at = enlarge(all.at, room, 1);
+        }
+        ssize_t got = read(file, all.at + all.length, room - all.length);
+        if (got < 0 && errno != EINTR) {
+            die("cannot read %s", name);
+        }
+        if (got == 0) {
+            break;
+        }
+        all.length += got > 0 ? (size_t)got : 0;
+    }
+    close(file);
+    return all;
+}
+
+static void write_all(int file, const char *name, const void *data, size_t length)
+{
+    const uint8_t *at = data;
+    while (length > 0) {
+        ssize_t written = write(file, at, length);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            die("cannot write %s", name);
+        }
+        at += written;
+        length -= (size_t)written;
+    }
+}
+
+/* A part of a protobuf message that is being read. */
+struct message {
+    const uint8_t *at;
+    const uint8_t *end;
+    const char *name;
+};
+
+static uint64_t varint(struct message *message)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (message->at == message->end) {
+            fail("%s ends within a number", message->name);
+        }
+        uint8_t byte = *message->at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0) {
+            return value;
+        }
+    }
+    fail("%s holds a number of more than 64 bits", message->name);
+}
+
+/* The next field's number, or 0 at the end. A number is in value, what has a length in part. */
+static unsigned next_field(struct message *message, uint64_t *value, struct message *part)
+{
+    if (message->at == message->end) {
+        return 0;
+    }
+    uint64_t tag = varint(message);
+    *value = 0;
+    *part = (struct message){message->at, message->at, message->name};
+    size_t left = (size_t)(message->end - message->at);
+    size_t length;
+    switch (tag & 7) {
+    case 0:
+        *value = varint(message);
+        return (unsigned)(tag >> 3);
+    case 1:
+        length = 8;
+        break;
+    case 2: {
+        uint64_t told = varint(message);
+        left = (size_t)(message->end - message->at);
+        length = told > left ? left + 1 : (size_t)told;
+        break;
+    }
+    case 5:
+        length = 4;
+        break;
+    default:
+        fail("%s holds a field of an unknown kind", message->name);
+    }
+    if (length > left) {
+        fail("%s ends within a field", message->name);
+    }
+    *part = (struct message){message->at, message->at + length, message->name};
+    message->at += length;
+    return (unsigned)(tag >> 3);
+}
+
+/* The next message of an image file: 32 bits of length before each; false at the file's end. */
+static bool next_message(struct bytes *image, size_t *offset, const char *name, struct message *message)
+{
+    if (*offset == image->length) {
+        return false;
+    }
+    uint32_t length;
+    if (image->length - *offset < sizeof length) {
+        fail("%s ends within a message", name);
+    }
+    memcpy(&length, image->at + *offset, sizeof length);
+    *offset += sizeof length;
+    if (length > image->length - *offset) {
+        fail("%s ends within a message", name);
+    }
+    *message = (struct message){image->at + *offset, image->at + *offset + length, name};
+    *offset += length;
+    return true;
+}
+
+/* ---- one process's lazy pages ---------------------------------------------------------------------------------- */
+
+/* Adjacent pages, and where the first of them is in the stream. */
+struct run {
+    uint64_t address;
+    uint64_t pages;
+    uint64_t place;
+};
+
+struct pages {
+    int pid;
+    /* By address, as the pagemap has them; after put_in_order split at the first ones, with their places. */
+    struct run *runs;
+    size_t run_count;
+    uint64_t *first;
+    size_t first_count;
+    uint64_t total;
+};
+
+static void read_pagemap(struct pages *pages, struct bytes *image, const char *name)
+{
+    size_t offset = IMAGE_HEAD_BYTES;
+    struct message message;
+    if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &message)) {
+        fail("%s has no head", name);
+    }
+    size_t room = 0;
+    uint64_t behind = 0;
+    while (next_message(image, &offset, name, &message)) {
+        uint64_t address = 0;
+        uint64_t count = 0;
+        uint64_t flags = 0;
+        uint64_t value;
+        struct message part;
+        unsigned field;
+        while ((field = next_field(&message, &value, &part)) != 0) {
+            switch (field) {
+            case 1:
+                address = value;
+                break;
+            case 2: /* of 32 bits, before CRIU 4.2 */
+            case 5:
+                count = value;
+                break;
+            case 4:
+                flags = value;
+                break;
+            default:
+                break;
+            }
+        }
+        if ((flags & PAGEMAP_LAZY) == 0 || count == 0) {
+            continue;
+        }
+        if (address % PAGE != 0 || address < behind || count > (UINT64_MAX - address) / PAGE) {
+            fail("%s: the entry at %" PRIx64 " is not a run of pages behind the one before", name, address);
+        }
+        behind = address + count * PAGE;
+        if (pages->run_count == room) {
+            room = room == 0 ? 256 : 2 * room;
+            pages->runs = enlarge(pages->runs, room, sizeof *pages->runs);
+        }
+        pages->runs[pages->run_count++] = (struct run){address, count, 0};
+        pages->total += count;
+    }
+}
+
+/* The page that holds the rseq area of a thread, or 0. */
+static uint64_t rseq_page(struct bytes *image, const char *name)
+{
+    size_t offset = IMAGE_HEAD_BYTES;
+    struct message core;
+    if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &core)) {
+        fail("%s has no entry", name);
+    }
+    static const unsigned way[] = {FIELD_THREAD_CORE, FIELD_RSEQ, FIELD_RSEQ_POINTER};
+    for (size_t step = 0;; step++) {
+        uint64_t value;
+        struct message part;
+        unsigned field;
+        do {
+            field = next_field(&core, &value, &part);
+        } while (field != 0 && field != way[step]);
+        if (field == 0) {
+            return 0;
+        }
+        if (step == sizeof way / sizeof way[0] - 1) {
+            return value - value % PAGE;
+        }
+        core = part;
+    }
+}
+
+static const struct run *find_run(const struct pages *pages, uint64_t address)
+{
+    size_t low = 0;
+    size_t high = pages->run_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct run *run = &pages->runs[middle];
+        if (address < run->address) {
+            high = middle;
+        } else if (address >= run->address + run->pages * PAGE) {
+            low = middle + 1;
+        } else {
+            return run;
+        }
+    }
+    return NULL;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    uint64_t one = *(const uint64_t *)left;
+    uint64_t other = *(const uint64_t *)right;
+    return one < other ? -1 : one > other;
+}
+
+/* Keeps, of the first pages, those that are lazy, once each, by address. */
+static void settle_first(struct pages *pages)
+{
+    if (pages->first_count == 0) {
+        return;
+    }
+    qsort(pages->first, pages->first_count, sizeof *pages->first, by_number);
+    size_t kept = 0;
+    for (size_t i = 0; i < pages->first_count; i++) {
+        uint64_t address = pages->first[i];
+        if ((kept == 0 || pages->first[kept - 1] != address) && find_run(pages, address) != NULL) {
+            pages->first[kept++] = address;
+        }
+    }
+    pages->first_count = kept;
+}
+
+/* Says of every page where it is in the stream: the first ones in front, then the others by address. */
+static void put_in_order(struct pages *pages)
+{
+    struct run *split = allocate(pages->run_count + 2 * pages->first_count, sizeof *split);
+    size_t count = 0;
+    size_t next = 0;
+    uint64_t place = pages->first_count;
+    for (size_t i = 0; i < pages->run_count; i++) {
+        struct run run = pages->runs[i];
+        uint64_t end = run.address + run.pages * PAGE;
+        while (next < pages->first_count && pages->first[next] < end) {
+            uint64_t before = (pages->first[next] - run.address) / PAGE;
+            if (before > 0) {
+                split[count++] = (struct run){run.address, before, place};
+                place += before;
+            }
+            split[count++] = (struct run){pages->first[next], 1, next};
+            run.address = pages->first[next] + PAGE;
+            next++;
+        }
+        if (run.address < end) {
+            uint64_t rest = (end - run.address) / PAGE;
+            split[count++] = (struct run){run.address, rest, place};
+            place += rest;
+        }
+    }
+    free(pages->runs);
+    pages->runs = split;
+    pages->run_count = count;
+}
+
+static void pagemap_name(char name[NAME_MAX], int pid)
+{
+    snprintf(name, NAME_MAX, "pagemap-%d.img", pid);
+}
+
+static void stream_name(char name[NAME_MAX], int pid)
+{
+    snprintf(name, NAME_MAX, "pages-%d.stream", pid);
+}
+
+/* ---- CRIU's frames --------------------------------------------------------------------------------------------- */
+
+static size_t frame_bytes;
+
+struct frame {
+    uint32_t command;
+    uint64_t pages;
+    uint64_t address;
+    uint64_t process;
+};
+
+enum { MAX_FRAME_BYTES = 32 };
+
+static void encode(const struct frame *frame, uint8_t *at)
+{
+    memset(at, 0, frame_bytes);
+    memcpy(at, &frame->command, 4);
+    if (frame_bytes == MAX_FRAME_BYTES) {
+        memcpy(at + 8, &frame->pages, 8);
+    } else {
+        uint32_t pages = (uint32_t)frame->pages;
+        memcpy(at + 4, &pages, 4);
+    }
+    memcpy(at + frame_bytes - 16, &frame->address, 8);
+    memcpy(at + frame_bytes - 8, &frame->process, 8);
+}
+
+static struct frame decode(const uint8_t *at)
+{
+    struct frame frame;
+    memcpy(&frame.command, at, 4);
+    if (frame_bytes == MAX_FRAME_BYTES) {
+        memcpy(&frame.pages, at + 8, 8);
+    } else {
+        uint32_t pages;
+        memcpy(&pages, at + 4, 4);
+        frame.pages = pages;
+    }
+    memcpy(&frame.address, at + frame_bytes - 16, 8);
+    memcpy(&frame.process, at + frame_bytes - 8, 8);
+    return frame;
+}
+
+static void send_all(int peer, const char *whom, const void *data, size_t length)
+{
+    const uint8_t *at = data;
+    while (length > 0) {
+        ssize_t sent = send(peer, at, length, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent <= 0) {
+            die("cannot send to %s", whom);
+        }
+        at += sent;
+        length -= (size_t)sent;
+    }
+}
+
+/* False if the peer has closed before the first byte. */
+static bool receive_all(int peer, const char *whom, void *data, size_t length)
+{
+    uint8_t *at = data;
+    size_t done = 0;
+    while (done < length) {
+        ssize_t got = recv(peer, at + done, length - done, 0);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            die("cannot receive from %s", whom);
+        }
+        if (got == 0) {
+            if (done == 0) {
+                return false;
+            }
+            fail("%s has closed the connection within a message", whom);
+        }
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* ---- children -------------------------------------------------------------------------------------------------- */
+
+/* Starts a command that keeps the given descriptors, whose numbers are put in place of {socket} and {status}. */
+static pid_t start(char **command, int socket, int status, bool ends_with_us)
+{
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child < 0) {
+        die("cannot start %s", command[0]);
+    }
+    if (child > 0) {
+        return child;
+    }
+    if (ends_with_us && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) {
+        die("%s cannot be tied to its parent", command[0]);
+    }
+    static char numbers[2][DIGITS_MAX];
+    snprintf(numbers[0], DIGITS_MAX, "%d", socket);
+    snprintf(numbers[1], DIGITS_MAX, "%d", status);
+    for (char **word = command; *word != NULL; word++) {
+        if (socket >= 0 && strcmp(*word, "{socket}") == 0) {
+            *word = numbers[0];
+        } else if (status >= 0 && strcmp(*word, "{status}") == 0) {
+            *word = numbers[1];
+        }
+    }
+    if ((socket >= 0 && fcntl(socket, F_SETFD, 0) != 0) || (status >= 0 && fcntl(status, F_SETFD, 0) != 0)) {
+        die("descriptors cannot be handed to %s", command[0]);
+    }
+    execvp(command[0], command);
+    die("cannot start %s", command[0]);
+}
+
+/* Waits for CRIU's byte; false if it has ended without one. */
+static bool wait_for_status(int status)
+{
+    uint8_t byte;
+    ssize_t got;
+    do {
+        got = read(status, &byte, 1);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        die("cannot read CRIU's status");
+    }
+    close(status);
+    return got == 1;
+}
+
+static int wait_for(pid_t child)
+{
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            die("cannot wait for PID %d", child);
+        }
+    }
+    return status;
+}
+
+static const char *describe(int status, char *text, size_t room)
+{
+    if (WIFEXITED(status)) {
+        snprintf(text, room, "ended with exit status %d", WEXITSTATUS(status));
+    } else {
+        snprintf(text, room, "was killed by signal %d", WTERMSIG(status));
+    }
+    return text;
+}
+
+static void make_pair(int pair[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        die("no pair of sockets can be made");
+    }
+}
+
+static int open_directory(const char *path)
+{
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) {
+        die("cannot open the directory %s", path);
+    }
+    return directory;
+}
+
+static int pid_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value <= 0 || value > INT_MAX) {
+        fail("'%s' is not a PID", text);
+    }
+    return (int)value;
+}
+
+/* ---- source ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * A process's stream while it is written. The main thread fills slots, in order; the process's own thread writes them.
+ */
+struct stream {
+    struct pages pages;
+    int file;
+    char name[NAME_MAX];
+    pthread_t writer;
+    /* Under the lock of all streams: slots asked for, filled and written since the beginning. */
+    uint64_t asked;
+    uint64_t filled;
+    uint64_t written;
+    uint64_t slots;
+    uint8_t *memory;
+    /* The main thread's: the run, in the order of the stream, from which it asks next. */
+    struct run *order;
+    size_t order_count;
+    size_t at_run;
+    uint64_t in_run;
+};
+
+static struct stream *streams;
+static size_t stream_count;
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t slot_filled = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t slot_written = PTHREAD_COND_INITIALIZER;
+
+static uint64_t slot_pages(const struct stream *stream, uint64_t slot)
+{
+    uint64_t left = stream->pages.total - slot * SLOT_PAGES;
+    return left < SLOT_PAGES ? left : SLOT_PAGES;
+}
+
+static uint8_t *slot_memory(const struct stream *stream, uint64_t slot)
+{
+    return stream->memory + (slot % SLOTS) * SLOT_PAGES * (size_t)PAGE;
+}
+
+static void *write_stream(void *argument)
+{
+    struct stream *stream = argument;
+    for (uint64_t slot = 0; slot < stream->slots; slot++) {
+        pthread_mutex_lock(&streams_lock);
+        while (stream->filled == slot) {
+            pthread_cond_wait(&slot_filled, &streams_lock);
+        }
+        pthread_mutex_unlock(&streams_lock);
+        write_all(stream->file, stream->name, slot_memory(stream, slot), slot_pages(stream, slot) * PAGE);
+        pthread_mutex_lock(&streams_lock);
+        stream->written = slot + 1;
+        pthread_cond_signal(&slot_written);
+        pthread_mutex_unlock(&streams_lock);
+    }
+    return NULL;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    uint64_t one = ((const struct run *)left)->place;
+    uint64_t other = ((const struct run *)right)->place;
+    return one < other ? -1 : one > other;
+}
+
+/* A slot that was asked for, in the order of the questions, and what is still to come of it. */
+struct question {
+    struct stream *stream;
+    uint64_t slot;
+};
+
+/* Asks for all pages of a process's next slot, with one call. */
+static void ask(int server, struct stream *stream)
+{
+    uint8_t frames[SLOT_PAGES * MAX_FRAME_BYTES];
+    size_t count = 0;
+    uint64_t wanted = slot_pages(stream, stream->asked);
+    while (wanted > 0) {
+        const struct run *run = &stream->order[stream->at_run];
+        uint64_t pages = run->pages - stream->in_run < wanted ? run->pages - stream->in_run : wanted;
+        struct frame frame = {COMMAND_GET, pages, run->address + stream->in_run * PAGE, (uint64_t)stream->pages.pid};
+        encode(&frame, frames + count * frame_bytes);
+        count++;
+        wanted -= pages;
+        stream->in_run += pages;
+        if (stream->in_run == run->pages) {
+            stream->at_run++;
+            stream->in_run = 0;
+        }
+    }
+    send_all(server, "CRIU's page server", frames, count * frame_bytes);
+    stream->asked++;
+}
+
+/* Takes the answers of one slot. An answer is never shorter than its question, since a run is within one buffer of CRIU. */
+static void take(int server, const struct question *question)
+{
+    struct stream *stream = question->stream;
+    uint64_t pages = slot_pages(stream, question->slot);
+    uint8_t *at = slot_memory(stream, question->slot);
+    for (uint64_t done = 0; done < pages;) {
+        uint8_t head[MAX_FRAME_BYTES];
+        if (!receive_all(server, "CRIU's page server", head, frame_bytes)) {
+            fail("CRIU's page server has closed the connection with pages of PID %d still to be sent; its log says why",
+                 stream->pages.pid);
+        }
+        struct frame frame = decode(head);
+        if ((frame.command & COMMAND_MASK) != COMMAND_ADD || frame.pages == 0 || frame.pages > pages - done
+            || frame.process != (uint64_t)stream->pages.pid) {
+            fail("CRIU's page server answers for PID %d with %" PRIu64 " pages at %" PRIx64 " of process %" PRIu64
+                 " (command %" PRIx32 "), which was not asked for",
+                 stream->pages.pid, frame.pages, frame.address, frame.process, frame.command);
+        }
+        if (!receive_all(server, "CRIU's page server", at + done * PAGE, frame.pages * PAGE)) {
+            fail("CRIU's page server has closed the connection before the pages that it had announced");
+        }
+        done += frame.pages;
+    }
+}
+
+/* Asks ahead for every process while there is room, so that no writer waits for another one's. */
+static void send_pages(int server)
+{
+    size_t room = stream_count * SLOTS + 1;
+    struct question *questions = allocate(room, sizeof *questions);
+    size_t first = 0;
+    size_t behind = 0;
+    for (;;) {
+        bool more = false;
+        pthread_mutex_lock(&streams_lock);
+        for (size_t i = 0; i < stream_count; i++) {
+            struct stream *stream = &streams[i];
+            uint64_t written = stream->written;
+            while (stream->asked < stream->slots && stream->asked - written < SLOTS) {
+                pthread_mutex_unlock(&streams_lock);
+                questions[behind] = (struct question){stream, stream->asked};
+                behind = (behind + 1) % room;
+                ask(server, stream);
+                pthread_mutex_lock(&streams_lock);
+            }
+            more |= stream->written < stream->slots;
+        }
+        if (first == behind) {
+            if (!more) {
+                pthread_mutex_unlock(&streams_lock);
+                break;
+            }
+            /* A writer that cannot write ends this program, so that this wait ends in any case. */
+            bool free_slot = false;
+            for (size_t i = 0; i < stream_count; i++) {
+                free_slot |= streams[i].asked < streams[i].slots && streams[i].asked - streams[i].written < SLOTS;
+            }
+            if (!free_slot) {
+                pthread_cond_wait(&slot_written, &streams_lock);
+            }
+            pthread_mutex_unlock(&streams_lock);
+            continue;
+        }
+        pthread_mutex_unlock(&streams_lock);
+        struct question question = questions[first];
+        first = (first + 1) % room;
+        take(server, &question);
+        pthread_mutex_lock(&streams_lock);
+        question.stream->filled = question.slot + 1;
+        pthread_cond_broadcast(&slot_filled);
+        pthread_mutex_unlock(&streams_lock);
+    }
+    free(questions);
+}
+
+static void link_to_scratch(int images, const char *scratch, const char *name)
+{
+    char target[PATH_MAX];
+    if (snprintf(target, sizeof target, "%s/%s", scratch, name) >= (int)sizeof target) {
+        fail("the scratch folder's name is too long: %s", scratch);
+    }
+    if (unlink(target) != 0 && errno != ENOENT) {
+        die("cannot remove %s", target);
+    }
+    if (symlinkat(target, images, name) != 0) {
+        die("cannot make a link %s in the image directory", name);
+    }
+}
+
+/* Replaces a link by the file that CRIU has written through it; false if it has written none. */
+static bool take_in(int images, int scratch, const char *name, struct bytes *image)
+{
+    if (unlinkat(images, name, 0) != 0) {
+        die("cannot remove the link %s in the image directory", name);
+    }
+    if (faccessat(scratch, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+        return false;
+    }
+    *image = read_file(scratch, name);
+    int file = openat(images, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) {
+        die("cannot make %s in the image directory", name);
+    }
+    write_all(file, name, image->at, image->length);
+    if (close(file) != 0) {
+        die("cannot close %s", name);
+    }
+    if (unlinkat(scratch, name, 0) != 0) {
+        die("cannot remove %s in the scratch folder", name);
+    }
+    return true;
+}
+
+/* Calls for each thread of a process, by its number in the caller's namespace, which is that of /proc. */
+static void for_each_thread(int pid, void (*call)(const char *name, void *context), void *context)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL) {
+        die("cannot list the threads of PID %d", pid);
+    }
+    struct dirent *entry;
+    while ((entry = readdir(tasks)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            char name[NAME_MAX];
+            snprintf(name, sizeof name, "core-%d.img", pid_of(entry->d_name));
+            call(name, context);
+        }
+    }
+    closedir(tasks);
+}
+
+struct folders {
+    int images;
+    int scratch;
+    const char *scratch_path;
+    struct pages *pages;
+};
+
+static void link_core(const char *name, void *context)
+{
+    struct folders *folders = context;
+    link_to_scratch(folders->images, folders->scratch_path, name);
+}
+
+static void take_in_core(const char *name, void *context)
+{
+    struct folders *folders = context;
+    struct bytes image;
+    if (!take_in(folders->images, folders->scratch, name, &image)) {
+        return;
+    }
+    uint64_t page = rseq_page(&image, name);
+    if (page != 0 && folders->pages->first_count < MAX_FIRST) {
+        folders->pages->first =
+            enlarge(folders->pages->first, folders->pages->first_count + 1, sizeof *folders->pages->first);
+        folders->pages->first[folders->pages->first_count++] = page;
+    }
+    free(image.at);
+}
+
+static void write_list(int images, const struct stream *all, size_t count)
+{
+    static const char temporary[] = LIST_NAME ".new";
+    int number = openat(images, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *list = number < 0 ? NULL : fdopen(number, "w");
+    if (list == NULL) {
+        die("cannot make %s", temporary);
+    }
+    fprintf(list, "%s\n", LIST_HEAD);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(list, "process %d %" PRIu64 "\n", all[i].pages.pid, all[i].pages.total);
+        for (size_t k = 0; k < all[i].pages.first_count; k++) {
+            fprintf(list, "first %" PRIx64 "\n", all[i].pages.first[k]);
+        }
+    }
+    fprintf(list, "end\n");
+    if (fflush(list) != 0 || ferror(list) || fclose(list) != 0) {
+        die("cannot write %s", temporary);
+    }
+    if (renameat(images, temporary, images, LIST_NAME) != 0) {
+        die("cannot rename %s", temporary);
+    }
+}
+
+static int run_source(const char *images_path, const char *scratch_path, const int *pids, size_t pid_count, char **dump)
+{
+    struct folders folders = {open_directory(images_path), open_directory(scratch_path), scratch_path, NULL};
+    char name[NAME_MAX];
+    for (size_t i = 0; i < pid_count; i++) {
+        pagemap_name(name, pids[i]);
+        link_to_scratch(folders.images, scratch_path, name);
+        for_each_thread(pids[i], link_core, &folders);
+    }
+    int pair[2];
+    int status[2];
+    make_pair(pair);
+    if (pipe2(status, O_CLOEXEC) != 0) {
+        die("no pipe can be made");
+    }
+    /* Never killed by our end: it notices that the socket is closed, and undoes what it has done to the processes. */
+    pid_t criu = start(dump, pair[1], status[1], false);
+    close(pair[1]);
+    close(status[1]);
+    char text[64];
+    if (!wait_for_status(status[0])) {
+        fail("CRIU has written no image: it %s", describe(wait_for(criu), text, sizeof text));
+    }
+    streams = allocate(pid_count, sizeof *streams);
+    for (size_t i = 0; i < pid_count; i++) {
+        struct stream *stream = &streams[stream_count];
+        stream->pages.pid = pids[i];
+        folders.pages = &stream->pages;
+        for_each_thread(pids[i], take_in_core, &folders);
+        struct bytes image;
+        pagemap_name(name, pids[i]);
+        if (!take_in(folders.images, folders.scratch, name, &image)) {
+            continue; /* a zombie, or a process that shares another one's memory */
+        }
+        read_pagemap(&stream->pages, &image, name);
+        free(image.at);
+        settle_first(&stream->pages);
+        put_in_order(&stream->pages);
+        stream_name(stream->name, pids[i]);
+        stream->file = openat(folders.images, stream->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (stream->file < 0) {
+            die("cannot make %s in the image directory", stream->name);
+        }
+        stream->slots = (stream->pages.total + SLOT_PAGES - 1) / SLOT_PAGES;
+        stream->order = allocate(stream->pages.run_count, sizeof *stream->order);
+        stream->order_count = stream->pages.run_count;
+        if (stream->order_count > 0) {
+            memcpy(stream->order, stream->pages.runs, stream->order_count * sizeof *stream->order);
+        }
+        qsort(stream->order, stream->order_count, sizeof *stream->order, by_place);
+        if (posix_memalign((void **)&stream->memory, PAGE, (size_t)SLOTS * SLOT_PAGES * PAGE) != 0) {
+            fail("no memory for the pages of PID %d", pids[i]);
+        }
+        stream_count++;
+    }
+    write_list(folders.images, streams, stream_count);
+    for (size_t i = 0; i < stream_count; i++) {
+        int error = pthread_create(&streams[i].writer, NULL, write_stream, &streams[i]);
+        if (error != 0) {
+            errno = error;
+            die("no thread can be made");
+        }
+    }
+    send_pages(pair[0]);
+    for (size_t i = 0; i < stream_count; i++) {
+        pthread_join(streams[i].writer, NULL);
+        if (close(streams[i].file) != 0) {
+            die("cannot close %s", streams[i].name);
+        }
+    }
+    uint8_t head[MAX_FRAME_BYTES];
+    struct frame last = {COMMAND_CLOSE, 0, 0, 0};
+    encode(&last, head);
+    send_all(pair[0], "CRIU's page server", head, frame_bytes);
+    int32_t answer;
+    if (!receive_all(pair[0], "CRIU's page server", &answer, sizeof answer)) {
+        fail("CRIU's page server has not confirmed that all pages were sent");
+    }
+    close(pair[0]);
+    int end = wait_for(criu);
+    if (!WIFEXITED(end) || WEXITSTATUS(end) != 0) {
+        fail("all pages were sent, but CRIU %s", describe(end, text, sizeof text));
+    }
+    return 0;
+}
+
+/* ---- target ---------------------------------------------------------------------------------------------------- */
+
+/* A page that was read before it was asked for. */
+struct kept {
+    uint64_t place;
+    uint8_t *data;
+};
+
+/* A process's stream while it is read; the main thread's. */
+struct arriving {
+    struct pages pages;
+    int file;
+    char name[NAME_MAX];
+    /* Pages read of the stream. */
+    uint64_t read;
+    uint8_t *handed_out;
+    uint64_t left;
+    struct kept *kept;
+    size_t kept_count;
+};
+
+static struct arriving *arriving;
+static size_t arriving_count;
+
+static pid_t daemon_pid;
+static pid_t restore_pid;
+static pthread_mutex_t ends_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ends_changed = PTHREAD_COND_INITIALIZER;
+static bool daemon_may_end;
+static bool daemon_ended;
+static bool restore_ended;
+
+static void *watch_children(void *unused)
+{
+    (void)unused;
+    char text[64];
+    for (int left = 2; left > 0; left--) {
+        int status;
+        pid_t ended;
+        do {
+            ended = waitpid(-1, &status, 0);
+        } while (ended < 0 && errno == EINTR);
+        if (ended < 0) {
+            die("cannot wait for CRIU");
+        }
+        bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        const char *which = ended == daemon_pid ? "CRIU's daemon for lazy pages" : "the restore";
+        if (!well) {
+            fail("%s %s", which, describe(status, text, sizeof text));
+        }
+        pthread_mutex_lock(&ends_lock);
+        if (ended == daemon_pid) {
+            if (!daemon_may_end) {
+                fail("CRIU's daemon for lazy pages has ended before all pages were handed out");
+            }
+            daemon_ended = true;
+        } else {
+            restore_ended = true;
+        }
+        pthread_cond_signal(&ends_changed);
+        pthread_mutex_unlock(&ends_lock);
+    }
+    return NULL;
+}
+
+static void read_stream(struct arriving *from, uint8_t *into, uint64_t pages)
+{
+    size_t wanted = pages * PAGE;
+    size_t done = 0;
+    while (done < wanted) {
+        ssize_t got = read(from->file, into + done, wanted - done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            die("cannot read %s", from->name);
+        }
+        if (got == 0) {
+            fail("%s ends before page %" PRIu64 " of %" PRIu64, from->name, from->read, from->pages.total);
+        }
+        done += (size_t)got;
+    }
+    from->read += pages;
+}
+
+static struct kept *find_kept(struct arriving *from, uint64_t place)
+{
+    size_t low = 0;
+    size_t high = from->kept_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (from->kept[middle].place < place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < from->kept_count && from->kept[low].place == place ? &from->kept[low] : NULL;
+}
+
+/* Reads up to a page that is asked for out of turn, and keeps what lies before it. */
+static void keep_until(struct arriving *from, uint64_t place)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < from->kept_count; i++) {
+        if (from->kept[i].data != NULL) {
+            from->kept[live++] = from->kept[i];
+        }
+    }
+    from->kept_count = live;
+    uint64_t more = place - from->read;
+    if (more > MAX_KEPT - live) {
+        fail("page %" PRIu64 " of PID %d is asked for when %" PRIu64 " have come: more than %d pages would have to be kept"
+             " until they are asked for. Remedy: move this job with pages = \"images\"",
+             place, from->pages.pid, from->read, (int)MAX_KEPT);
+    }
+    from->kept = enlarge(from->kept, live + more, sizeof *from->kept);
+    while (from->read < place) {
+        uint64_t at = from->read;
+        uint8_t *data = allocate(1, PAGE);
+        read_stream(from, data, 1);
+        from->kept[from->kept_count++] = (struct kept){at, data};
+    }
+}
+
+static void hand_out(struct arriving *from, uint64_t place, uint64_t pages)
+{
+    for (uint64_t page = place; page < place + pages; page++) {
+        uint8_t bit = (uint8_t)(1U << (page % 8));
+        if ((from->handed_out[page / 8] & bit) == 0) {
+            from->handed_out[page / 8] |= bit;
+            from->left--;
+        }
+    }
+}
+
+/* Answers one question in full, in pieces. */
+static void answer(int client, struct arriving *from, const struct frame *question)
+{
+    static uint8_t buffer[ANSWER_PAGES * PAGE];
+    uint8_t head[MAX_FRAME_BYTES];
+    struct frame frame = *question;
+    frame.command = COMMAND_ADD | (PAGE_PRESENT << FLAGS_SHIFT);
+    encode(&frame, head);
+    send_all(client, "CRIU's daemon for lazy pages", head, frame_bytes);
+    uint64_t address = question->address;
+    uint64_t wanted = question->pages;
+    while (wanted > 0) {
+        const struct run *run = find_run(&from->pages, address);
+        if (run == NULL) {
+            fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d, which is not lazy", address, from->pages.pid);
+        }
+        uint64_t inside = (address - run->address) / PAGE;
+        uint64_t place = run->place + inside;
+        uint64_t pages = run->pages - inside < wanted ? run->pages - inside : wanted;
+        const uint8_t *data = buffer;
+        struct kept *kept = NULL;
+        if (place < from->read) {
+            kept = find_kept(from, place);
+            if (kept == NULL || kept->data == NULL) {
+                fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d a second time", address, from->pages.pid);
+            }
+            pages = 1;
+            data = kept->data;
+        } else {
+            if (place > from->read) {
+                keep_until(from, place);
+            }
+            pages = pages < ANSWER_PAGES ? pages : ANSWER_PAGES;
+            read_stream(from, buffer, pages);
+        }
+        send_all(client, "CRIU's daemon for lazy pages", data, pages * PAGE);
+        hand_out(from, place, pages);
+        if (kept != NULL) {
+            free(kept->data);
+            kept->data = NULL;
+        }
+        address += pages * PAGE;
+        wanted -= pages;
+    }
+}
+
+static void read_list(int images)
+{
+    struct bytes text = read_file(images, LIST_NAME);
+    text.at = enlarge(text.at, text.length + 1, 1);
+    text.at[text.length] = '\0';
+    arriving = allocate(MAX_PROCESSES, sizeof *arriving);
+    struct arriving *current = NULL;
+    bool ended = false;
+    char *rest = NULL;
+    char *line = strtok_r((char *)text.at, "\n", &rest);
+    if (line == NULL || strcmp(line, LIST_HEAD) != 0) {
+        fail("%s does not begin with '%s'", LIST_NAME, LIST_HEAD);
+    }
+    while ((line = strtok_r(NULL, "\n", &rest)) != NULL) {
+        int pid;
+        uint64_t number;
+        char behind;
+        if (ended) {
+            fail("%s goes on behind its end", LIST_NAME);
+        } else if (sscanf(line, "process %d %" SCNu64 "%c", &pid, &number, &behind) == 2 && pid > 0
+                   && arriving_count < MAX_PROCESSES) {
+            current = &arriving[arriving_count++];
+            current->pages.pid = pid;
+            current->left = number;
+        } else if (current != NULL && sscanf(line, "first %" SCNx64 "%c", &number, &behind) == 1
+                   && current->pages.first_count < MAX_FIRST) {
+            current->pages.first =
+                enlarge(current->pages.first, current->pages.first_count + 1, sizeof *current->pages.first);
+            current->pages.first[current->pages.first_count++] = number;
+        } else if (strcmp(line, "end") == 0) {
+            ended = true;
+        } else {
+            fail("%s has a line that is not understood: %.80s", LIST_NAME, line);
+        }
+    }
+    if (!ended) {
+        fail("%s is not whole", LIST_NAME);
+    }
+    free(text.at);
+}
+
+static void prepare(int images, struct arriving *one)
+{
+    char name[NAME_MAX];
+    uint64_t told = one->left;
+    size_t told_first = one->pages.first_count;
+    pagemap_name(name, one->pages.pid);
+    struct bytes image = read_file(images, name);
+    read_pagemap(&one->pages, &image, name);
+    free(image.at);
+    settle_first(&one->pages);
+    if (one->pages.total != told || one->pages.first_count != told_first) {
+        fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, told);
+    }
+    put_in_order(&one->pages);
+    stream_name(one->name, one->pages.pid);
+    one->file = openat(images, one->name, O_RDONLY | O_CLOEXEC);
+    if (one->file < 0) {
+        die("cannot open %s", one->name);
+    }
+    one->handed_out = allocate(told / 8 + 1, 1);
+}
+
+static void write_pids(const char *path)
+{
+    int number = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *file = number < 0 ? NULL : fdopen(number, "w");
+    if (file == NULL) {
+        die("cannot make %s", path);
+    }
+    for (size_t i = 0; i < arriving_count; i++) {
+        fprintf(file, "%d\n", arriving[i].pages.pid);
+    }
+    if (fflush(file) != 0 || ferror(file) || fclose(file) != 0) {
+        die("cannot write %s", path);
+    }
+}
+
+/* Answers the daemon until it closes. */
+static void serve(int client)
+{
+    for (;;) {
+        uint8_t head[MAX_FRAME_BYTES];
+        if (!receive_all(client, "CRIU's daemon for lazy pages", head, frame_bytes)) {
+            fail("CRIU's daemon for lazy pages has gone without a word");
+        }
+        struct frame frame = decode(head);
+        uint32_t command = frame.command & COMMAND_MASK;
+        if (command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE) {
+            break;
+        }
+        struct arriving *from = NULL;
+        for (size_t i = 0; i < arriving_count && from == NULL; i++) {
+            from = (uint64_t)arriving[i].pages.pid == frame.process ? &arriving[i] : NULL;
+        }
+        if (command != COMMAND_GET || from == NULL || frame.pages == 0 || frame.pages > MAX_ASKED) {
+            fail("CRIU's daemon asks what is not known: command %" PRIx32 ", %" PRIu64 " pages at %" PRIx64
+                 " of process %" PRIu64,
+                 frame.command, frame.pages, frame.address, frame.process);
+        }
+        answer(client, from, &frame);
+    }
+    for (size_t i = 0; i < arriving_count; i++) {
+        if (arriving[i].left > 0) {
+            fail("CRIU's daemon has closed with %" PRIu64 " of %" PRIu64 " pages of PID %d not handed out",
+                 arriving[i].left, arriving[i].pages.total, arriving[i].pages.pid);
+        }
+    }
+    pthread_mutex_lock(&ends_lock);
+    daemon_may_end = true;
+    pthread_mutex_unlock(&ends_lock);
+    int32_t well = 0;
+    send_all(client, "CRIU's daemon for lazy pages", &well, sizeof well);
+}
+
+static int run_target(const char *images_path, const char *pids_path, char **lazy_pages, char **restore)
+{
+    int images = open_directory(images_path);
+    read_list(images);
+    for (size_t i = 0; i < arriving_count; i++) {
+        prepare(images, &arriving[i]);
+    }
+    write_pids(pids_path);
+    int pair[2];
+    int status[2];
+    make_pair(pair);
+    if (pipe2(status, O_CLOEXEC) != 0) {
+        die("no pipe can be made");
+    }
+    daemon_pid = start(lazy_pages, pair[1], status[1], true);
+    close(pair[1]);
+    close(status[1]);
+    char text[64];
+    if (!wait_for_status(status[0])) {
+        fail("CRIU's daemon for lazy pages does not start: it %s", describe(wait_for(daemon_pid), text, sizeof text));
+    }
+    restore_pid = start(restore, -1, -1, true);
+    pthread_t watcher;
+    int error = pthread_create(&watcher, NULL, watch_children, NULL);
+    if (error != 0) {
+        errno = error;
+        die("no thread can be made");
+    }
+    serve(pair[0]);
+    pthread_mutex_lock(&ends_lock);
+    while (!daemon_ended || !restore_ended) {
+        pthread_cond_wait(&ends_changed, &ends_lock);
+    }
+    pthread_mutex_unlock(&ends_lock);
+    return 0;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------ */
+
+static int usage(void)
+{
+    fputs("usage: ppmr-pages source --frame-bytes 24|32 --images DIR --scratch DIR --pid PID... -- DUMP...\n"
+          "       ppmr-pages target --frame-bytes 24|32 --images DIR --pids-file FILE -- LAZY-PAGES... -- RESTORE...\n",
+          stderr);
+    return 1;
+}
+
+int main(int count, char **words)
+{
+    const char *images = NULL;
+    const char *scratch = NULL;
+    const char *pids_file = NULL;
+    static int pids[MAX_PROCESSES];
+    size_t pid_count = 0;
+    if (count < 2) {
+        return usage();
+    }
+    mode = words[1];
+    int i = 2;
+    for (; i + 1 < count && strcmp(words[i], "--") != 0; i += 2) {
+        const char *value = words[i + 1];
+        if (strcmp(words[i], "--frame-bytes") == 0) {
+            frame_bytes = strcmp(value, "32") == 0 ? 32 : 24;
+        } else if (strcmp(words[i], "--images") == 0) {
+            images = value;
+        } else if (strcmp(words[i], "--scratch") == 0) {
+            scratch = value;
+        } else if (strcmp(words[i], "--pids-file") == 0) {
+            pids_file = value;
+        } else if (strcmp(words[i], "--pid") == 0 && pid_count < MAX_PROCESSES) {
+            pids[pid_count++] = pid_of(value);
+        } else {
+            return usage();
+        }
+    }
+    if (frame_bytes == 0 || images == NULL || i + 1 >= count) {
+        return usage();
+    }
+    char **first = &words[i + 1];
+    if (strcmp(mode, "source") == 0 && scratch != NULL && pid_count > 0) {
+        return run_source(images, scratch, pids, pid_count, first);
+    }
+    char **second = first;
+    while (*second != NULL && strcmp(*second, "--") != 0) {
+        second++;
+    }
+    if (strcmp(mode, "target") != 0 || pids_file == NULL || *second == NULL || second[1] == NULL) {
+        return usage();
+    }
+    *second = NULL;
+    return run_target(images, pids_file, first, second + 1);
+}

@@ -1,0 +1,190 @@
+package io.ppmr.migration.node;
+
+import io.ppmr.os.ProcessIdentity;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collection;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What of some processes' memory can be streamed into their copies while it is read, and what that would cost; see
+ * proc_pid_smaps(5) and proc_pid_pagemap(5). Private memory without a file can be, unless it is locked or of huge pages:
+ * that is what CRIU calls lazy. Immutable.
+ *
+ * @param streamableBytes what can be streamed, counted for each process
+ * @param sharedBytes of that, what processes share since a fork: it is streamed once for each of them
+ * @param pages how many of the pages were looked at one by one
+ * @param runs in how many runs of adjacent ones these lie
+ */
+public record MemoryShape(long streamableBytes, long sharedBytes, long pages, long runs) {
+    private static final Logger LOG = LoggerFactory.getLogger(MemoryShape.class);
+
+    /** Less than this is in the pool and in the bounce buffers anyway. */
+    static final long LEAST_BYTES = 64L << 20;
+
+    private static final int PAGE_BYTES = 4096;
+    private static final int ENTRY_BYTES = 8;
+    /** So many entries are read at once. */
+    private static final int ENTRIES = 1 << 15;
+    /** The bits of an entry for a page that is in memory, and for one that is in swap. */
+    private static final long PRESENT = 3L << 62;
+
+    private static final long KIB = 1024;
+    private static final long MIB = 1 << 20;
+    private static final long LEAST_PAGES_A_RUN = 8;
+    private static final int SHARED_PART = 4;
+
+    private static final int FIELDS = 6;
+    private static final int PERMISSIONS_FIELD = 1;
+    private static final int INODE_FIELD = 4;
+    private static final int PRIVATE_AT = 3;
+
+    /** Says why images are the better way for a job of this shape; empty if streaming is. */
+    public Optional<String> whyImages(long residentBytes) {
+        if (streamableBytes < LEAST_BYTES) {
+            return Optional.of("only " + streamableBytes / MIB + " MiB of the job's memory could be streamed, for which"
+                    + " nothing is gained");
+        }
+        if (streamableBytes < residentBytes / 2) {
+            return Optional.of("only " + streamableBytes / MIB + " of the job's " + residentBytes / MIB
+                    + " MiB could be streamed; the rest is shared, locked, or of files");
+        }
+        if (sharedBytes > streamableBytes / SHARED_PART) {
+            return Optional.of("the job's processes share " + sharedBytes / MIB
+                    + " MiB since a fork, which would be streamed once for each of them");
+        }
+        if (runs > pages / LEAST_PAGES_A_RUN) {
+            return Optional.of("the job's memory lies in small pieces: " + runs + " for " + pages + " pages of 4 KiB");
+        }
+        return Optional.empty();
+    }
+
+    /** No memory. */
+    public static final MemoryShape NONE = new MemoryShape(0, 0, 0, 0);
+
+    /** Both together. */
+    public MemoryShape plus(MemoryShape other) {
+        return new MemoryShape(
+                streamableBytes + other.streamableBytes,
+                sharedBytes + other.sharedBytes,
+                pages + other.pages,
+                runs + other.runs);
+    }
+
+    /**
+     * Looks at processes. One that ends meanwhile is left out.
+     *
+     * @param mostPages how many pages of address space are looked at one by one
+     */
+    public static MemoryShape of(Collection<ProcessIdentity> processes, long mostPages) {
+        Reader reader = new Reader(mostPages);
+        for (ProcessIdentity process : processes) {
+            try {
+                reader.add(Path.of("/proc", Integer.toString(process.pid())));
+            } catch (IOException e) {
+                // It has ended; or it may not be read, and then counts as what cannot be streamed.
+                LOG.debug("the memory of PID {} is not looked at: {}", process.pid(), e.getMessage());
+            }
+        }
+        return new MemoryShape(
+                reader.streamable, Math.max(0, reader.streamable - reader.share), reader.pages, reader.runs);
+    }
+
+    /** What has been added up so far. */
+    private static final class Reader {
+        private final ByteBuffer entries =
+                ByteBuffer.allocate(ENTRIES * ENTRY_BYTES).order(ByteOrder.nativeOrder());
+        private long streamable;
+        private long share;
+        private long pages;
+        private long runs;
+        private long unlooked;
+
+        private String mapping = "";
+        private long anonymous;
+        private long proportional;
+
+        Reader(long mostPages) {
+            unlooked = mostPages;
+        }
+
+        void add(Path proc) throws IOException {
+            try (BufferedReader smaps = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1);
+                    FileChannel pagemap = FileChannel.open(proc.resolve("pagemap"))) {
+                mapping = "";
+                for (String line = smaps.readLine(); line != null; line = smaps.readLine()) {
+                    int colon = line.indexOf(':');
+                    String key = colon < 0 ? "" : line.substring(0, colon);
+                    switch (key) {
+                        case "Pss" -> proportional += kib(line);
+                        case "Anonymous", "Swap" -> anonymous += kib(line);
+                        case "SwapPss" -> proportional += kib(line);
+                        case "VmFlags" -> endMapping(line, pagemap);
+                        default -> begin(line, key);
+                    }
+                }
+            }
+        }
+
+        /** A mapping's first line is the one whose first word is a range of addresses. */
+        private void begin(String line, String key) {
+            if (key.isEmpty() || key.indexOf(' ') >= 0) {
+                mapping = line;
+                anonymous = 0;
+                proportional = 0;
+            }
+        }
+
+        private void endMapping(String flags, FileChannel pagemap) throws IOException {
+            String[] fields = mapping.split(" +", FIELDS);
+            boolean named = fields.length == FIELDS && !fields[FIELDS - 1].isBlank();
+            boolean ofKernel = named && fields[FIELDS - 1].startsWith("[v");
+            if (fields.length < FIELDS - 1
+                    || fields[PERMISSIONS_FIELD].charAt(PRIVATE_AT) != 'p'
+                    || !"0".equals(fields[INODE_FIELD])
+                    || ofKernel
+                    || flags.contains(" lo")
+                    || flags.contains(" ht")) {
+                return;
+            }
+            streamable += anonymous;
+            share += Math.min(proportional, anonymous);
+            if (anonymous > 0) {
+                String[] range = fields[0].split("-", 2);
+                look(pagemap, Long.parseUnsignedLong(range[0], 16), Long.parseUnsignedLong(range[1], 16));
+            }
+        }
+
+        private void look(FileChannel pagemap, long from, long to) throws IOException {
+            boolean before = false;
+            long at = from / PAGE_BYTES;
+            long end = Math.min(to / PAGE_BYTES, at + unlooked);
+            while (at < end) {
+                entries.clear().limit((int) Math.min(ENTRIES, end - at) * ENTRY_BYTES);
+                if (pagemap.read(entries, at * ENTRY_BYTES) <= 0) {
+                    return;
+                }
+                entries.flip();
+                for (; entries.remaining() >= ENTRY_BYTES; at++, unlooked--) {
+                    boolean there = (entries.getLong() & PRESENT) != 0;
+                    pages += there ? 1 : 0;
+                    runs += there && !before ? 1 : 0;
+                    before = there;
+                }
+            }
+        }
+
+        private static long kib(String line) {
+            String[] words = line.split(" +", -1);
+            return Long.parseLong(words[1]) * KIB;
+        }
+    }
+}

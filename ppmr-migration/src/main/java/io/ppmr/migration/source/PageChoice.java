@@ -1,0 +1,75 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer.StreamedForm;
+import io.ppmr.migration.node.MemoryShape;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.JobFacts;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * How a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of the images. A
+ * target may want images all the same. Made before anything is done to the job; immutable.
+ *
+ * @param facts of each rank, with what is offered to be streamed
+ * @param why says how, and why
+ * @param required whether the job is not moved otherwise
+ */
+record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
+    private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
+    private static final long MIB = 1 << 20;
+    /** So many pages of a job's address space are looked at one by one: 4 GiB. */
+    private static final long MOST_PAGES = 1 << 20;
+
+    /**
+     * Looks at the job's memory and chooses.
+     *
+     * @param keeps whether a copy of the images is to be kept, which wants them whole
+     * @param facts of each rank
+     * @param trees each rank's processes
+     * @throws CheckpointException if the configuration wants pages streamed, and they cannot be
+     */
+    static PageChoice of(
+            Job job, boolean keeps, Map<Integer, JobFacts> facts, Map<Integer, List<ProcessIdentity>> trees)
+            throws CheckpointException {
+        StreamedForm form = job.checkpointer().streamedForm();
+        Map<Integer, JobFacts> offered = new LinkedHashMap<>(facts);
+        String why = form.whyNot();
+        boolean streams = false;
+        if (keeps && form.form().isPresent()) {
+            why = "a copy of the images is kept, for which they are wanted whole";
+        } else if (form.form().isPresent()) {
+            MemoryShape whole = MemoryShape.NONE;
+            long residentBytes = 0;
+            long largestBytes = 0;
+            for (Map.Entry<Integer, JobFacts> rank : facts.entrySet()) {
+                MemoryShape shape = MemoryShape.of(trees.get(rank.getKey()), MOST_PAGES / facts.size());
+                offered.put(rank.getKey(), rank.getValue().withStreamable(shape.streamableBytes()));
+                whole = whole.plus(shape);
+                residentBytes += rank.getValue().residentBytes();
+                largestBytes = Math.max(largestBytes, shape.streamableBytes());
+            }
+            why = largestBytes > form.mostBytes()
+                    ? "a rank has " + largestBytes / MIB + " MiB, and CRIU's page server may have descriptors for "
+                            + form.mostBytes() / MIB + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
+                    : form.required() ? "" : whole.whyImages(residentBytes).orElse("");
+            streams = why.isEmpty();
+            why = streams ? whole.streamableBytes() / MIB + " MiB" : why;
+        }
+        if (form.required() && !streams) {
+            throw new CheckpointException("job " + job.name() + " is not moved: the configuration says pages ="
+                    + " \"streamed\", and " + why + ". Remedy: say pages = \"auto\", or mend that");
+        }
+        PageChoice choice = streams
+                ? new PageChoice(offered, "streamed: " + why, form.required())
+                : new PageChoice(facts, why.isEmpty() ? "" : "as images: " + why, false);
+        if (!why.isEmpty()) {
+            LOG.info("the job's memory is to travel {}", choice.why());
+        }
+        return choice;
+    }
+}

@@ -1,0 +1,172 @@
+package io.ppmr.source.image;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.fuse.Errno;
+import io.ppmr.fuse.ErrnoException;
+import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.OpenFlags;
+import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ReadingMode;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.agrona.BufferUtil;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Files that are whole before their rank is: what a checkpointer says by a name, and when it is told. */
+class MarkOfWholenessTest {
+    private static final String RANK = "/m.1/rank-0/";
+    private static final Caller USER = new Caller(7, 7, 1);
+    private static final OpenFlags WRITE = new OpenFlags(1);
+
+    private static final ImageTraits TRAITS = new ImageTraits() {
+        @Override
+        public ReadingMode readingMode() {
+            return ReadingMode.RETAINED;
+        }
+
+        @Override
+        public boolean streams(String name) {
+            return name.endsWith(".stream");
+        }
+
+        @Override
+        public Optional<String> markOfWholeness() {
+            return Optional.of("list");
+        }
+    };
+
+    private final List<String> told = new ArrayList<>();
+    private final BufferPool pool = new BufferPool(new PoolGeometry(16 << 10, 4));
+    private final FairClaims claims = new FairClaims(pool);
+    private final OutgoingImageView view = new OutgoingImageView();
+    private final ByteBuffer memory = ByteBuffer.allocateDirect(100);
+    private OutgoingFiles files;
+
+    /** Notes what the target is told. */
+    private final class NotingOutlet implements Outlet {
+        @Override
+        public void want(OutgoingFile file, long window, int count, int flags) {
+            throw new AssertionError("the first 4 KiB need no credit");
+        }
+
+        @Override
+        public void giveBack(OutgoingFile file, long window, int slot) {
+            throw new AssertionError("no credit was given");
+        }
+
+        @Override
+        public void head(OutgoingFile file, int position, long address, int lengthBytes) {
+            told.add("bytes of " + file.name());
+        }
+
+        @Override
+        public void advertise(
+                OutgoingFile file,
+                int chunk,
+                int offsetInChunk,
+                long offset,
+                int lengthBytes,
+                int slot,
+                long claimedNs) {
+            throw new AssertionError("nothing is gathered");
+        }
+
+        @Override
+        public void value(FrameType type, int file, long value) {
+            told.add(type + " "
+                    + (type == FrameType.END_OF_FILE ? files.find(file).name() : value));
+        }
+
+        @Override
+        public void nameChange(NameChange change) {
+            told.add(change.getClass().getSimpleName());
+        }
+
+        @Override
+        public void sync(OutgoingFile file) {
+            told.add("sync");
+        }
+
+        @Override
+        public void starving() {
+            throw new AssertionError("nobody waits for a chunk");
+        }
+
+        @Override
+        public void waitedForChunk(long tookNs) {
+            throw new AssertionError("nobody waits for a chunk");
+        }
+
+        @Override
+        public void waitedForSlot(OutgoingFile file, long tookNs) {
+            throw new AssertionError("nobody waits for a credit");
+        }
+    }
+
+    @BeforeEach
+    void makeFiles() throws ErrnoException {
+        files = new OutgoingFiles(
+                "m.1",
+                view.tree(),
+                pool,
+                claims,
+                new NotingOutlet(),
+                ImageTee.NONE,
+                new ImageFate(false),
+                TRAITS,
+                List.of(0),
+                7,
+                7);
+        view.add("m.1", files);
+    }
+
+    private long write(String name) throws ErrnoException {
+        long handle = view.create(RANK + name, WRITE, 0600, USER);
+        assertEquals(100, view.write(handle, BufferUtil.address(memory), 100, 0));
+        return handle;
+    }
+
+    @Test
+    void shouldSayThatRetainedFilesAreWholeBeforeTheMarkOfItIsSeen() throws Exception {
+        view.release(write("core"));
+        long stream = write("pages.stream");
+        view.release(write("list.new"));
+        told.clear();
+        view.rename(RANK + "list.new", RANK + "list");
+        assertEquals(List.of("END_OF_FILE " + RANK + "core", "END_OF_FILE " + RANK + "list.new", "Renamed"), told);
+        told.clear();
+        view.release(stream);
+        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+        // Each file's end is said once.
+        assertEquals(List.of("END_OF_FILE " + RANK + "pages.stream", "END_OF_IMAGE 0"), told);
+    }
+
+    @Test
+    void shouldSayNothingWhenAnotherFileIsRenamed() throws Exception {
+        view.release(write("core"));
+        told.clear();
+        view.rename(RANK + "core", RANK + "core.old");
+        assertEquals(List.of("Renamed"), told);
+    }
+
+    @Test
+    void shouldRefuseAWriteWhenTheFileWasSaidToBeWhole() throws Exception {
+        view.release(write("core"));
+        view.release(write("list.new"));
+        view.rename(RANK + "list.new", RANK + "list");
+        long again = view.open(RANK + "core", WRITE, USER);
+        assertEquals(Errno.EIO.negated(), view.write(again, BufferUtil.address(memory), 100, 0));
+        assertThrows(ErrnoException.class, () -> view.truncate(RANK + "core", 5));
+    }
+}

@@ -1,0 +1,209 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.os.Command;
+import io.ppmr.testbed.Conditions;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * Jobs whose memory is streamed from the held original into the held copy by real CRIU. The result of the job folds in
+ * every byte of its memory, so that a page that is lost, doubled or zero shows.
+ */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class StreamedCriuIT {
+    private static final Duration LIMIT = Duration.ofSeconds(90);
+    private static final long PRIVATE_BYTES = 96 << 20;
+    /** Much less than the job has: an image that waits as a whole is refused. */
+    private static final long STAGING_BYTES = 64 << 20;
+
+    @TempDir
+    private Path directory;
+
+    private static List<String> job(long bytes, String... more) {
+        List<String> words = new ArrayList<>(List.of(
+                System.getProperty("ppmr.demo.dir") + "/plain-job",
+                "--size",
+                Long.toString(bytes),
+                "--passes",
+                "40",
+                "--seed",
+                "7",
+                "--threads",
+                "4"));
+        words.addAll(List.of(more));
+        return words;
+    }
+
+    private static String expected(long bytes) throws Exception {
+        Command.Result result = Command.of(job(bytes, "--expect")).run(LIMIT);
+        assertTrue(result.succeeded(), result.output());
+        return result.output().strip();
+    }
+
+    private CriuJob start(long bytes) throws Exception {
+        CriuJob job = CriuJob.start(
+                directory,
+                "setsid " + String.join(" ", job(bytes, "--out", "out", "--progress", "turns", "--pace", "200")));
+        Conditions.until(
+                LIMIT,
+                "the job computes",
+                () -> Files.exists(job.file("turns"))
+                        && !Files.readAllLines(job.file("turns")).isEmpty());
+        return job;
+    }
+
+    private static ServicePair.Options options(Checkpointer criu) {
+        return ServicePair.Options.with(criu)
+                .alsoRootsJobs()
+                .staging(STAGING_BYTES)
+                .stall(Duration.ofSeconds(8));
+    }
+
+    private static void requireResult(CriuJob job, String expected) throws Exception {
+        Conditions.until(LIMIT, "the job has ended", () -> Files.exists(job.file("out")));
+        assertEquals(expected, Files.readString(job.file("out")).strip());
+    }
+
+    @Test
+    void shouldKeepNothingOfTheMemoryWaitingWhenPagesAreStreamed() throws Exception {
+        String expected = expected(PRIVATE_BYTES);
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (CriuJob job = start(PRIVATE_BYTES);
+                ServicePair pair = new ServicePair(directory, options(criu))) {
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            requireResult(job, expected);
+        }
+    }
+
+    @Test
+    void shouldMoveToAndFroWhenPagesAreStreamed() throws Exception {
+        String expected = expected(PRIVATE_BYTES);
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (CriuJob job = start(PRIVATE_BYTES);
+                ServicePair pair = new ServicePair(directory, options(criu))) {
+            MigrationReport first = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, first.outcome(), first.reason());
+            MigrationReport second =
+                    job.migrate(pair, criu, first.ranks().get(0).pids().get(0));
+            assertEquals(Outcome.COMMITTED, second.outcome(), second.reason());
+            requireResult(job, expected);
+        }
+    }
+
+    /** The programs of a streamed migration, by words of their command lines. */
+    enum Program {
+        SOURCE_RELAY("ppmr-pages source"),
+        DUMP("criu dump"),
+        TARGET_RELAY("ppmr-pages target"),
+        DAEMON("criu lazy-pages");
+
+        private final String words;
+
+        Program(String words) {
+            this.words = words;
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Program.class)
+    void shouldGoOnWithEveryByteWhereItWasWhenAProgramIsKilledWhilePagesTravel(Program victim) throws Exception {
+        String expected = expected(PRIVATE_BYTES);
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (CriuJob job = start(PRIVATE_BYTES);
+                ServicePair pair = new ServicePair(directory, options(criu))) {
+            CompletableFuture<MigrationReport> moved =
+                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, new Cancellation()));
+            // Who fetches the pages stands still, so not all of them can have come. A program that waits in a call to
+            // the
+            // mount ends only when that is answered, at the latest after the stall limit.
+            signal("STOP", await(Program.DAEMON));
+            signal("KILL", await(victim));
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            requireResult(job, expected);
+        }
+    }
+
+    @Test
+    void shouldGoOnWhenItIsCalledOffWhilePagesTravel() throws Exception {
+        String expected = expected(PRIVATE_BYTES);
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (CriuJob job = start(PRIVATE_BYTES);
+                ServicePair pair = new ServicePair(directory, options(criu))) {
+            Cancellation cancellation = new Cancellation();
+            CompletableFuture<MigrationReport> moved =
+                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, cancellation));
+            signal("STOP", await(Program.DAEMON));
+            assertTrue(cancellation.cancel("a test"));
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            requireResult(job, expected);
+        }
+    }
+
+    private static MigrationReport migrate(
+            CriuJob job, ServicePair pair, Checkpointer criu, Cancellation cancellation) {
+        try {
+            return job.migrate(pair, criu, cancellation);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static void signal(String name, long pid) throws Exception {
+        Command.Result result =
+                Command.of(List.of("kill", "-" + name, Long.toString(pid))).run(LIMIT);
+        assertTrue(result.succeeded(), result.output());
+    }
+
+    /** Waits until a program of this test's services runs, and gives its PID. */
+    private long await(Program program) throws Exception {
+        List<Long> found = new ArrayList<>();
+        Conditions.until(LIMIT, program + " runs", () -> {
+            ProcessHandle.allProcesses()
+                    .map(ProcessHandle::pid)
+                    .filter(pid -> isOurs(pid, program))
+                    .forEach(found::add);
+            return !found.isEmpty();
+        });
+        return found.get(0);
+    }
+
+    /** By its own words, before those of what it starts; and by the folder of this test's services. */
+    private boolean isOurs(long pid, Program program) {
+        try {
+            String line = Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1)
+                    .replace('\0', ' ');
+            int own = line.indexOf(program.words);
+            boolean inner = line.contains("ppmr-launch") || line.contains("nsenter") || line.contains("ppmr-rank-init");
+            boolean relay = line.contains("ppmr-pages");
+            return own >= 0
+                    && !inner
+                    && relay == program.words.startsWith("ppmr-pages")
+                    && line.contains(directory.toString());
+        } catch (IOException gone) {
+            return false;
+        }
+    }
+}
