@@ -405,12 +405,17 @@ class OldKernelIT {
         assertTrue(
                 nodes.source().log().contains("Linux 3.10.108 has no pidfd_open, "),
                 nodes.source().log());
+        assertTrue(
+                nodes.target().log().contains("MemAvailable, ")
+                        && nodes.target().log().contains(", map_files"),
+                nodes.target().log());
         Command.Result doctor = ppmr(
                 nodes.a(),
                 "doctor",
                 "--config",
                 nodes.source().folder().resolve("source.toml").toString());
-        for (String lacked : List.of("pidfd_open", "close_range", "NSpid", "MemAvailable", "RssAnon")) {
+        for (String lacked :
+                List.of("pidfd_open", "close_range", "NSpid", "MemAvailable", "RssAnon", "cgroup.freeze")) {
             assertTrue(doctor.output().contains("Linux 3.10.108 has no " + lacked), doctor.output());
         }
         Command.Result tools = ppmr(nodes.a(), "checkpointers");
