@@ -126,7 +126,7 @@ public final class KernelFeatures {
         Path rollup = self.resolve("smaps_rollup");
         add(present, Feature.SMAPS_ROLLUP, Files.exists(rollup) && hasField(rollup, "Pss_Anon"));
         add(present, Feature.SCHEDSTAT, Files.exists(self.resolve("schedstat")));
-        add(present, Feature.MAP_FILES, Files.isDirectory(self.resolve("map_files")));
+        add(present, Feature.MAP_FILES, Files.exists(self.resolve("map_files")));
         add(present, Feature.FREEZER, UnifiedCgroups.haveFreezer(self));
         return new KernelFeatures(System.getProperty("os.version"), present);
     }
