@@ -48,6 +48,12 @@ static const char *const OF_MEMINFO[] = {
     "WritebackTmp", "CommitLimit", "Committed_AS", "VmallocTotal", "VmallocUsed", "VmallocChunk", "DirectMap4k",
     "DirectMap2M", NULL};
 
+/* Of cgroup v2, which is of Linux 4.5, there is no mount. */
+static const char *const MOUNTINFO[] = {NULL};
+
+/* What of a process else is not there, since such kernels were made with and without it. */
+#define WITHOUT "OLD_KERNEL_WITHOUT"
+
 static const char *const FILESYSTEMS[] = {
     "sysfs", "rootfs", "bdev", "proc", "cgroup", "cpuset", "tmpfs", "devtmpfs", "sockfs", "pipefs", "anon_inodefs",
     "rpc_pipefs", "devpts", "ext3", "ext2", "ext4", "ramfs", "nfs", "nfs4", "fuseblk", "fuse", "fusectl", "9p", "mqueue",
@@ -76,7 +82,9 @@ static struct view view_of_process(const char *rest)
     size_t length = strcspn(rest, "/");
     if (length == 0)
         return view;
-    view.hidden = !among(rest, length, OF_PROCESS);
+    const char *without = getenv(WITHOUT);
+    view.hidden = !among(rest, length, OF_PROCESS)
+        || (without != NULL && strlen(without) == length && strncmp(rest, without, length) == 0);
     const char *below = rest[length] == '/' ? rest + length + 1 : "";
     if (length == 4 && strncmp(rest, "task", 4) == 0 && *below != '\0') {
         size_t thread = strcspn(below, "/");
@@ -88,6 +96,8 @@ static struct view view_of_process(const char *rest)
         view.words = OF_FDINFO;
     if (strcmp(rest, "status") == 0)
         view.words = OF_STATUS;
+    if (strcmp(rest, "mountinfo") == 0)
+        view.words = MOUNTINFO;
     if (strcmp(rest, "smaps") == 0)
         view.words = OF_SMAPS;
     return view;
@@ -113,6 +123,8 @@ static struct view view_of(const char *path)
 
 static bool is_shown(const char *line, size_t length, const char *const *words)
 {
+    if (words == MOUNTINFO)
+        return memmem(line, length, " - cgroup2 ", 11) == NULL;
     if (words == FILESYSTEMS) {
         const char *name = memchr(line, '\t', length);
         return name == NULL || among(name + 1, (size_t)(line + length - name - 1), words);

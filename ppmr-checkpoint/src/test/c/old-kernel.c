@@ -1,11 +1,11 @@
 /*
  * old-kernel: runs a command as it would run on Linux 3.10, as far as what programs ask the kernel for goes.
  *
- *   old-kernel COMMAND [ARGUMENT...]
+ *   old-kernel [--without NAME] COMMAND [ARGUMENT...]
  *
  * Every system call numbered 314 or higher fails with ENOSYS, in the command and in all its children: seccomp(2), by
  * prctl(2) as it was then. The fields and files of /proc that came later are hidden by old-kernel-proc.so beside this
- * program (LD_PRELOAD). x86-64 alone: elsewhere system calls have other numbers.
+ * program (LD_PRELOAD), and so is /proc/PID/NAME (map_files, say, which depends on the kernel's configuration). x86-64 alone: elsewhere system calls have other numbers.
  *
  * Exit status: the command's; 125 if it could not be started.
  */
@@ -62,13 +62,18 @@ static void hide_new_files(void)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: old-kernel COMMAND [ARGUMENT...]\n");
+        fprintf(stderr, "usage: old-kernel [--without NAME] COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
 #ifndef __x86_64__
     fprintf(stderr, "old-kernel: the numbers of system calls are those of x86-64\n");
     return EXIT_NOT_STARTED;
 #endif
+    if (strcmp(argv[1], "--without") == 0) {
+        if (argc < 4 || setenv("OLD_KERNEL_WITHOUT", argv[2], 1) != 0)
+            die("--without NAME COMMAND");
+        argv += 2;
+    }
     hide_new_files();
     refuse_new_calls();
     execvp(argv[1], argv + 1);

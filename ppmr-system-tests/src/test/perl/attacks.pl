@@ -3,7 +3,8 @@
 #
 #   perl attacks.pl KEY=VALUE...    seed, port (the target's), hello (version, mechanism and kind of a connection, A,B,C),
 #                                   secret (a file of root's), victim (a user ID), announced (the source's folder), sockets (A,B: the services'),
-#                                   mounts (A,B: theirs), own (A,B: the mounts in which a job of this user is moved)
+#                                   mounts (A,B: theirs), own (A,B: the mounts in which a job of this user is moved),
+#                                   metrics (A,B: the ports of both endpoints), pidfile (the one that names a process of a job of this user)
 #
 # Prints a line "NAME PID TRIED GAINED" a second for each attack: GAINED counts what must never succeed.
 use strict;
@@ -34,6 +35,11 @@ sub tell_count {
 sub must_fail { $tried++; $gained++ if $_[0]; return }
 
 sub bytes { join '', map { chr int rand 256 } 1 .. $_[0] }
+
+sub sparse { my ($name) = @_;
+    sysopen my $file, $name, O_WRONLY | O_CREAT or return;
+    return truncate $file, 1 << 40;
+}
 
 # A connection that ends by a reset, so that this machine does not run out of ports.
 sub target {
@@ -149,13 +155,55 @@ my %attacks = (
                 my $kind = int rand 20;
                 $made++ if $kind == 0 ? symlink 'x' x 4000, $name : $kind == 1 ? mkfifo $name, 0600
                     : $kind == 2 ? link "$rank/image", $name : mkdir $name;
-                if ($kind == 3 && sysopen my $sparse, "$name.s", O_WRONLY | O_CREAT) {
-                    truncate $sparse, 1 << 40;
-                }
+                sparse("$name.s") if $kind == 3;
                 $tried++;
             }
         }
         sleep 0.05 if !$made;
+    },
+    # In the folders that the services give to the tools of her own job, of which her processes' /proc tells her.
+    scratch => sub {
+        my %folders = map { $_ => 1 } grep { defined && m{/scratch$} } map { readlink "$_/cwd" } glob '/proc/[0-9]*';
+        for my $folder (keys %folders) {
+            opendir my $list, $folder or next;
+            for my $name ((grep { !/^\.+$/ } readdir $list), 'pid', 'restart.log', 'x' . int rand 1000) {
+                my $kind = int rand 4;
+                unlink "$folder/$name";
+                symlink $o{secret}, "$folder/$name" if $kind == 0;
+                mkfifo "$folder/$name", 0600 if $kind == 1;
+                sparse("$folder/$name") if $kind == 2;
+                mkdir "$folder/$name" if $kind == 3;
+                $tried++;
+            }
+        }
+        must_fail(open my $secret, '>>', $o{secret});
+        sleep 0.02;
+    },
+    pidfile => sub {
+        my $kind = int rand 4;
+        my $fresh = "$o{pidfile}.new";
+        unlink $fresh;
+        symlink $o{secret}, $fresh if $kind == 0;
+        mkfifo $fresh, 0600 if $kind == 1;
+        sparse($fresh) if $kind == 2;
+        # A process of root's.
+        if ($kind == 3 && open my $file, '>', $fresh) { print $file "1\n" }
+        $tried++ if rename $fresh, $o{pidfile};
+        sleep 0.02;
+    },
+    metrics => sub {
+        my @ports = split /,/, $o{metrics};
+        my $to = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $ports[int rand @ports], Timeout => 5) or return;
+        setsockopt $to, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
+        my $kind = int rand 4;
+        syswrite $to, bytes(1 + int rand 4096) if $kind == 0;
+        syswrite $to, 'GET /metrics HTT' if $kind == 1;
+        # Asks, and takes nothing.
+        syswrite $to, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" if $kind == 2;
+        push @held, $to;
+        shift @held if @held > 200;
+        $tried++;
+        sleep 0.02;
     },
     # What has not come is opened and read by many processes, each of which then waits in the mount.
     waiters => sub {

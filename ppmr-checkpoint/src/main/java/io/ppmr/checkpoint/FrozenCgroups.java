@@ -1,7 +1,10 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.UnifiedCgroups;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -33,13 +36,8 @@ public final class FrozenCgroups {
     public static final FrozenCgroups NONE = new FrozenCgroups(List.of());
 
     private static final Logger LOG = LoggerFactory.getLogger(FrozenCgroups.class);
-    private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
-    private static final String FREEZE = "cgroup.freeze";
-    private static final String UNIFIED = "0::";
-    /** Places of words in a line of mountinfo, proc_pid_mountinfo(5). */
-    private static final int ROOT = 3;
-
-    private static final int MOUNT_POINT = 4;
+    private static final Path SELF = Path.of("/proc/self");
+    private static final String FREEZE = UnifiedCgroups.FREEZE;
 
     /** Stopped processes need not be waited for; one that was continued meanwhile comes to the freezer soon. */
     private static final Duration LIMIT = Duration.ofSeconds(1);
@@ -56,7 +54,12 @@ public final class FrozenCgroups {
      * @param held processes that are stopped
      */
     public static FrozenCgroups around(Collection<ProcessIdentity> held) {
-        Optional<Path> mount = mountPoint();
+        return around(held, KernelFeatures.here());
+    }
+
+    /** The same, on a kernel that has these features. */
+    static FrozenCgroups around(Collection<ProcessIdentity> held, KernelFeatures kernel) {
+        Optional<Path> mount = kernel.has(Feature.FREEZER) ? mountPoint() : Optional.empty();
         if (mount.isEmpty()) {
             return NONE;
         }
@@ -120,33 +123,22 @@ public final class FrozenCgroups {
         return Files.readAllLines(directory.resolve("cgroup.events")).contains("frozen 1");
     }
 
-    /** Finds the directory in which this process sees all cgroups of version 2. */
     private static Optional<Path> mountPoint() {
         try {
-            for (String line : Files.readAllLines(MOUNTS, StandardCharsets.ISO_8859_1)) {
-                String[] words = line.split(" ", -1);
-                if (line.contains(" - cgroup2 ") && words[ROOT].equals("/") && !words[MOUNT_POINT].contains("\\")) {
-                    return Optional.of(Path.of(words[MOUNT_POINT]));
-                }
-            }
+            return UnifiedCgroups.mountPoint(SELF);
         } catch (IOException e) {
-            LOG.debug("no cgroups of version 2: {}", e.toString());
+            LOG.warn("the cgroups of version 2 are not found, so SIGCONT would set held ranks going: {}", e.toString());
+            return Optional.empty();
         }
-        return Optional.empty();
     }
 
     private static Optional<Path> directory(Path mount, ProcessIdentity process) {
         try {
-            for (String line : Files.readAllLines(Path.of("/proc/" + process.pid() + "/cgroup"))) {
-                // One that is outside of this service's own root of cgroups is not seen here.
-                if (line.startsWith(UNIFIED + "/") && !line.startsWith(UNIFIED + "/..")) {
-                    return Optional.of(mount.resolve(line.substring(UNIFIED.length() + 1)));
-                }
-            }
+            return UnifiedCgroups.directory(mount, Path.of("/proc", Integer.toString(process.pid())));
         } catch (IOException e) {
             LOG.debug("the cgroup of PID {} is not known: {}", process.pid(), e.toString());
+            return Optional.empty();
         }
-        return Optional.empty();
     }
 
     /** Returns true if only these processes live in the cgroup and in those below it, and nobody has frozen it. */

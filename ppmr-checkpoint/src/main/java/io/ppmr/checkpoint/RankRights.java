@@ -1,5 +1,7 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -316,11 +318,19 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         }
     }
 
+    static void mappings(Path proc, Set<OpenFile> files) throws IOException {
+        mappings(proc, files, KernelFeatures.here());
+    }
+
     /**
      * What is mapped. A private mapping never changes its file, however that was opened; a shared one can be made
-     * writable if the file was opened so, which the modes of {@code map_files} say.
+     * writable if the file was opened so. The modes of {@code map_files} say that, on a kernel that has it.
      */
-    static void mappings(Path proc, Set<OpenFile> files) throws IOException {
+    static void mappings(Path proc, Set<OpenFile> files, KernelFeatures kernel) throws IOException {
+        if (!kernel.has(Feature.MAP_FILES)) {
+            MappedPaths.read(proc, files);
+            return;
+        }
         Set<String> seen = new LinkedHashSet<>();
         for (String line : lines(proc.resolve("maps"))) {
             String[] fields = line.split(" +", MAPS_FIELDS);

@@ -1,5 +1,7 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -8,7 +10,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -33,21 +34,19 @@ public final class ResidentMemory {
     public static long unfiledBytes(int pid) {
         Path proc = Path.of("/proc", String.valueOf(pid));
         try {
-            return unfiledBytes(Files.readString(proc.resolve("status"), StandardCharsets.ISO_8859_1), proc);
+            return KernelFeatures.here().has(Feature.RSS_ANON) ? unfiledBytesByStatus(proc) : unfiledBytesBySmaps(proc);
         } catch (IOException e) {
             LOG.debug("process {} has no memory to look at: {}", pid, e.toString());
             return 0;
         }
     }
 
-    private static long unfiledBytes(String status, Path proc) throws IOException {
-        Matcher field = UNFILED.matcher(status);
-        return field.find()
-                ? field.reset()
-                        .results()
-                        .mapToLong(found -> Long.parseLong(found.group(1)) * KIB)
-                        .sum()
-                : unfiledBytesBySmaps(proc);
+    /** One that is about to end has no such lines any more. */
+    private static long unfiledBytesByStatus(Path proc) throws IOException {
+        return UNFILED.matcher(Files.readString(proc.resolve("status"), StandardCharsets.ISO_8859_1))
+                .results()
+                .mapToLong(found -> Long.parseLong(found.group(1)) * KIB)
+                .sum();
     }
 
     /**

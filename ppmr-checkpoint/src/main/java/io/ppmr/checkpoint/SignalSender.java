@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -53,6 +54,7 @@ public final class SignalSender {
     private static final Duration STOP_LIMIT = Duration.ofMillis(50);
 
     private final ProcessTable table;
+    private final IntFunction<Optional<ProcessIdentity>> finder;
     private final boolean hasDescriptors;
 
     /** One that tells processes apart by this table. */
@@ -62,7 +64,17 @@ public final class SignalSender {
 
     /** One for a kernel that has these features. */
     SignalSender(ProcessTable table, KernelFeatures kernel) {
+        this(table, kernel, table::find);
+    }
+
+    /**
+     * The same.
+     *
+     * @param finder says whose a PID is, at each look before and after kill(2)
+     */
+    SignalSender(ProcessTable table, KernelFeatures kernel, IntFunction<Optional<ProcessIdentity>> finder) {
         this.table = table;
+        this.finder = finder;
         this.hasDescriptors = kernel.has(Feature.PIDFD);
     }
 
@@ -100,7 +112,7 @@ public final class SignalSender {
     }
 
     private boolean sendByPid(int signal, ProcessIdentity process) throws CheckpointException {
-        if (!table.isAlive(process)) {
+        if (!isThere(process)) {
             return false;
         }
         boolean harmless = signal == Signal.STOP.number || signal == Signal.CONT.number;
@@ -109,9 +121,9 @@ public final class SignalSender {
             if (!kill(Signal.STOP.number, process) || isAnother(process)) {
                 return false;
             }
-            Polling.until(STOP_LIMIT, () -> table.isHeld(process) || !table.isAlive(process));
+            Polling.until(STOP_LIMIT, () -> table.isHeld(process) || !isThere(process));
         }
-        boolean sent = table.isAlive(process) && kill(signal, process);
+        boolean sent = isThere(process) && kill(signal, process);
         if (isAnother(process)) {
             return false;
         }
@@ -121,13 +133,17 @@ public final class SignalSender {
         return sent;
     }
 
+    private boolean isThere(ProcessIdentity process) {
+        return finder.apply(process.pid()).filter(process::equals).isPresent();
+    }
+
     private boolean kill(int signal, ProcessIdentity process) throws CheckpointException {
         return LibC.CALLS.kill(process.pid(), signal) == 0 || answer(signal, process, LibC.errno());
     }
 
     /** Whether its PID is another's by now, who may have got its signal: that one is set going again. */
     private boolean isAnother(ProcessIdentity process) throws CheckpointException {
-        Optional<ProcessIdentity> now = table.find(process.pid());
+        Optional<ProcessIdentity> now = finder.apply(process.pid());
         if (now.isEmpty() || now.get().equals(process)) {
             return false;
         }

@@ -1,5 +1,7 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -19,6 +21,11 @@ record ThreadTimes(int thread, long runNs, long switches) {
 
     /** Reads those of a thread by its directory in {@code /proc}; empty if it is gone. */
     static Optional<ThreadTimes> read(Path directory) {
+        return read(directory, KernelFeatures.here());
+    }
+
+    /** The same, on a kernel that has these features. */
+    static Optional<ThreadTimes> read(Path directory, KernelFeatures kernel) {
         try {
             long switches = 0;
             for (String line : Files.readAllLines(directory.resolve("status"), StandardCharsets.ISO_8859_1)) {
@@ -29,21 +36,20 @@ record ThreadTimes(int thread, long runNs, long switches) {
                 }
             }
             int thread = Integer.parseInt(directory.getFileName().toString());
-            return Optional.of(new ThreadTimes(thread, runNs(directory), switches));
+            return Optional.of(new ThreadTimes(thread, kernel.has(Feature.SCHEDSTAT) ? runNs(directory) : 0, switches));
         } catch (IOException gone) {
             // ENOENT before the open or ESRCH after it: it has ended in between.
             return Optional.empty();
         }
     }
 
-    private static long runNs(Path directory) {
-        try {
-            String text = Files.readString(directory.resolve("schedstat"), StandardCharsets.ISO_8859_1);
-            return Long.parseLong(text.substring(0, text.indexOf(' ')));
-        } catch (IOException | StringIndexOutOfBoundsException notCounted) {
-            // A kernel without it, or the thread has just ended; the switches tell all the same.
-            return 0;
+    private static long runNs(Path directory) throws IOException {
+        String text = Files.readString(directory.resolve("schedstat"), StandardCharsets.ISO_8859_1);
+        int end = text.indexOf(' ');
+        if (end < 0) {
+            throw new IOException("it has just ended");
         }
+        return Long.parseLong(text.substring(0, end));
     }
 
     /** Describes for people what differs from an earlier look at the same thread. */

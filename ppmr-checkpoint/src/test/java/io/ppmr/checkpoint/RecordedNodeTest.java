@@ -2,16 +2,26 @@ package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -19,6 +29,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** A process as a Linux 3.10 node showed it. */
 class RecordedNodeTest {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
+
+    private static final KernelFeatures RECORDED_KERNEL = KernelFeatures.of("3.10.108", Set.of());
 
     @TempDir
     private Path folder;
@@ -89,7 +101,7 @@ class RecordedNodeTest {
         }
         assertEquals(28, named);
         Set<OpenFile> files = new LinkedHashSet<>();
-        RankRights.mappings(process, files);
+        RankRights.mappings(process, files, KernelFeatures.of("3.10.108", Set.of(Feature.MAP_FILES)));
         // Links of map_files have the mode of the mapping; made by hand they have all.
         assertEquals(
                 Set.of(
@@ -99,8 +111,126 @@ class RecordedNodeTest {
     }
 
     @Test
+    void shouldReadWhatIsMappedWhenThereIsNoMapFiles() throws Exception {
+        Set<String> paths = new TreeSet<>();
+        for (String line : lines("pid-maps")) {
+            if (line.contains(" /")) {
+                paths.add(line.substring(line.indexOf(" /") + 1));
+            }
+        }
+        Set<OpenFile> files = new LinkedHashSet<>();
+        RankRights.mappings(process, files, RECORDED_KERNEL);
+        assertEquals(paths, files.stream().map(OpenFile::path).collect(Collectors.toSet()));
+        for (OpenFile file : files) {
+            // Of what is mapped shared, gconv-modules.cache alone, nothing may be written. No file here is that one.
+            assertEquals(new OpenFile(file.path(), -1, true, false), file);
+        }
+    }
+
+    @Test
+    void shouldSayOfASharedMappingWhetherItMayBeWrittenWhenThereIsNoMapFiles() throws Exception {
+        Path read = Files.createFile(folder.resolve("read"));
+        Path write = Files.createFile(folder.resolve("write"));
+        Path secluded = Files.createFile(folder.resolve("private"));
+        Path odd = Files.createFile(folder.resolve("odd\nname"));
+        Path inside =
+                Files.createFile(Files.createDirectory(folder.resolve("inside")).resolve("own"));
+        Files.createSymbolicLink(process.resolve("root"), inside.getParent());
+        Path replaced = Files.createFile(folder.resolve("replaced"));
+        Files.writeString(
+                process.resolve("smaps"),
+                mapping("r--s", read, read, "rd sh mr me ms")
+                        + mapping("r--s", write, write, "rd sh mr mw me ms")
+                        + mapping("rw-p", secluded, secluded, "rd wr mr mw me")
+                        + mapping("rw-s", odd, odd, "rd wr sh mr mw me")
+                        + mapping("r-xp", Path.of("/own"), inside, "rd ex mr mw me")
+                        + mapping("r--p", replaced, read, "rd mr mw me")
+                        + "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me \n"
+                        + "7ffeb2a95000-7ffeb2ab6000 rw-p 00000000 00:00 0        [stack]\nVmFlags: rd wr \n");
+        Set<OpenFile> files = new LinkedHashSet<>();
+        RankRights.mappings(process, files, RECORDED_KERNEL);
+        int me = (Integer) Files.getAttribute(read, "unix:uid");
+        assertEquals(
+                Set.of(
+                        new OpenFile(read.toString(), me, true, false),
+                        new OpenFile(write.toString(), me, true, true),
+                        new OpenFile(secluded.toString(), me, true, false),
+                        new OpenFile(odd.toString(), me, true, true),
+                        new OpenFile("/own", me, true, false),
+                        new OpenFile(replaced.toString(), -1, true, false)),
+                files);
+    }
+
+    /** What smaps has of a mapping whose path is one file's and whose device and inode are another's. */
+    private static String mapping(String permissions, Path path, Path of, String flags) throws Exception {
+        Map<String, Object> file = Files.readAttributes(of, "unix:dev,ino");
+        long device = (Long) file.get("dev");
+        return String.format(
+                "7f0000000000-7f0000001000 %s 00000000 %02x:%02x %d        %s%nRss: 4 kB%nVmFlags: %s %n",
+                permissions,
+                (device >> 8 & 0xfff) | (device >> 32 & ~0xfff),
+                (device & 0xff) | (device >> 12 & ~0xff),
+                (Long) file.get("ino"),
+                path.toString().replace("\n", "\\012"),
+                flags);
+    }
+
+    @Test
+    void shouldRefuseByNameWhenNothingSaysWhetherASharedMappingMayBeWritten() throws Exception {
+        Path file = Files.createFile(folder.resolve("file"));
+        Files.writeString(
+                process.resolve("smaps"), mapping("r--s", file, file, "rd").replaceAll("VmFlags.*\n", ""));
+        IOException refused = assertThrows(
+                IOException.class, () -> RankRights.mappings(process, new LinkedHashSet<>(), RECORDED_KERNEL));
+        assertTrue(refused.getMessage().contains("shared mapping of " + file), refused.getMessage());
+    }
+
+    @Test
+    void shouldReadTheSameOfARealProcessWithAndWithoutMapFiles() throws Exception {
+        Path read = Files.writeString(folder.resolve("read"), "x");
+        Path write = Files.writeString(folder.resolve("write"), "x");
+        String ours = folder.toRealPath() + "/";
+        try (FileChannel reading = FileChannel.open(read);
+                FileChannel writing = FileChannel.open(write, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            // Neither may be written now, and one of them after mprotect(2).
+            List<MappedByteBuffer> mapped = List.of(
+                    reading.map(FileChannel.MapMode.READ_ONLY, 0, 1), writing.map(FileChannel.MapMode.READ_ONLY, 0, 1));
+            for (KernelFeatures kernel : List.of(KernelFeatures.here(), RECORDED_KERNEL)) {
+                Set<OpenFile> files = new LinkedHashSet<>();
+                RankRights.mappings(Path.of("/proc/self"), files, kernel);
+                Set<String> found = files.stream()
+                        .filter(file -> file.path().startsWith(ours))
+                        .map(file -> Path.of(file.path()).getFileName() + " " + file.reads() + " " + file.writes())
+                        .collect(Collectors.toSet());
+                assertEquals(Set.of("read true false", "write true true"), found, kernel.release() + " of " + mapped);
+            }
+        }
+    }
+
+    @Test
+    void shouldCountTimeOnAProcessorWhenTheKernelSaysIt() throws Exception {
+        Files.writeString(process.resolve("schedstat"), "1234 5 6\n");
+        KernelFeatures kernel = KernelFeatures.of("6.1.0", Set.of(Feature.SCHEDSTAT));
+        assertEquals(
+                new ThreadTimes(84, 1234, 140),
+                ThreadTimes.read(process, kernel).orElseThrow());
+        Files.writeString(process.resolve("schedstat"), "");
+        assertTrue(ThreadTimes.read(process, kernel).isEmpty(), "it has just ended");
+    }
+
+    @Test
+    void shouldFreezeNothingWhenTheKernelHasNoFreezer() throws Exception {
+        ProcessIdentity self =
+                new ProcessTable().of((int) ProcessHandle.current().pid());
+        assertEquals(
+                List.of(), FrozenCgroups.around(List.of(self), RECORDED_KERNEL).paths());
+    }
+
+    @Test
     void shouldCountSwitchesWhenThereIsNoSchedstat() {
-        assertEquals(new ThreadTimes(84, 0, 140), ThreadTimes.read(process).orElseThrow());
+        assertEquals(
+                new ThreadTimes(84, 0, 140),
+                ThreadTimes.read(process, RECORDED_KERNEL).orElseThrow());
     }
 
     @Test

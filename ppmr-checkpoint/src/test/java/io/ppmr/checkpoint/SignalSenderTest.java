@@ -12,12 +12,15 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Signals by identity, on a kernel that has pidfds and on one that has none. */
@@ -115,5 +118,32 @@ class SignalSenderTest {
             assertFalse(sender(descriptors).send(signal, former));
         }
         assertTrue(table.isRunning(its));
+    }
+
+    /**
+     * One without descriptors for which the PID of a process becomes another's between two looks.
+     *
+     * @param looks how many of them still find the former one
+     */
+    private SignalSender late(ProcessIdentity former, int looks) {
+        AtomicInteger left = new AtomicInteger(looks);
+        return new SignalSender(
+                table,
+                KernelFeatures.of("3.10.108", Set.of()),
+                pid -> left.getAndDecrement() > 0 ? Optional.of(former) : table.find(pid));
+    }
+
+    @ParameterizedTest
+    // The look after the stop that goes before a signal; the one after a signal that does no harm.
+    @CsvSource({"KILL, 1", "TERM, 1", "STOP, 1", "STOP, 2", "CONT, 2"})
+    void shouldSetGoingWhoTookThePidAndSaySoWhenALookAfterTheSignalFindsAnother(Signal signal, int looks)
+            throws Exception {
+        Process stranger = start("sleep", "60");
+        ProcessIdentity its = identity(stranger);
+        ProcessIdentity former =
+                new ProcessIdentity(its.bootId(), its.pidNamespace(), its.pid(), its.startTimeTicks() - 1);
+        assertFalse(late(former, looks).send(signal, former), "the one that it was meant for is gone");
+        assertTrue(Polling.until(LIMIT, () -> table.isRunning(its)), "it was stopped, and is set going again");
+        assertTrue(stranger.isAlive());
     }
 }

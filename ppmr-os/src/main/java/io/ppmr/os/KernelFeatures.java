@@ -39,9 +39,23 @@ public final class KernelFeatures {
         /** Resident memory by kind: RssAnon in proc_pid_status(5). */
         RSS_ANON("RssAnon", "4.5", "added up over smaps, which costs the kernel a walk over the process's pages"),
         /** Sums over all mappings: proc_pid_smaps(5). */
-        SMAPS_ROLLUP("smaps_rollup", "4.14", "added up over smaps; pages shared with other processes count in full"),
+        SMAPS_ROLLUP(
+                "Pss_Anon in smaps_rollup",
+                "5.3",
+                "added up over smaps; pages shared with other processes count in full"),
         /** Time on a processor by thread: schedstat beside proc_pid_stat(5). */
-        SCHEDSTAT("schedstat", "3.10 with CONFIG_SCHEDSTATS", "whether a held thread has run is told by its switches");
+        SCHEDSTAT("schedstat", "3.10 with CONFIG_SCHEDSTATS", "whether a held thread has run is told by its switches"),
+        /** The files that a process has mapped, each as a link: map_files beside proc_pid_maps(5). */
+        MAP_FILES(
+                "map_files",
+                "4.3, or 3.3 with CONFIG_CHECKPOINT_RESTORE",
+                "paths are those in maps, and whether a shared mapping may be written is read in smaps, which costs the"
+                        + " kernel a walk over the process's pages"),
+        /** Holding all processes of a cgroup, whatever signal they get: cgroup.freeze of cgroups(7), version 2. */
+        FREEZER(
+                "cgroup.freeze",
+                "5.2",
+                "ranks are held by their stop signal alone, and who sends SIGCONT sets them going");
 
         private final String label;
         private final String since;
@@ -109,8 +123,11 @@ public final class KernelFeatures {
         add(present, Feature.NSPID, hasField(self.resolve("status"), "NSpid"));
         add(present, Feature.MEM_AVAILABLE, hasField(proc.resolve("meminfo"), "MemAvailable"));
         add(present, Feature.RSS_ANON, hasField(self.resolve("status"), "RssAnon"));
-        add(present, Feature.SMAPS_ROLLUP, Files.exists(self.resolve("smaps_rollup")));
+        Path rollup = self.resolve("smaps_rollup");
+        add(present, Feature.SMAPS_ROLLUP, Files.exists(rollup) && hasField(rollup, "Pss_Anon"));
         add(present, Feature.SCHEDSTAT, Files.exists(self.resolve("schedstat")));
+        add(present, Feature.MAP_FILES, Files.exists(self.resolve("map_files")));
+        add(present, Feature.FREEZER, UnifiedCgroups.haveFreezer(self));
         return new KernelFeatures(System.getProperty("os.version"), present);
     }
 

@@ -28,6 +28,10 @@ class KernelFeaturesTest {
     void showTheRecordedNode() throws Exception {
         self = Files.createDirectory(proc.resolve("self"));
         for (String name : Files.readAllLines(RECORDED.resolve("pid-ls"))) {
+            if (name.equals("map_files")) {
+                Files.createDirectory(self.resolve(name));
+                continue;
+            }
             Path recorded = RECORDED.resolve("pid-" + name);
             Files.write(self.resolve(name), Files.exists(recorded) ? Files.readAllBytes(recorded) : new byte[0]);
         }
@@ -35,8 +39,12 @@ class KernelFeaturesTest {
     }
 
     @Test
-    void shouldMissEverythingWhenTheNodeIsTheRecordedOne() {
+    void shouldMissEverythingElseWhenTheNodeIsTheRecordedOne() throws Exception {
         KernelFeatures kernel = KernelFeatures.read(proc, number -> number < 314);
+        // It was made with CONFIG_CHECKPOINT_RESTORE; others of its age are not.
+        assertTrue(kernel.has(Feature.MAP_FILES));
+        Files.delete(self.resolve("map_files"));
+        kernel = KernelFeatures.read(proc, number -> number < 314);
         assertEquals(List.of(Feature.values()), kernel.missing());
         for (Feature feature : Feature.values()) {
             assertFalse(kernel.has(feature));
@@ -57,10 +65,48 @@ class KernelFeaturesTest {
     void shouldHaveEverythingWhenAKernelShowsAndAnswersAll() throws Exception {
         Files.writeString(proc.resolve("meminfo"), "MemAvailable: 8 kB\n");
         Files.writeString(self.resolve("status"), "NSpid:\t1\nRssAnon:\t 8 kB\n");
-        Files.createFile(self.resolve("smaps_rollup"));
+        Files.writeString(self.resolve("smaps_rollup"), "Pss:  8 kB\nPss_Anon:  8 kB\n");
         Files.createFile(self.resolve("schedstat"));
+        showCgroups("/");
         assertEquals(List.of(), KernelFeatures.read(proc, number -> true).missing());
         assertFalse(KernelFeatures.read(proc, number -> number == 434).has(Feature.PIDFD), "a half is none");
+    }
+
+    private Path showCgroups(String own) throws Exception {
+        Path mount = Files.createDirectories(proc.resolve("cgroups"));
+        Files.writeString(
+                self.resolve("mountinfo"),
+                "30 22 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n40 30 0:37 / " + mount
+                        + " rw - cgroup2 cgroup2 rw\n");
+        Files.writeString(self.resolve("cgroup"), "7:blkio:/x\n0::" + own + "\n");
+        return mount;
+    }
+
+    @Test
+    void shouldLookForTheFreezerBelowTheRootOfAllCgroups() throws Exception {
+        Path mount = showCgroups("/");
+        assertTrue(freezer(), "none is there yet");
+        Path child = Files.createDirectory(mount.resolve("a"));
+        assertFalse(freezer(), "one is there, and has none: Linux 4.5 to 5.1");
+        Files.createFile(child.resolve("cgroup.freeze"));
+        assertTrue(freezer());
+        Files.delete(child.resolve("cgroup.freeze"));
+        showCgroups("/b/c");
+        assertFalse(freezer());
+        Files.createFile(Files.createDirectories(mount.resolve("b/c")).resolve("cgroup.freeze"));
+        assertTrue(freezer(), "its own has one");
+        Files.writeString(self.resolve("mountinfo"), "40 30 0:37 /b " + mount + " rw - cgroup2 cgroup2 rw\n");
+        assertFalse(freezer(), "a part of the tree is not the tree");
+    }
+
+    private boolean freezer() {
+        return KernelFeatures.read(proc, number -> false).has(Feature.FREEZER);
+    }
+
+    @Test
+    void shouldNotTakeSumsThatSayNothingOfTheKindOfMemory() throws Exception {
+        Files.writeString(self.resolve("smaps_rollup"), "Pss:  8 kB\n");
+        assertFalse(KernelFeatures.read(proc, number -> false).has(Feature.SMAPS_ROLLUP), "Linux 4.14 to 5.2");
     }
 
     @Test

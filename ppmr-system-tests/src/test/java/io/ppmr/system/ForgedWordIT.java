@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import io.ppmr.migration.PersistentLink;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.VoterState;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -36,8 +37,13 @@ class ForgedWordIT {
 
     private final List<String> answers = new CopyOnWriteArrayList<>();
 
-    /** Says it as the source of the migration, with a secret that is not the migration's. */
-    private void forge(KillablePair pair, Path key, ControlMessage.OfTransaction word) throws Exception {
+    /**
+     * Says it with a secret that is not the migration's.
+     *
+     * @param participant as who; empty for the source of the migration
+     */
+    private void forge(KillablePair pair, Path key, String participant, ControlMessage.OfTransaction word)
+            throws Exception {
         int port =
                 Integer.parseInt(pair.targetName().substring(pair.targetName().indexOf(':') + 1));
         Connector connector = new Connector(
@@ -48,7 +54,7 @@ class ForgedWordIT {
                 pair.targetName(),
                 1,
                 LIMIT,
-                new ControlMessage.Peer(word.migrationId(), "", MigrationSecret.random()),
+                new ControlMessage.Peer(word.migrationId(), participant, MigrationSecret.random()),
                 answer -> answers.add(answer.toString()))) {
             link.say(word);
             Conditions.until(
@@ -74,9 +80,20 @@ class ForgedWordIT {
             job.set("go");
             pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
             Path key = folder.resolve("key");
-            forge(pair, key, new ControlMessage.RollBack(id, "forged"));
-            forge(pair, key, new ControlMessage.Commit(id));
-            forge(pair, key, new ControlMessage.Confirm(id));
+            forge(pair, key, "", new ControlMessage.RollBack(id, "forged"));
+            forge(pair, key, "", new ControlMessage.Commit(id));
+            forge(pair, key, "", new ControlMessage.Confirm(id));
+            // Of this attempt, and of none.
+            for (String participant : List.of(pair.targetName(), "127.0.0.1:9")) {
+                forge(pair, key, participant, new ControlMessage.Ask(id, 1, 60_000));
+                forge(pair, key, participant, new ControlMessage.TakeOver(id));
+                for (VoterState state : VoterState.values()) {
+                    forge(pair, key, participant, new ControlMessage.Standing(id, state, 0));
+                }
+                forge(pair, key, participant, new ControlMessage.Committed(id));
+                forge(pair, key, participant, new ControlMessage.Commit(id));
+                forge(pair, key, participant, new ControlMessage.RollBack(id, "forged"));
+            }
             assertEquals(List.of(), answers);
             job.standsStill();
             pair.service(SOURCE).thaw();

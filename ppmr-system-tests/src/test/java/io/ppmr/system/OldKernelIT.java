@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
@@ -51,6 +52,9 @@ class OldKernelIT {
     /** Orphans, whose checkpoint command is left its default. */
     private static final String ATOMIC = "atomic";
 
+    /** The first rank lives in a PID namespace of its own. */
+    private static final String SECLUDED = "secluded";
+
     private static final JobUser USER = new JobUser(20001, 20001);
     private static final int RANKS = 2;
     private static final List<String> COMPUTATION = List.of("--size", "4m", "--passes", "400");
@@ -65,6 +69,7 @@ class OldKernelIT {
 
     private final ProcessTable table = new ProcessTable();
     private final List<Process> parents = new ArrayList<>();
+    private Optional<ProcessHandle> secluded = Optional.empty();
     private String job;
 
     @BeforeAll
@@ -113,7 +118,7 @@ class OldKernelIT {
 
     private static String jobs() {
         StringBuilder text = new StringBuilder();
-        for (String name : List.of(ORPHANS, CHILDREN, ATOMIC)) {
+        for (String name : List.of(ORPHANS, CHILDREN, ATOMIC, SECLUDED)) {
             List<String> ranks = Stream.of(0, 1)
                     .map(rank -> "{rank = " + rank + ", pid_file = \"" + file(name, rank, "pid") + "\"}")
                     .toList();
@@ -188,7 +193,9 @@ class OldKernelIT {
             }
             Path pidFile = file(name, rank, "pid");
             Files.deleteIfExists(pidFile);
-            if (!name.equals(CHILDREN)) {
+            if (name.equals(SECLUDED) && rank == 0) {
+                seclude(pidFile, words);
+            } else if (!name.equals(CHILDREN)) {
                 nodes.a().startDetached(pidFile, words);
             } else {
                 List<String> parent = new ArrayList<>(List.of(
@@ -203,6 +210,24 @@ class OldKernelIT {
             }
         }
         goesOn(0);
+    }
+
+    /** Starts a rank as the init of a PID namespace; the file gets its PID as the node sees it. */
+    private void seclude(Path pidFile, List<String> rank) throws Exception {
+        List<String> words = new ArrayList<>(List.of("unshare", "--pid", "--fork"));
+        words.addAll(rank);
+        ProcessIdentity unshare = nodes.a().startDetached(jobFolder.resolve("unshare.pid"), words);
+        ProcessHandle parent = ProcessHandle.of(unshare.pid()).orElseThrow();
+        Conditions.until(
+                "the rank has begun", () -> parent.children().findFirst().isPresent());
+        ProcessHandle child = parent.children().findFirst().orElseThrow();
+        secluded = Optional.of(child);
+        // As this test sees it, as the node does, as the rank itself does.
+        String pids = Files.readAllLines(Path.of("/proc/" + child.pid() + "/status")).stream()
+                .filter(line -> line.startsWith("NSpid:"))
+                .findFirst()
+                .orElseThrow();
+        Files.writeString(pidFile, pids.split("\\s+", -1)[2] + "\n");
     }
 
     /** Waits until each rank has made two passes more than this, every one of them right. */
@@ -260,6 +285,7 @@ class OldKernelIT {
     @AfterEach
     void endJob() throws Exception {
         killRanks();
+        secluded.ifPresent(ProcessHandle::destroyForcibly);
         parents.forEach(Process::destroyForcibly);
     }
 
@@ -401,16 +427,53 @@ class OldKernelIT {
     }
 
     @Test
+    void shouldRefuseByNameAndLetRunARankThatLivesInAnotherPidNamespace() throws Exception {
+        startJob(SECLUDED);
+        MigrationReport report = migrate(Optional.empty());
+        assertFalse(report.moved(), report.reason());
+        assertTrue(report.reason().contains("lives in another PID namespace than this service"), report.reason());
+        assertTrue(report.reason().contains("it needs Linux 4.1 or newer"), report.reason());
+        assertTrue(report.reason().contains("Remedy: run the job, and the service, in the"), report.reason());
+        assertTrue(secluded.orElseThrow().isAlive());
+        assertEquals(List.of(), ranksIn(nodes.b()));
+        goesOn(least());
+    }
+
+    @Test
+    void shouldSayOfACheckpointerWhyRanksCannotHaveNamespacesAlways() throws Exception {
+        Path config = nodes.target().folder().resolve("always.toml");
+        Files.writeString(
+                config,
+                Files.readString(nodes.target().folder().resolve("target.toml"))
+                        + nodes.blcr(nodes.bin().resolve("cr_restart"))
+                                .replace("[checkpointers.blcr]", "[checkpointers.always]\nnamespaces = \"always\""));
+        Command.Result tools = ppmr(nodes.b(), "checkpointers", "--config", config.toString());
+        String said = tools.output()
+                .lines()
+                .filter(line -> line.contains("always"))
+                .findFirst()
+                .orElseThrow(() -> new AssertionError(tools.output()));
+        assertTrue(said.contains("ranks cannot live in PID namespaces of their own here"), tools.output());
+        assertTrue(said.contains("it needs Linux 4.1 or newer, and this node's 3.10.108 has no NSpid"), said);
+        assertTrue(tools.output().contains("set namespaces to \"never\""), tools.output());
+    }
+
+    @Test
     void shouldSayWhatTheKernelLacksAndBeReadyInTime() throws Exception {
         assertTrue(
                 nodes.source().log().contains("Linux 3.10.108 has no pidfd_open, "),
                 nodes.source().log());
+        assertTrue(
+                nodes.target().log().contains("MemAvailable, ")
+                        && nodes.target().log().contains(", map_files"),
+                nodes.target().log());
         Command.Result doctor = ppmr(
                 nodes.a(),
                 "doctor",
                 "--config",
                 nodes.source().folder().resolve("source.toml").toString());
-        for (String lacked : List.of("pidfd_open", "close_range", "NSpid", "MemAvailable", "RssAnon")) {
+        for (String lacked :
+                List.of("pidfd_open", "close_range", "NSpid", "MemAvailable", "RssAnon", "cgroup.freeze")) {
             assertTrue(doctor.output().contains("Linux 3.10.108 has no " + lacked), doctor.output());
         }
         Command.Result tools = ppmr(nodes.a(), "checkpointers");

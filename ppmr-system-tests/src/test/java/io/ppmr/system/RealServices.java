@@ -24,6 +24,7 @@ final class RealServices implements AutoCloseable {
     private final Path directory;
     private final int port;
     private final List<String> javaOptions = new ArrayList<>();
+    private int rehearsals = 1;
     private String sourceSections = "";
     private String targetSections = "";
     private final List<Long> copies = new ArrayList<>();
@@ -38,6 +39,12 @@ final class RealServices implements AutoCloseable {
     /** Adds an option to the JVMs that are started from now on. */
     RealServices javaOption(String option) {
         javaOptions.add(option);
+        return this;
+    }
+
+    /** Has those that are started from now on make so many migrations in their warm-up, if there is time. */
+    RealServices rehearsals(int migrations) {
+        rehearsals = migrations;
         return this;
     }
 
@@ -81,8 +88,8 @@ final class RealServices implements AutoCloseable {
         List<String> settings = new ArrayList<>(List.of("""
                 key_file = "%1$s/key"
                 control_socket = "%1$s/%2$s.sock"
-                rehearsals = 1
-                """.formatted(directory, role)));
+                rehearsals = %3$d
+                """.formatted(directory, role, rehearsals)));
         settings.addAll(List.of(sections));
         ServiceProcess service =
                 ServiceProcess.begin(null, java(), role, directory, List.of(role), settings.toArray(String[]::new));

@@ -16,6 +16,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -43,8 +45,10 @@ class RestartIT {
         Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
     }
 
-    private PpmrCommand restart(String copy) throws Exception {
-        return PpmrCommand.run("restart", copy, "--config", config().toString());
+    private PpmrCommand restart(String copy, String... options) throws Exception {
+        List<String> words = new ArrayList<>(List.of("restart", copy, "--config", config().toString()));
+        words.addAll(List.of(options));
+        return PpmrCommand.run(words.toArray(String[]::new));
     }
 
     private Path config() throws IOException {
@@ -171,6 +175,54 @@ class RestartIT {
             assertEquals(0, job.livingCopies(0), "all or none are released");
             Files.delete(copy.resolve("rank-1/image"));
             refused(restart(copy.toString()), "rank-1/image is missing");
+        }
+    }
+
+    // ---- who has made it ------------------------------------------------------------------------------------------
+
+    /** The key of this node is another one by now; the file with the one before. */
+    private Path exchangeKey() throws Exception {
+        Path key = config().resolveSibling("key");
+        Path former = Files.move(key, directory.resolve("former-key"));
+        Files.createFile(key, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.writeString(key, "a newer key that only these tests know\n");
+        return former;
+    }
+
+    @Test
+    void shouldRestartByTheFormerKeyAloneWhenTheNodeHasAnotherOne() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
+            String copy = keptAndGone(nodes, job);
+            Path former = exchangeKey();
+            refused(restart(copy), "not one that a service with this node's key has written", "--key-file");
+            refused(restart(copy, "--without-digest"), "not one that a service with this node's key has written");
+            assertEquals(0, job.livingCopies(0) + job.livingCopies(1), "a refused restart starts nothing");
+            PpmrCommand restarted = restart(copy, "--key-file", former.toString());
+            assertEquals(0, restarted.exitCode(), restarted.said());
+            job.runsThere();
+        }
+    }
+
+    @Test
+    void shouldRestartWithoutADigestOnlyWhenToldToAndNothingInItIsAStrangers() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
+            Path copy = Path.of(keptAndGone(nodes, job));
+            Files.delete(copy.resolve("manifest.hmac-sha256"));
+            refused(restart(copy.toString()), "has no file manifest.hmac-sha256", "--without-digest");
+            Path image = copy.resolve("rank-1/image");
+            int users = (int) Files.getAttribute(image, "unix:uid");
+            Files.setAttribute(image, "unix:uid", users + 1);
+            refused(
+                    restart(copy.toString(), "--without-digest"),
+                    image + " belongs to user " + (users + 1),
+                    "it must belong to root or to user " + users);
+            Files.setAttribute(image, "unix:uid", users);
+            assertEquals(0, job.livingCopies(0) + job.livingCopies(1), "a refused restart starts nothing");
+            PpmrCommand restarted = restart(copy.toString(), "--without-digest");
+            assertEquals(0, restarted.exitCode(), restarted.said());
+            job.runsThere();
         }
     }
 

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.control.ControlClient;
@@ -8,6 +9,9 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
 import java.io.IOException;
+import java.io.InputStream;
+import java.net.HttpURLConnection;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,8 +35,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Migrations of one user's job, one after the other, while another user, a stranger on the network and a peer with a
  * wrong key do all that they can, held to one processor: see attacks.pl. The other user has a job, too, which another
- * source moves to the same target all the time. Every few seconds the attack ends, and processes that only compute on
- * the same processor take its place: so both are compared on the machine as it is at that time.
+ * source moves to the same target all the time, and one in the victim's source, whose PID file is an attack. Every few
+ * seconds the attack ends, and as many processes that only compute, sleep, start and end on the same processor take its
+ * place (load.pl): so both are compared on the machine as it is at that time.
  */
 class UnderAttackIT {
     private static final Logger LOG = LoggerFactory.getLogger(UnderAttackIT.class);
@@ -40,17 +45,24 @@ class UnderAttackIT {
     private static final int ATTACKER = 20_002;
     private static final int WARM_UP = 3;
     private static final int LEAST_OF_A_KIND = 8;
-    private static final Duration BLOCK = Duration.ofSeconds(12);
+    /** Short, so that both kinds meet the same of what else the machine does. */
+    private static final Duration BLOCK = Duration.ofSeconds(5);
+
     private static final Duration PATIENCE = Duration.ofSeconds(90);
     /**
-     * Twice is the aim. Where nothing else has the other processor the services' own work for the attackers' calls is
-     * felt: 2.07 times was measured on two cores. This much is allowed, so that a migration that is held up is found.
+     * Twice is the aim; 1.8 and 1.2 times were measured in two runs of some ten migrations of each kind, on two cores
+     * that others had more than busy. Medians of so few differ by a half from one run to the next there: this much is
+     * allowed, so that a run fails where migrations are held up and not where the machine is.
      */
-    private static final double MOST_TIMES = 8;
+    private static final double MOST_TIMES = 3;
 
-    private static final int ATTACKS = 9;
-    /** As many as there are attacks that never pause. */
-    private static final int COMPUTING = 5;
+    private static final int ATTACKS = 12;
+    /** As many as there are attacks that never pause, but for the one that starts processes. */
+    private static final int COMPUTING = 4;
+
+    private static final int PAUSING = ATTACKS - COMPUTING - 1;
+    /** As many as that attack starts at a time, in each of two mounts. */
+    private static final int SLEEPERS = 512;
 
     @TempDir
     private Path directory;
@@ -63,6 +75,7 @@ class UnderAttackIT {
     private ReplayJob attackers;
     private RealServices services;
     private RealServices attackersSource;
+    private List<Integer> metricsPorts = List.of();
     private Moving moving;
 
     /** The first processor that this process may use. */
@@ -163,19 +176,28 @@ class UnderAttackIT {
         attackers = job(
                 own, List.of("pause 1500", "open image wcxn", "write 1m 64k", "pause 1000", "close"), "read 1m 64k");
         // The target has the tools of both, by different names.
-        services.sections("", attackers.toml().replace(".replay]", ".attackers]"));
+        metricsPorts = List.of(Nodes.nobody().getPort(), Nodes.nobody().getPort());
+        services.sections("", attackers.toml().replace(".replay]", ".attackers]") + metrics(metricsPorts.get(1)));
         services.startTarget(victims);
         Path pids = Files.createDirectory(directory.resolve("pids"));
+        Path attackersFolder = Files.createDirectory(directory.resolve("attackers"));
+        Files.setAttribute(attackersFolder, "unix:uid", ATTACKER);
         services.startSource(
                 "announcements = \"" + directory.resolve("announced") + "\"",
                 target(),
+                metrics(metricsPorts.get(0)),
                 victims.toml(),
-                jobToml("replay", pids.resolve("victim"), VICTIM));
+                jobToml("replay", pids.resolve("victim"), VICTIM),
+                jobToml("replay", attackersFolder.resolve("pid"), ATTACKER).replace("jobs.victim", "jobs.attackers"));
         attackersSource.startSource(
                 "",
                 target(),
                 attackers.toml().replace(".replay]", ".attackers]"),
                 jobToml("attackers", pids.resolve("attacker"), ATTACKER));
+    }
+
+    private static String metrics(int port) {
+        return "[metrics]\nport = " + port + "\n";
     }
 
     private static ReplayJob job(Path directory, List<String> checkpoint, String read) throws IOException {
@@ -242,15 +264,22 @@ class UnderAttackIT {
                 .toHandle());
     }
 
-    private void attack(int block) throws IOException {
-        Path script = directory.resolve("attacks.pl");
+    private String script(String name) throws IOException {
+        Path script = directory.resolve(name);
         if (!Files.exists(script)) {
-            Files.copy(Path.of(System.getProperty("ppmr.home"), "ppmr-system-tests/src/test/perl/attacks.pl"), script);
+            Files.copy(
+                    Path.of(System.getProperty("ppmr.home"), "ppmr-system-tests/src/test/perl")
+                            .resolve(name),
+                    script);
             Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rw-r--r--"));
         }
+        return script.toString();
+    }
+
+    private void attack(int block) throws IOException {
         begin(
                 "perl",
-                script.toString(),
+                script("attacks.pl"),
                 "seed=" + (seed + 100L * block),
                 "port=" + services.port(),
                 "hello=1,1,1",
@@ -259,12 +288,40 @@ class UnderAttackIT {
                 "announced=" + directory.resolve("announced"),
                 "sockets=" + services.socket("source") + "," + services.socket("target"),
                 "mounts=" + services.mount("source") + "," + services.mount("target"),
-                "own=" + attackersSource.mount("source") + "," + services.mount("target"));
+                "own=" + attackersSource.mount("source") + "," + services.mount("target"),
+                "metrics=" + metricsPorts.get(0) + "," + metricsPorts.get(1),
+                "pidfile=" + directory.resolve("attackers/pid"));
     }
 
     private void load() throws IOException {
-        for (int i = 0; i < COMPUTING; i++) {
-            begin("perl", "-e", "1 while 1");
+        begin("perl", script("load.pl"), "computing=" + COMPUTING, "pausing=" + PAUSING, "sleepers=" + SLEEPERS);
+    }
+
+    /** The attacker's job whose PID file is anything but one: it fails by name, in time, and for itself alone. */
+    private void failsByItsPidFile() throws Exception {
+        String said;
+        try (ControlClient client = new ControlClient(services.socket("source"))) {
+            client.start("attackers", true);
+            MigrationReport report = client.awaitReport(PATIENCE, progress -> {});
+            assertFalse(report.moved(), report.reason());
+            said = report.reason();
+        } catch (IOException refused) {
+            said = refused.getMessage();
+        }
+        assertTrue(said.contains("PID file " + directory) || said.contains("belongs to user 0"), said);
+    }
+
+    private void requireMeters() throws Exception {
+        for (int port : metricsPorts) {
+            HttpURLConnection asked = (HttpURLConnection)
+                    URI.create("http://127.0.0.1:" + port + "/metrics").toURL().openConnection();
+            asked.setConnectTimeout((int) PATIENCE.toMillis());
+            asked.setReadTimeout((int) PATIENCE.toMillis());
+            try (InputStream meters = asked.getInputStream()) {
+                assertTrue(new String(meters.readAllBytes(), StandardCharsets.UTF_8).contains("ppmr_"));
+            } finally {
+                asked.disconnect();
+            }
         }
     }
 
@@ -287,6 +344,7 @@ class UnderAttackIT {
         for (int i = 0; i < WARM_UP; i++) {
             commits(job);
         }
+        String key = Files.readString(directory.resolve("key"));
         List<Double> attacked = new ArrayList<>();
         List<Double> loaded = new ArrayList<>();
         Map<Outcome, Integer> attackersOutcomes = new TreeMap<>();
@@ -310,6 +368,10 @@ class UnderAttackIT {
             do {
                 (underAttack ? attacked : loaded).add(commits(job));
             } while (System.nanoTime() - blockEndNs < 0);
+            if (underAttack) {
+                failsByItsPidFile();
+                requireMeters();
+            }
             stop();
             own.outcomes.forEach((outcome, count) -> attackersOutcomes.merge(outcome, count, Integer::sum));
         }
@@ -325,15 +387,19 @@ class UnderAttackIT {
         StringBuilder told = new StringBuilder();
         counts.forEach(
                 (name, count) -> told.append(' ').append(name).append(' ').append(count[0]));
+        double times = median(attacked) / median(loaded);
+        LOG.info("the median under attack is {} times the one beside the same load", times);
         LOG.info("attacks:{}; the attacker's own migrations: {}", told, attackersOutcomes);
         assertEquals(ATTACKS, counts.size(), "each attack was made:" + told);
         counts.forEach((name, count) -> {
             assertTrue(count[0] > 0, "nothing was tried by " + name);
             assertEquals(0, count[1], name + " has gained something");
         });
+        assertEquals(key, Files.readString(directory.resolve("key")), "the key is as it was");
         assertTrue(
-                median(attacked) <= MOST_TIMES * median(loaded),
-                "median under attack " + median(attacked) + " s, beside load " + median(loaded) + " s; seed " + seed);
+                times <= MOST_TIMES,
+                times + " times: median under attack " + median(attacked) + " s, beside load " + median(loaded)
+                        + " s; seed " + seed);
     }
 
     /** One migration, which must succeed; the seconds that it took. */

@@ -17,6 +17,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -155,6 +157,38 @@ class WarmUpIT {
             assertTrue(said.get(0).contains(inItsWay.toString()), log);
             assertTrue(said.get(0).contains("the service goes on without it"), log);
             assertFalse(log.contains("\tat "), log);
+        }
+    }
+
+    @Test
+    void shouldBeReadyInTimeAndMoveAJobWhenServicesAreCutOffInTheirWarmUp() throws Exception {
+        Pattern cutOff = Pattern.compile("warm-up: (\\d+) of 100 migrations in ([0-9.]+) s, and it may take no longer");
+        // Interpreted, they are as slow as on a slow node: a hundred would take far longer than there is time for.
+        try (ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write 300000", "close"),
+                                List.of("open image r", "read 300000"));
+                RealServices services =
+                        new RealServices(directory).rehearsals(100).javaOption("-Xint")) {
+            services.startTarget(job);
+            services.startSource(job);
+            for (String role : List.of("target", "source")) {
+                String log = services.log(role);
+                List<MatchResult> said = cutOff.matcher(log).results().toList();
+                assertEquals(1, said.size(), log);
+                assertTrue(Integer.parseInt(said.get(0).group(1)) < 100, log);
+                // It takes 5 s, and a moment to be called off.
+                assertTrue(Double.parseDouble(said.get(0).group(2)) < 7, log);
+            }
+            assertEquals(0, services.migrate(directory.resolve("report.json"), "replay"), () -> logs(services));
+        }
+    }
+
+    private static String logs(RealServices services) {
+        try {
+            return services.log("migrate") + services.log("source") + services.log("target");
+        } catch (IOException e) {
+            return e.toString();
         }
     }
 }

@@ -13,6 +13,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -28,6 +30,7 @@ final class Installation {
     private static final Duration SYSTEMD_LIMIT = Duration.ofSeconds(60);
     private static final List<String> UNIT_NAMES = List.of("ppmr-source.service", "ppmr-target.service");
     private static final Path UNITS = Path.of("/etc/systemd/system");
+    private static final Path MODULES = Path.of("/etc/modules-load.d/ppmr.conf");
     private static final Path CONFIG = Path.of("/etc/ppmr");
 
     private final Path root;
@@ -72,9 +75,11 @@ final class Installation {
         before = Manifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
+        Set<String> modules = new TreeSet<>();
         for (String unit : UNIT_NAMES) {
-            unit(home.resolve("systemd").resolve(unit), UNITS.resolve(unit));
+            unit(home.resolve("systemd").resolve(unit), UNITS.resolve(unit), modules);
         }
+        modules(modules);
         text(home.resolve("systemd/ppmr.sysusers.conf"), Path.of("/etc/sysusers.d/ppmr.conf"));
         text(home.resolve("systemd/ppmr.tmpfiles.conf"), Path.of("/etc/tmpfiles.d/ppmr.conf"));
         for (String file : List.of("source.toml", "target.toml")) {
@@ -133,7 +138,12 @@ final class Installation {
         put(Files.readAllBytes(from), to, executable);
     }
 
-    private void unit(Path from, Path to) throws IOException {
+    /**
+     * Puts a unit there, without what that release of systemd does not know.
+     *
+     * @param modules those that the unit can no longer want are added
+     */
+    private void unit(Path from, Path to, Set<String> modules) throws IOException {
         UnitText whole = UnitText.of(filled(from));
         UnitText known = whole.forSystemd(systemdRelease);
         String missing = whole.missingIn(known);
@@ -143,7 +153,21 @@ final class Installation {
                             ? "; commands are the service's children (docs/systemd.md)"
                             : ""));
         }
+        modules.addAll(whole.modules());
+        modules.removeAll(known.modules());
         put(known.text().getBytes(StandardCharsets.UTF_8), to, false);
+    }
+
+    /** Where units cannot want modules, they are loaded when the node boots; modules-load.d(5). */
+    private void modules(Set<String> modules) throws IOException {
+        if (modules.isEmpty()) {
+            return;
+        }
+        String text = "# For the devices of RDMA and of the management controller. Take out what this node has not.\n"
+                + String.join("\n", modules) + "\n";
+        put(text.getBytes(StandardCharsets.UTF_8), MODULES, false);
+        told.accept(at(MODULES) + " loads " + String.join(", ", modules) + " at the next boot, since systemd "
+                + systemdRelease + " has no modprobe@.service; until then: modprobe -a " + String.join(" ", modules));
     }
 
     private void text(Path from, Path to) throws IOException {

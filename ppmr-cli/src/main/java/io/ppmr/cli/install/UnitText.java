@@ -3,6 +3,9 @@ package io.ppmr.cli.install;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -13,11 +16,17 @@ import java.util.stream.Collectors;
  * --collect} of 236, {@code OOMPolicy} of 243), so commands are children of the service. They, and the ranks that they
  * leave, live in its group and with its restrictions: then nothing ends them when the service ends ({@code
  * KillMode=process}), and no restriction is set that a job would be held to. A service that may not ask for more time
- * to start (before 236) is given all of it.
+ * to start (before 236) is given all of it. Modules that it wants by {@code modprobe@.service}, which is of 245, are
+ * named by {@link #modules} instead, for modules-load.d(5).
  */
 record UnitText(List<String> lines) {
     /** The first release of systemd that starts commands in transient services as is needed here. */
     static final int TRANSIENT_COMMANDS = 243;
+
+    /** The first release that loads the modules which a unit wants. */
+    static final int MODULES_BY_UNIT = 245;
+
+    private static final Pattern MODULE = Pattern.compile("modprobe@(\\w+)\\.service");
 
     /** The first release that knows a line, for each that the oldest one thought of (219) does not know. */
     private static final Map<String, Integer> SINCE = Map.ofEntries(
@@ -66,7 +75,8 @@ record UnitText(List<String> lines) {
         List<String> kept = new ArrayList<>();
         for (String line : lines) {
             String name = line.contains("=") ? line.substring(0, line.indexOf('=')) : "";
-            boolean known = SINCE.getOrDefault(name, 0) <= release;
+            boolean known = SINCE.getOrDefault(name, 0) <= release
+                    && (release >= MODULES_BY_UNIT || !MODULE.matcher(line).find());
             if (release >= TRANSIENT_COMMANDS) {
                 if (known) {
                     kept.add(line);
@@ -76,6 +86,14 @@ record UnitText(List<String> lines) {
             }
         }
         return new UnitText(kept);
+    }
+
+    /** The kernel modules that the service wants loaded before it starts. */
+    Set<String> modules() {
+        return lines.stream()
+                .flatMap(line -> MODULE.matcher(line).results())
+                .map(found -> found.group(1))
+                .collect(Collectors.toCollection(TreeSet::new));
     }
 
     /** The names of the lines that another one of them does not have. */

@@ -169,7 +169,9 @@ class InstallationTest {
                 "CapabilityBoundingSet=",
                 "NoNewPrivileges=",
                 "DevicePolicy=",
-                "PPMR_COMMANDS=transient")) {
+                "PPMR_COMMANDS=transient",
+                "Wants=modprobe@",
+                "After=modprobe@")) {
             assertFalse(unit.contains("\n" + unknown), unknown);
         }
         for (String kept : List.of(
@@ -182,8 +184,43 @@ class InstallationTest {
                 "LimitNOFILE=65536")) {
             assertTrue(unit.contains("\n" + kept + "\n"), kept + " is not in " + unit);
         }
-        assertEquals(2, told.size());
+        assertEquals(3, told.size());
         assertTrue(told.get(0).contains("for systemd 219: left out are StartLimitIntervalSec, "), told.get(0));
+    }
+
+    private static final Path MODULES = Path.of("etc/modules-load.d/ppmr.conf");
+
+    @Test
+    void shouldHaveModulesLoadedAtBootWhenAUnitCannotWantThem() throws IOException {
+        List<String> before = everything();
+        for (int release : List.of(219, 244)) {
+            assertFalse(unitFor(release).contains("modprobe"), "release " + release);
+            assertEquals(
+                    List.of("ib_uverbs", "ipmi_devintf", "rdma_ucm"),
+                    Files.readAllLines(root.resolve(MODULES)).stream()
+                            .filter(line -> !line.startsWith("#"))
+                            .toList());
+            assertTrue(
+                    told.get(told.size() - 1).endsWith("modprobe -a ib_uverbs ipmi_devintf rdma_ucm"), told.toString());
+        }
+        uninstall();
+        assertEquals(before, everything());
+    }
+
+    @Test
+    void shouldWantModulesInTheUnitsAndNowhereElseWhenSystemdCan() throws IOException {
+        unitFor(244);
+        for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
+            unitFor(245);
+            String text = Files.readString(root.resolve("etc/systemd/system").resolve(unit));
+            for (String word : List.of("Wants", "After")) {
+                assertTrue(
+                        text.contains("\n" + word + "=modprobe@ib_uverbs.service modprobe@rdma_ucm.service"
+                                + " modprobe@ipmi_devintf.service\n"),
+                        "before the units' DeviceAllow is resolved: " + text);
+            }
+        }
+        assertFalse(Files.exists(root.resolve(MODULES)), "what the older installation had is gone");
     }
 
     @Test

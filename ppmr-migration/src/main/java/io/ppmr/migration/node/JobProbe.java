@@ -4,6 +4,8 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.JobFacts.MappedFile;
@@ -31,8 +33,7 @@ public final class JobProbe {
     private static final int MAPS_FIELDS = 6;
     private static final int PATH_FIELD = 5;
     private static final long KIB = 1024;
-    private static final Set<String> OWN_MEMORY =
-            Set.of("Pss_Anon:", "Pss_Shmem:", "SwapPss:", "RssAnon:", "RssShmem:", "VmSwap:");
+    private static final Set<String> OWN_MEMORY = Set.of("Pss_Anon:", "Pss_Shmem:", "SwapPss:");
 
     private final ProcessTable processes;
 
@@ -121,13 +122,16 @@ public final class JobProbe {
 
     /** What is a process's alone; of what it shares with others, its share where the kernel reckons that. */
     static long residentBytes(Path proc) throws IOException {
-        Path rollup = proc.resolve("smaps_rollup");
-        List<String> lines = Files.exists(rollup) ? read(rollup) : read(proc.resolve("status"));
-        if (lines.stream().noneMatch(line -> line.startsWith("Pss_Anon:") || line.startsWith("RssAnon:"))) {
+        return residentBytes(proc, KernelFeatures.here());
+    }
+
+    /** The same, on a kernel that has these features. */
+    static long residentBytes(Path proc, KernelFeatures kernel) throws IOException {
+        if (!kernel.has(Feature.SMAPS_ROLLUP)) {
             return ResidentMemory.unfiledBytesBySmaps(proc);
         }
         long kib = 0;
-        for (String line : lines) {
+        for (String line : read(proc.resolve("smaps_rollup"))) {
             String[] words = line.split("\\s+", -1);
             if (words.length > 1 && OWN_MEMORY.contains(words[0])) {
                 kib += Long.parseLong(words[1]);

@@ -2,6 +2,8 @@ package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.protocol.control.NodeFacts;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -130,6 +132,11 @@ public final class NodeProbe {
 
     /** What processes can still have; before Linux 3.14 reckoned as the kernel does since. */
     long availableBytes() {
+        return availableBytes(KernelFeatures.here());
+    }
+
+    /** The same, on a kernel that has these features. */
+    long availableBytes(KernelFeatures kernel) {
         Map<String, Long> kib = new HashMap<>();
         for (String line : lines("proc/meminfo")) {
             int colon = line.indexOf(':');
@@ -137,9 +144,8 @@ public final class NodeProbe {
                 kib.put(line.substring(0, colon), number(line.substring(colon)));
             }
         }
-        Long available = kib.get("MemAvailable");
-        if (available != null) {
-            return available * KIB;
+        if (kernel.has(Feature.MEM_AVAILABLE)) {
+            return kib.getOrDefault("MemAvailable", 0L) * KIB;
         }
         // Below its low mark, a quarter above the least that it keeps free, the kernel takes pages back by itself.
         long lowKib = line("proc/sys/vm/min_free_kbytes").map(NodeProbe::number).orElse(0L) * 5 / 4;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.protocol.control.Finding;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,6 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A Linux 3.10 node as it was recorded. */
 class RecordedNodeTest {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
+    private static final KernelFeatures RECORDED_KERNEL = KernelFeatures.of("3.10.108", Set.of());
     private static final long KIB = 1024;
 
     @TempDir
@@ -60,12 +62,12 @@ class RecordedNodeTest {
         assertEquals("nr_free_pages 506788", free);
         assertTrue(Math.abs(506788 * 4 - freeKib) < freeKib / 1000, "both files say the same");
         long fileKib = 2200 + 5644;
-        assertEquals((freeKib + fileKib + 280) * KIB, probe().availableBytes(), "without a mark");
+        assertEquals((freeKib + fileKib + 280) * KIB, probe().availableBytes(RECORDED_KERNEL), "without a mark");
         // The low mark is 5,000 KiB: of file pages half are kept, since that is less, and half of the slabs'.
         Files.writeString(root.resolve("proc/sys/vm/min_free_kbytes"), "4000\n");
-        assertEquals((freeKib - 5000 + fileKib / 2 + 140) * KIB, probe().availableBytes());
+        assertEquals((freeKib - 5000 + fileKib / 2 + 140) * KIB, probe().availableBytes(RECORDED_KERNEL));
         Files.writeString(root.resolve("proc/sys/vm/min_free_kbytes"), "40000000\n");
-        assertEquals(0, probe().availableBytes(), "never less than nothing");
+        assertEquals(0, probe().availableBytes(RECORDED_KERNEL), "never less than nothing");
     }
 
     @Test
@@ -80,15 +82,27 @@ class RecordedNodeTest {
         Path process = Files.createDirectory(root.resolve("proc/84"));
         Files.copy(RECORDED.resolve("pid-status"), process.resolve("status"));
         Files.copy(RECORDED.resolve("pid-smaps"), process.resolve("smaps"));
-        long kib = JobProbe.residentBytes(process) / KIB;
+        long kib = JobProbe.residentBytes(process, RECORDED_KERNEL) / KIB;
         assertTrue(kib > 0 && kib < 712, kib + " KiB of VmRSS, the rest being files'");
+    }
+
+    @Test
+    void shouldTakeWhatTheKernelSaysWhenItSaysIt() throws Exception {
+        KernelFeatures newer =
+                KernelFeatures.of("6.1.0", Set.of(Feature.MEM_AVAILABLE, Feature.SMAPS_ROLLUP, Feature.RSS_ANON));
+        Files.writeString(root.resolve("proc/meminfo"), "MemFree: 1 kB\nMemAvailable: 77 kB\n");
+        assertEquals(77 * KIB, probe().availableBytes(newer));
+        Path process = Files.createDirectory(root.resolve("proc/84"));
+        Files.copy(RECORDED.resolve("pid-smaps"), process.resolve("smaps"));
+        Files.writeString(process.resolve("smaps_rollup"), "Rss: 99 kB\nPss: 50 kB\nPss_Anon: 20 kB\nSwapPss: 3 kB\n");
+        assertEquals(23 * KIB, JobProbe.residentBytes(process, newer));
     }
 
     @Test
     void shouldSayInTheDoctorsReportWhatTheKernelLacks() {
         NodeCheck check = new NodeCheck(
                 root, new NodeCheck.Wanted(1 << 20, root.resolve("work"), Optional.empty(), 0, Map.of(), false));
-        check.kernel(KernelFeatures.of("3.10.108", Set.of()));
+        check.kernel(RECORDED_KERNEL);
         List<Finding> said = check.found();
         assertEquals(KernelFeatures.Feature.values().length, said.size());
         for (Finding finding : said) {

@@ -1,0 +1,84 @@
+package io.ppmr.os;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/** Finds the tree of cgroups of version 2, and a process's place in it; cgroups(7), proc_pid_mountinfo(5). */
+public final class UnifiedCgroups {
+    /** The file by which a cgroup is frozen and thawed. The root of all cgroups has none. */
+    public static final String FREEZE = "cgroup.freeze";
+
+    private static final String UNIFIED = "0::";
+    /** Places of words in a line of mountinfo. */
+    private static final int ROOT = 3;
+
+    private static final int MOUNT_POINT = 4;
+
+    private UnifiedCgroups() {}
+
+    /**
+     * Finds the directory in which a process sees all cgroups of version 2; empty where there is none.
+     *
+     * @param process its directory in {@code /proc}
+     * @throws IOException if its mounts cannot be read
+     */
+    public static Optional<Path> mountPoint(Path process) throws IOException {
+        for (String line : Files.readAllLines(process.resolve("mountinfo"), StandardCharsets.ISO_8859_1)) {
+            String[] words = line.split(" ", -1);
+            if (line.contains(" - cgroup2 ") && words[ROOT].equals("/") && !words[MOUNT_POINT].contains("\\")) {
+                return Optional.of(Path.of(words[MOUNT_POINT]));
+            }
+        }
+        return Optional.empty();
+    }
+
+    /**
+     * Finds the directory of a process's cgroup; empty if it is outside of what this service sees.
+     *
+     * @param mount where the tree is mounted
+     * @param process the process's directory in {@code /proc}
+     * @throws IOException if the process is gone
+     */
+    public static Optional<Path> directory(Path mount, Path process) throws IOException {
+        return Files.readAllLines(process.resolve("cgroup"), StandardCharsets.ISO_8859_1).stream()
+                .filter(line -> line.startsWith(UNIFIED + "/") && !line.startsWith(UNIFIED + "/.."))
+                .map(line -> mount.resolve(line.substring(UNIFIED.length() + 1)))
+                .findFirst();
+    }
+
+    /**
+     * Tells whether cgroups can be frozen. The root of all has no such file on any kernel: one below it is looked at.
+     * Where there is none yet, those that will be made are taken to have it.
+     *
+     * @param self this process's directory in {@code /proc}
+     */
+    static boolean haveFreezer(Path self) {
+        try {
+            Optional<Path> mount = mountPoint(self);
+            if (mount.isEmpty() || !Files.isReadable(mount.get())) {
+                return false;
+            }
+            List<Path> some = new ArrayList<>();
+            directory(mount.get(), self)
+                    .filter(own -> !own.equals(mount.get()) && Files.isDirectory(own))
+                    .ifPresent(some::add);
+            try (DirectoryStream<Path> below = Files.newDirectoryStream(mount.get(), Files::isDirectory)) {
+                below.forEach(some::add);
+            }
+            return some.isEmpty() || some.stream().anyMatch(one -> Files.exists(one.resolve(FREEZE)));
+        } catch (IOException | DirectoryIteratorException e) {
+            throw new UncheckedIOException(
+                    "the cgroups of this process cannot be read. Remedy: mount /proc, and let this service read"
+                            + " its cgroups",
+                    new IOException(e));
+        }
+    }
+}
