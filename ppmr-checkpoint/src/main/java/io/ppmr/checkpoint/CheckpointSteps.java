@@ -45,8 +45,8 @@ final class CheckpointSteps implements RankCommand.Steps {
     }
 
     /**
-     * Stops the whole rank before the tool is started, and gives its processes: then it stands still whatever becomes of
-     * the tool. Those that cannot be stopped in time go on, and this throws.
+     * Stops the whole rank before the tool is started, and gives its processes: then it stands still whatever becomes
+     * of the tool. Those that cannot be stopped in time go on, and this throws.
      */
     List<ProcessIdentity> stop() throws CheckpointException {
         List<ProcessIdentity> tree = new ArrayList<>();

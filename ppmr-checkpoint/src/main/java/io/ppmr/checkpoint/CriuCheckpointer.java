@@ -65,7 +65,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final int FRAME_BYTES_SINCE_4_2 = 32;
 
-    /** These leave traces in the kernel when a checkpoint with lazy pages fails: locks of the network, remapped links. */
+    /** These leave locks of the network or remapped links in the kernel when a checkpoint with lazy pages fails. */
     private static final Set<String> LEAVING_TRACES = Set.of("--tcp-established", "--link-remap", "--external");
 
     private static final Path LIMITS = Path.of("/proc/self/limits");

@@ -14,8 +14,9 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What tools say of themselves: their version, what they can do. A target is asked for it at the start of every migration, when each run of a tool
- * holds the job up: a program whose file is the same as before is not run again. For any thread.
+ * What tools say of themselves: their version, what they can do. A target is asked for it at the start of every
+ * migration, when each run of a tool holds the job up: a program whose file is the same as before is not run again. For
+ * any thread.
  */
 final class ToolVersions {
     private static final Duration PROBE_LIMIT = Duration.ofSeconds(10);

@@ -89,8 +89,8 @@ public record CheckpointerConfig(
             ValueType.choice(PagePolicy.class),
             "auto",
             "criu: how memory travels. streamed: into the held copy while the held original is read, through the pool;"
-                    + " images: it waits at the target until it is whole; auto: streamed where both nodes can and the job"
-                    + " gains by it (docs/criu.md)");
+                    + " images: it waits at the target until it is whole; auto: streamed where both nodes can and the"
+                    + " job gains by it (docs/criu.md)");
 
     private static final ConfigKey<List<String>> CHECKPOINT = OF_COMMAND.optional(
             "checkpoint",
@@ -262,8 +262,8 @@ public record CheckpointerConfig(
         if (asJobUser && pages == PagePolicy.STREAMED) {
             section.bad(
                     PAGES,
-                    "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave it"
-                            + " at auto");
+                    "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave"
+                            + " it at auto");
             return null;
         }
         return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces);

@@ -16,8 +16,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What of some processes' memory can be streamed into their copies while it is read, and what that would cost; see
- * proc_pid_smaps(5) and proc_pid_pagemap(5). Private memory without a file can be, unless it is locked or of huge pages:
- * that is what CRIU calls lazy. Immutable.
+ * proc_pid_smaps(5) and proc_pid_pagemap(5). Private memory without a file can be, unless it is locked or of huge
+ * pages: that is what CRIU calls lazy. Immutable.
  *
  * @param streamableBytes what can be streamed, counted for each process
  * @param sharedBytes of that, what processes share since a fork: it is streamed once for each of them

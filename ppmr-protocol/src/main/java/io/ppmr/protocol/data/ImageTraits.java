@@ -4,8 +4,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What the data plane must know of a checkpointer's image files: the target to show them while they arrive, the source to
- * know when they are whole. Safe for any thread.
+ * What the data plane must know of a checkpointer's image files: the target to show them while they arrive, the source
+ * to know when they are whole. Safe for any thread.
  */
 public interface ImageTraits {
 
@@ -18,9 +18,9 @@ public interface ImageTraits {
     }
 
     /**
-     * The name that a file gets, by a rename, when all files of the rank are whole but those that {@link #streams} names,
-     * which are still written; the restart may read the others to their ends from then on. Empty if nothing tells so
-     * before the checkpoint has succeeded.
+     * The name that a file gets, by a rename, when all files of the rank are whole but those that {@link #streams}
+     * names, which are still written; the restart may read the others to their ends from then on. Empty if nothing
+     * tells so before the checkpoint has succeeded.
      */
     default Optional<String> markOfWholeness() {
         return Optional.empty();

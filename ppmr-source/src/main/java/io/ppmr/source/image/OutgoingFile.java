@@ -246,8 +246,8 @@ public final class OutgoingFile {
     // ---- the migration ----------------------------------------------------------------------------------------
 
     /**
-     * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success, or
-     * has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
+     * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success,
+     * or has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
      *
      * @return whether it was released in time
      */
