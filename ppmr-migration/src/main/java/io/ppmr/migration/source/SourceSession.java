@@ -115,10 +115,10 @@ final class SourceSession {
         TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
         TransportChoice.Proposal transport =
                 service.transports().propose(leg().target(), tcp, settings.connectDeadline());
-        if (!transport.offersRdma()) {
-            path = transport.connect(service.pool(), this::lost);
-        }
         end = new SourceEnd(service.claims(), this::hear);
+        if (!transport.offersRdma()) {
+            path = transport.connect(service.pool(), end::lost);
+        }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
         // Its clock now, when everything is connected: the target compares it with its own.
@@ -141,7 +141,7 @@ final class SourceSession {
                 plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
         if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
-            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), this::lost);
+            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), end::lost);
             path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
@@ -155,6 +155,8 @@ final class SourceSession {
         }
         outlet = new LinkOutlet(
                 link, path, service.pool(), service.claims(), service.metrics().hops());
+        // The migration's thread may wait for the target itself.
+        cancellation.tell(outlet::fail);
         subject.record().sends(place, outlet::sentBytes);
         subject.record().clock(place, accept.clockNs(), System.nanoTime());
         show();
@@ -179,10 +181,6 @@ final class SourceSession {
 
     private void hear(SessionEvent event) {
         listener.accept(event);
-    }
-
-    private void lost(String reason) {
-        hear(new SessionEvent.LinkLost(reason));
     }
 
     /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
