@@ -10,6 +10,7 @@ import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -28,7 +29,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
 
     private final Path directory;
     private final Process process;

@@ -7,6 +7,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -41,7 +42,7 @@ class UnderAttackIT {
     private static final int WARM_UP = 3;
     private static final int LEAST_OF_A_KIND = 8;
     private static final Duration BLOCK = Duration.ofSeconds(12);
-    private static final Duration PATIENCE = Duration.ofSeconds(90);
+    private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(90));
     /**
      * Twice is the aim. Where nothing else has the other processor the services' own work for the attackers' calls is
      * felt: 2.07 times was measured on two cores. This much is allowed, so that a migration that is held up is found.
