@@ -65,7 +65,7 @@ final class SourceSession {
     private SourceEnd end;
     private volatile SessionAgent agent;
     private SourcePath path;
-    private LinkOutlet outlet;
+    private volatile LinkOutlet outlet;
     private OutgoingFiles files;
     private boolean closed;
 
@@ -181,6 +181,15 @@ final class SourceSession {
 
     private void hear(SessionEvent event) {
         listener.accept(event);
+        LinkOutlet current = outlet;
+        if (current != null && event instanceof SessionEvent.Said said) {
+            // The migration's thread may wait for what does not come now; when that has ended it hears what was said.
+            if (said.message() instanceof DataMessage.Failed failed) {
+                current.fail("target " + leg().target() + " fails: " + failed.reason());
+            } else if (said.message() instanceof ControlMessage.RolledBack back) {
+                current.fail("target " + leg().target() + " has rolled back: " + back.reason());
+            }
+        }
     }
 
     /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
