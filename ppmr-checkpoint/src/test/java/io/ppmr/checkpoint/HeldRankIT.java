@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class HeldRankIT {
     private static final int RANKS = 3;
-    private static final Duration LIMIT = Duration.ofSeconds(10);
+    private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();
     private final SignalSender signals = new SignalSender(table);

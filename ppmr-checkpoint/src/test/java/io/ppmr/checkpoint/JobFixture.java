@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Assumptions;
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);
     private static final int CAP_SYS_RESOURCE = 24;
-    static final Duration LIMIT = Duration.ofSeconds(60);
+    static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     final Path base;
     final Path bin;

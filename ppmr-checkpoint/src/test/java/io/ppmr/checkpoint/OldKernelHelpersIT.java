@@ -33,7 +33,7 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 @Timeout(60)
 class OldKernelHelpersIT {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
-    private static final Duration LIMIT = Duration.ofSeconds(20);
+    private static final Duration LIMIT = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
     private static final int UNKNOWN = 75;
 
     private final ProcessTable table = new ProcessTable();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Timeout;
 /** The init of a rank's namespace. */
 @Timeout(60)
 class RankInitIT {
-    private static final Duration SOON = Duration.ofSeconds(10);
+    private static final Duration SOON = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
 
     private JobFixture fixture;
     private final List<Path> mounts = new ArrayList<>();

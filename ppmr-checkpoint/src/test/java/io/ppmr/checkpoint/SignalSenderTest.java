@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Signals by identity, on a kernel that has pidfds and on one that has none. */
 @Timeout(30)
 class SignalSenderTest {
-    private static final Duration LIMIT = Duration.ofSeconds(10);
+    private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();
     private final List<Process> started = new ArrayList<>();

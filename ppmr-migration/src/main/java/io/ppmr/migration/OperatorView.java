@@ -48,6 +48,11 @@ public final class OperatorView {
         return inbox.take(call);
     }
 
+    /** Returns true while an operator waits for an answer, which has its time. */
+    public boolean isAsked() {
+        return inbox.isAsked();
+    }
+
     /** Where the migration stands, if an operator should know of it. */
     public Optional<OpenMigration> open() {
         return Optional.ofNullable(open);

@@ -10,9 +10,9 @@ import io.ppmr.transport.LinkIdle;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.concurrent.ArrayBlockingQueue;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.Agent;
@@ -29,8 +29,7 @@ import org.slf4j.LoggerFactory;
 public final class PersistentLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(PersistentLink.class);
     private static final int WAITING_MESSAGES = 4;
-    private static final long LOOK_MS = 200;
-    private static final long AGENT_SLEEP_MS = 100;
+    private static final long AGENT_SLEEP_MS = 500;
     private static final long DRAIN_MS = 1_000;
     private static final long JOIN_MS = 10_000;
 
@@ -40,7 +39,9 @@ public final class PersistentLink implements AutoCloseable {
     private final long silenceLimitNs;
     private final ControlMessage.Peer introduction;
     private final Consumer<Message> answers;
-    private final BlockingQueue<Message> toSay = new ArrayBlockingQueue<>(WAITING_MESSAGES);
+    /** What is to be said, and empty where its thread is to look whether it is closed or the connection lost. */
+    private final BlockingQueue<Optional<Message>> toSay = new LinkedBlockingQueue<>();
+
     private final Thread thread;
     private volatile boolean closed;
 
@@ -69,7 +70,9 @@ public final class PersistentLink implements AutoCloseable {
 
     /** Says it as soon as it can; dropped if much waits already. */
     public void say(Message message) {
-        if (!toSay.offer(message)) {
+        if (toSay.size() < WAITING_MESSAGES) {
+            toSay.add(Optional.of(message));
+        } else {
             LOG.debug("{} for {} is dropped: it will be said again", message, target);
         }
     }
@@ -77,19 +80,28 @@ public final class PersistentLink implements AutoCloseable {
     private void run() {
         try {
             while (!closed) {
-                Message message = toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
-                if (message != null) {
-                    talk(message);
+                Optional<Message> message = toSay.take();
+                if (message.isPresent()) {
+                    talk(message.get());
                 }
             }
             // What was handed over before the close is still said: it may be the last word of somebody who is over.
-            Message last = toSay.poll();
+            Message last = nextLeft();
             if (last != null) {
                 talk(last);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /** Gives what is left to be said, or null. */
+    private Message nextLeft() {
+        Optional<Message> left = Optional.empty();
+        while (left != null && left.isEmpty()) {
+            left = toSay.poll();
+        }
+        return left == null ? null : left.get();
     }
 
     /** One connection, from the message that it is made for until it is lost. */
@@ -106,7 +118,7 @@ public final class PersistentLink implements AutoCloseable {
                     if (message != null) {
                         link.send(message);
                     }
-                    message = closed ? toSay.poll() : toSay.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+                    message = closed ? nextLeft() : toSay.take().orElse(null);
                 }
             } finally {
                 link.wake();
@@ -120,11 +132,16 @@ public final class PersistentLink implements AutoCloseable {
     @Override
     public void close() {
         closed = true;
+        look();
         try {
             thread.join(JOIN_MS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    private void look() {
+        toSay.add(Optional.empty());
     }
 
     /** The duty cycle of one connection. */
@@ -147,8 +164,7 @@ public final class PersistentLink implements AutoCloseable {
                 return link.doWork(this::onFrame) + link.transmit();
             } catch (IOException e) {
                 LOG.debug("the connection to {} is lost: {}", target, e.toString());
-                lost = true;
-                link.dead();
+                lost();
                 throw new AgentTerminationException(e);
             }
         }
@@ -171,11 +187,16 @@ public final class PersistentLink implements AutoCloseable {
             }
         }
 
+        private void lost() {
+            lost = true;
+            link.dead();
+            look();
+        }
+
         private void onError(Throwable error) {
             if (!(error instanceof AgentTerminationException)) {
                 LOG.error("the courier to {} fails", target, error);
-                lost = true;
-                link.dead();
+                lost();
                 throw new AgentTerminationException(error);
             }
         }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -66,7 +67,7 @@ class DemoIT {
         Process demo =
                 builder.redirectErrorStream(true).redirectOutput(log.toFile()).start();
         try {
-            assertTrue(demo.waitFor(350, TimeUnit.SECONDS), () -> "the demo has not ended");
+            assertTrue(demo.waitFor(Patience.of(350), TimeUnit.SECONDS), () -> "the demo has not ended");
             assertEquals(0, demo.exitValue(), Files.readString(log));
         } finally {
             demo.destroy();

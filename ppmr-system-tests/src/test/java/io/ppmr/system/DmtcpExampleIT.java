@@ -3,6 +3,7 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.Command;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(60)
 class DmtcpExampleIT {
     private static final Path EXAMPLE = Path.of(System.getProperty("ppmr.home"), "docs/examples/dmtcp-hold");
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
 
     @TempDir
     private Path directory;

@@ -1,18 +1,26 @@
 package io.ppmr.system;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.migration.source.Cancellation;
+import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.FaultyPuller.Drawn;
 import io.ppmr.testbed.FaultyPuller.PullFault;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.TransportChoice;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntFunction;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -34,13 +42,18 @@ class FaultIT {
      * @param faultOf the fault of each chunk by its number, from 0
      */
     private ServicePair pair(ReplayJob job, boolean sends, IntFunction<Drawn> faultOf) throws Exception {
+        return pair(job, sends, faultOf, Duration.ofSeconds(6));
+    }
+
+    private ServicePair pair(ReplayJob job, boolean sends, IntFunction<Drawn> faultOf, Duration stall)
+            throws Exception {
         AtomicInteger chunks = new AtomicInteger();
         TransportChoice choice = new TransportChoice(
                 TransportChoice.Wish.RDMA,
                 () -> new FaultyTransport(sends, () -> faultOf.apply(chunks.getAndIncrement())));
         return new ServicePair(
                 directory,
-                ServicePair.Options.with(job.checkpointer()).staging(64 << 20).stall(Duration.ofSeconds(6)),
+                ServicePair.Options.with(job.checkpointer()).staging(64 << 20).stall(stall),
                 choice,
                 choice);
     }
@@ -113,5 +126,49 @@ class FaultIT {
             MigrationReport report = job.commits(pair);
             assertTrue(report.seconds() < 5, "it took " + report.seconds() + " s");
         }
+    }
+
+    /** A rank is written, and the migration's own thread waits for its last chunk when this happens. */
+    @ParameterizedTest
+    @ValueSource(strings = {"called off", "target lost"})
+    void shouldRollBackAtOnceWhenTheLastChunkIsStillUnderWay(String what) throws Exception {
+        // Longer than the silence limit of ten seconds.
+        IntFunction<Drawn> late = chunk -> chunk == 1 ? new Drawn(PullFault.DELAY, 15_000) : Drawn.NOTHING;
+        try (ReplayJob job = new ReplayJob(directory)) {
+            job.rank(List.of("open image wcx", "write 200000", "close"), List.of("open image r", "read 200000"));
+            job.rank(List.of("await " + job.outside("never")), List.of("await " + job.outside("never")));
+            try (ServicePair pair = pair(job, true, late, Duration.ofMinutes(1))) {
+                Cancellation cancellation = new Cancellation();
+                CompletableFuture<MigrationReport> migration = CompletableFuture.supplyAsync(() -> {
+                    try {
+                        return job.migrateWith(pair, JobHooks.NONE, cancellation);
+                    } catch (InterruptedException e) {
+                        throw new IllegalStateException(e);
+                    }
+                });
+                Conditions.until("the migration's thread waits for the chunk", FaultIT::anEndWaits);
+                if (what.equals("called off")) {
+                    assertTrue(cancellation.cancel("a test has called it off"));
+                } else {
+                    pair.target().close();
+                }
+                MigrationReport report = migration.get(Patience.of(30), TimeUnit.SECONDS);
+                assertEquals(MigrationReport.Outcome.ROLLED_BACK, report.outcome(), report.reason());
+                assertFalse(report.reason().contains("has taken no chunk"), report.reason());
+                assertEquals(
+                        what.equals("called off"),
+                        report.reason().contains("a test has called it off"),
+                        report.reason());
+                assertTrue(job.originalsRun());
+            }
+        }
+    }
+
+    /** Whether a thread of this JVM ends a file and waits for its chunks. */
+    private static boolean anEndWaits() {
+        return Thread.getAllStackTraces().values().stream()
+                .map(stack ->
+                        Stream.of(stack).map(StackTraceElement::getMethodName).toList())
+                .anyMatch(methods -> methods.contains("awaitArrival") && methods.contains("endRank"));
     }
 }

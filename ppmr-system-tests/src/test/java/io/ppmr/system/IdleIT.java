@@ -1,28 +1,41 @@
 package io.ppmr.system;
 
+import static io.ppmr.system.KillablePair.SOURCE;
+import static io.ppmr.system.KillablePair.TARGET;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ProcessFigures;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A service that has nothing to do does nothing. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -30,6 +43,11 @@ class IdleIT {
     private static final Duration SETTLING = Duration.ofSeconds(4);
     private static final Duration WATCHED = Duration.ofSeconds(10);
     private static final Duration WAITING = Duration.ofSeconds(6);
+    /** After which a peer that does not answer is asked seldom. */
+    private static final Duration GROWING = Duration.ofSeconds(40);
+
+    private static final Duration WATCHED_OPEN = Duration.ofSeconds(20);
+    private static final double WAKE_UPS_WHILE_OPEN = 4;
     private static final double AT_MOST_OF_A_CORE = 0.01;
     private static final double AT_MOST_WHILE_WAITING = 0.25;
 
@@ -98,13 +116,70 @@ class IdleIT {
                 assertThrows(TimeoutException.class, () -> migration.get(WAITING.toMillis(), TimeUnit.MILLISECONDS));
                 double cpuMs = ourThreadsMs() - beforeMs;
                 Files.createFile(goOn);
-                migration.get(20, TimeUnit.SECONDS);
+                migration.get(Patience.of(20), TimeUnit.SECONDS);
                 System.out.printf(
                         "figure: both services' threads in a migration that waits: %.0f ms of processor time in %d s%n",
                         cpuMs, WAITING.toSeconds());
                 assertTrue(cpuMs <= WAITING.toMillis() * AT_MOST_WHILE_WAITING, "used " + cpuMs + " ms");
             }
         }
+    }
+
+    /** It asks a peer that does not answer, at growing intervals. */
+    @Tag("long")
+    @ParameterizedTest
+    @ValueSource(strings = {SOURCE, TARGET})
+    @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldSleepWhenAnOpenMigrationWaitsForAPeerThatIsGone(String role) throws Exception {
+        Path folder = Files.createDirectory(directory.resolve("pair"));
+        try (KillablePair pair = new KillablePair(folder, "");
+                LedgerJob job = pair.job()) {
+            job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+            String id = pair.migrate();
+            job.awaitMark("read");
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+            if (role.equals(SOURCE)) {
+                pair.service(TARGET).kill();
+            } else {
+                pair.service(SOURCE).freeze();
+                job.set("go");
+                pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+                pair.service(SOURCE).kill();
+            }
+            Conditions.until("its status says that ranks are held", () -> {
+                try (ControlClient client = new ControlClient(pair.socket(role))) {
+                    return client.status().open().stream().anyMatch(open -> open.waitsFor() != null);
+                }
+            });
+            pass(GROWING);
+            long pid = pair.service(role).process().pid();
+            ProcessFigures before = ProcessFigures.of(pid);
+            Map<String, Long> wokenBefore = wakeUpsOfThreads(pid);
+            pass(WATCHED_OPEN);
+            ProcessFigures after = ProcessFigures.of(pid);
+            // A thread that has ended meanwhile counts no more.
+            long woken = wakeUpsOfThreads(pid).entrySet().stream()
+                    .mapToLong(thread -> thread.getValue() - wokenBefore.getOrDefault(thread.getKey(), 0L))
+                    .sum();
+            double wakeUps = woken / (double) WATCHED_OPEN.toSeconds();
+            System.out.printf(
+                    "figure: %s with an open migration whose peer is gone: %.0f ms of processor time and %.1f wake-ups"
+                            + " a second in %d s%n",
+                    role, (after.cpuSeconds() - before.cpuSeconds()) * 1000, wakeUps, WATCHED_OPEN.toSeconds());
+            assertTrue(wakeUps <= WAKE_UPS_WHILE_OPEN, wakeUps + " wake-ups a second");
+        }
+    }
+
+    private static Map<String, Long> wakeUpsOfThreads(long pid) throws IOException {
+        Map<String, Long> wakeUps = new HashMap<>();
+        try (DirectoryStream<Path> threads = Files.newDirectoryStream(Path.of("/proc", Long.toString(pid), "task"))) {
+            for (Path thread : threads) {
+                ProcStat.field(thread.resolve("status"), "voluntary_ctxt_switches")
+                        .ifPresent(count -> wakeUps.put(
+                                thread.getFileName().toString(), Long.parseLong(count.replaceAll("\\D", ""))));
+            }
+        }
+        return wakeUps;
     }
 
     /** Processor time of the services' threads; what the compiler does for a young JVM is not theirs. */
@@ -127,6 +202,6 @@ class IdleIT {
 
     private static void pass(Duration time) throws Exception {
         long endNs = System.nanoTime() + time.toNanos();
-        Conditions.get(() -> System.nanoTime() - endNs >= 0 ? true : null);
+        Conditions.until(time.multipliedBy(2), "time passes", () -> System.nanoTime() - endNs >= 0);
     }
 }

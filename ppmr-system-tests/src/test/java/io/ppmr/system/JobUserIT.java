@@ -20,6 +20,7 @@ import io.ppmr.migration.source.SourceService;
 import io.ppmr.os.Command;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -116,7 +117,7 @@ class JobUserIT {
         } finally {
             Files.createFile(go);
         }
-        MigrationReport report = moved.get(120, TimeUnit.SECONDS);
+        MigrationReport report = moved.get(Patience.of(120), TimeUnit.SECONDS);
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
     }
 

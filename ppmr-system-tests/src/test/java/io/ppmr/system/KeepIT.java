@@ -14,6 +14,7 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -215,7 +216,7 @@ class KeepIT {
 
     private static void run(String... words) throws IOException, InterruptedException {
         Process process = new ProcessBuilder(words).inheritIO().start();
-        assertTrue(process.waitFor(20, TimeUnit.SECONDS));
+        assertTrue(process.waitFor(Patience.of(20), TimeUnit.SECONDS));
         assertEquals(0, process.exitValue(), String.join(" ", words));
     }
 

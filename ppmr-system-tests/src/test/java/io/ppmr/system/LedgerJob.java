@@ -14,6 +14,7 @@ import io.ppmr.migration.source.JobHooks;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -411,7 +412,7 @@ final class LedgerJob implements AutoCloseable {
     void killOriginal(int rank) throws InterruptedException {
         Process child = originals.get(rank).child().orElseThrow();
         child.destroyForcibly();
-        assertTrue(child.waitFor(60, TimeUnit.SECONDS), "an original does not end");
+        assertTrue(child.waitFor(Patience.of(60), TimeUnit.SECONDS), "an original does not end");
     }
 
     /** Nothing of any rank lives, neither original nor copy, checkpoint or restart. */
@@ -444,6 +445,11 @@ final class LedgerJob implements AutoCloseable {
                 .map(LedgerProcess::inside)
                 .flatMap(Optional::stream)
                 .toList();
+    }
+
+    /** Whether a rank's original exists, held or not. */
+    boolean originalLives(int rank) {
+        return lives(pid(rank));
     }
 
     private boolean lives(long pid) {

@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.testbed.Patience;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -55,7 +56,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
                 .redirectErrorStream(true)
                 .redirectOutput(new File(script + ".out"))
                 .start();
-        assertTrue(starter.waitFor(60, TimeUnit.SECONDS), "a rank cannot be started in a node");
+        assertTrue(starter.waitFor(Patience.of(60), TimeUnit.SECONDS), "a rank cannot be started in a node");
         return new LedgerProcess(Long.parseLong(Files.readString(pidFile).strip()), Optional.empty());
     }
 

@@ -14,6 +14,7 @@ import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
@@ -58,7 +59,7 @@ class OldKernelIT {
     private static final JobUser USER = new JobUser(20001, 20001);
     private static final int RANKS = 2;
     private static final List<String> COMPUTATION = List.of("--size", "4m", "--passes", "400");
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
     private static final Pattern WARM_UP = Pattern.compile("warm-up: .* in ([0-9.]+) s");
 
     private static Testbed testbed;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -55,7 +56,7 @@ class OtherUserIT {
                 assertEquals("", job.replayAs(ReplayJob.USER.uid(), target, "open image r", "read 4096", "close"));
                 assertEquals("", job.replayAs(ReplayJob.USER.uid(), source, "open mine wcx", "write 10", "close"));
                 Files.createFile(goOn);
-                migration.get(30, TimeUnit.SECONDS);
+                migration.get(Patience.of(30), TimeUnit.SECONDS);
             }
         }
     }

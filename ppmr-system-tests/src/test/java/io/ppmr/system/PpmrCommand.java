@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import io.ppmr.os.Command;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import java.io.IOException;
 import java.time.Duration;
@@ -8,7 +9,7 @@ import java.util.List;
 
 /** A command of ppmr that has ended. */
 record PpmrCommand(int exitCode, String said) {
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     /** The words that start one, with the shared flags. */
     static List<String> words(String... arguments) {

@@ -13,6 +13,7 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -168,7 +169,7 @@ class QemuExampleIT {
         try (ServicePair pair = new ServicePair(directory, ServicePair.Options.with(checkpointer()))) {
             MigrationReport report = migrate(pair);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(guest.waitFor(10, TimeUnit.SECONDS), "the original is gone");
+            assertTrue(guest.waitFor(Patience.of(10), TimeUnit.SECONDS), "the original is gone");
             requireLetters();
             requireAlphabet();
         }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.os.Command;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ProcessFigures;
 import io.ppmr.testbed.ServiceProcess;
 import java.io.IOException;
@@ -19,7 +20,7 @@ import java.util.List;
 
 /** A source and a target as an operator runs them: a JVM each, with the shared flags, configured by files. */
 final class RealServices implements AutoCloseable {
-    private static final Duration READY_LIMIT = Duration.ofSeconds(60);
+    private static final Duration READY_LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private final Path directory;
     private final int port;

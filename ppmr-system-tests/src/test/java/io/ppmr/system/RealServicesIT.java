@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -62,10 +63,10 @@ class RealServicesIT {
                     .start();
             try {
                 target.destroyForcibly();
-                assertTrue(target.waitFor(20, TimeUnit.SECONDS), "a killed service must end");
+                assertTrue(target.waitFor(Patience.of(20), TimeUnit.SECONDS), "a killed service must end");
                 services.startTarget(job);
                 Process list = new ProcessBuilder("ls", services.mount("target").toString()).start();
-                assertTrue(list.waitFor(10, TimeUnit.SECONDS));
+                assertTrue(list.waitFor(Patience.of(10), TimeUnit.SECONDS));
                 assertEquals(0, list.exitValue(), "the new mount answers");
             } finally {
                 inside.destroyForcibly();
@@ -85,7 +86,7 @@ class RealServicesIT {
             assertFalse(source.waitFor(30, TimeUnit.SECONDS), () -> text(services));
             assertFalse(services.log("source").contains("SIGUSR2: "), services.log("source"));
             source.destroy();
-            assertTrue(source.waitFor(15, TimeUnit.SECONDS));
+            assertTrue(source.waitFor(Patience.of(15), TimeUnit.SECONDS));
             assertTrue(Files.size(recording) > 0, "the flight recorder was on");
         }
     }

@@ -19,6 +19,7 @@ import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -224,6 +225,22 @@ final class ReplayJob implements AutoCloseable {
                 pair, new Job("replay", USER, checkpointer(), ranks, elsewhere, JobHooks.NONE), Keeping.Wish.NONE);
     }
 
+    /** Moves the job, whose library is told by these hooks. */
+    MigrationReport migrateWith(ServicePair pair, JobHooks hooks) throws InterruptedException {
+        return migrateWith(pair, hooks, new Cancellation());
+    }
+
+    /** The same, and it may be called off. */
+    MigrationReport migrateWith(ServicePair pair, JobHooks hooks, Cancellation cancellation)
+            throws InterruptedException {
+        List<Job.RankProcess> ranks = new ArrayList<>();
+        for (int rank = 0; rank < originals.size(); rank++) {
+            ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
+        }
+        Job job = new Job("replay", USER, checkpointer(), ranks, Map.of(), hooks);
+        return migrate(pair, job, Keeping.Wish.NONE, cancellation);
+    }
+
     /** An original's. */
     long pid(int rank) {
         return originals.get(rank).pid();
@@ -256,11 +273,16 @@ final class ReplayJob implements AutoCloseable {
     }
 
     private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep) throws InterruptedException {
+        return migrate(pair, job, keep, new Cancellation());
+    }
+
+    private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep, Cancellation cancellation)
+            throws InterruptedException {
         MigrationReport report = pair.source()
                 .migrate(
                         UUID.randomUUID().toString(),
                         new MigrationOrder(job, List.of(), "a test", keep),
-                        new Cancellation(),
+                        cancellation,
                         progress -> {});
         report.ranks().forEach(rank -> copies.addAll(rank.pids()));
         return report;
@@ -340,7 +362,7 @@ final class ReplayJob implements AutoCloseable {
 
     boolean originalsAreGone() throws InterruptedException {
         for (Process original : originals) {
-            if (!original.waitFor(10, TimeUnit.SECONDS)) {
+            if (!original.waitFor(Patience.of(10), TimeUnit.SECONDS)) {
                 return false;
             }
         }

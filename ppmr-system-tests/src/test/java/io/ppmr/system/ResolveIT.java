@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -37,7 +38,7 @@ class ResolveIT {
     private static final int OK = 0;
     private static final int REFUSED = 4;
     private static final int IN_DOUBT = 5;
-    private static final long COMMAND_S = 120;
+    private static final long COMMAND_S = Patience.of(120);
 
     @TempDir
     private Path directory;

@@ -10,6 +10,7 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -275,7 +276,7 @@ class RestartIT {
                 assertFalse(waiting.waitFor(1, TimeUnit.SECONDS), "rank 0 still runs: " + Files.readString(said));
                 assertEquals(1, job.livingCopies(0), "that a rank fails ends no other");
                 Files.createFile(Path.of(job.ledger(0) + ".end"));
-                assertTrue(waiting.waitFor(20, TimeUnit.SECONDS), Files.readString(said));
+                assertTrue(waiting.waitFor(Patience.of(20), TimeUnit.SECONDS), Files.readString(said));
                 assertEquals(0, waiting.exitValue(), Files.readString(said));
                 assertTrue(Files.readString(said).endsWith("all have ended\n"), Files.readString(said));
                 assertEquals(0, job.livingCopies(0));
@@ -293,7 +294,7 @@ class RestartIT {
             Process waiting = restartAndWait(keptAndGone(nodes, job), said, job);
             try {
                 waiting.destroy();
-                assertTrue(waiting.waitFor(20, TimeUnit.SECONDS), Files.readString(said));
+                assertTrue(waiting.waitFor(Patience.of(20), TimeUnit.SECONDS), Files.readString(said));
                 assertEquals(TERMINATED, waiting.exitValue(), Files.readString(said));
                 assertFalse(Files.readString(said).contains("all have ended"), Files.readString(said));
                 job.runsThere();

@@ -7,6 +7,7 @@ import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import java.io.Closeable;
 import java.io.IOException;
@@ -34,7 +35,7 @@ final class RingNodes implements AutoCloseable {
     static final int RANKS = 4;
     static final int MOVED = 2;
 
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final int PORT = 7411;
 
     private final Path directory;

@@ -9,6 +9,7 @@ import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.target.Arrival;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
@@ -29,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The services as processes, controlled and looked at as an operator does. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ServiceControlIT {
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(60));
     private static final String ASKED = "is asked for by the health command";
 
     @TempDir
@@ -145,7 +146,7 @@ class ServiceControlIT {
         check.getOutputStream().write(scraped.getBytes(StandardCharsets.UTF_8));
         check.getOutputStream().close();
         String said = new String(check.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertTrue(check.waitFor(20, TimeUnit.SECONDS), "promtool must end");
+        assertTrue(check.waitFor(Patience.of(20), TimeUnit.SECONDS), "promtool must end");
         assertEquals("0: ", check.exitValue() + ": " + said, scraped);
     }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -41,7 +42,7 @@ class ServiceReturnIT {
     private static void kill(ReplayJob job, Process source) throws Exception {
         Conditions.until("the image is being written", () -> Files.exists(job.outside("written")));
         source.destroyForcibly();
-        assertTrue(source.waitFor(20, TimeUnit.SECONDS), "a killed service must end");
+        assertTrue(source.waitFor(Patience.of(20), TimeUnit.SECONDS), "a killed service must end");
     }
 
     private static void requireWords(String said, String... words) {

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -37,7 +38,7 @@ final class SlurmCluster implements AutoCloseable {
     private static final String ADDRESS_1 = "169.254.79.2";
     private static final String ADDRESS_2 = "169.254.80.2";
     private static final String ADDRESS_0_FOR_2 = "169.254.80.1";
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
     private final Testbed testbed;

@@ -1,24 +1,37 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A job that stands still: it does so for no longer than it must, somebody is told of it, and the report says it. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -81,6 +94,39 @@ class StandstillIT {
         assertTrue(said.contains("step RESTART: 2097152 bytes written, 2097152 arrived, 2097152 read"), said);
     }
 
+    /** The migration's own thread waits for the hook. */
+    @Test
+    void shouldSayThatAJobStandsStillWhenItsSuspendHookTakesLong() throws Exception {
+        PrintStream ordinary = System.err;
+        ByteArrayOutputStream log = new ByteArrayOutputStream();
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = new ServicePair(
+                        directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofMinutes(1)))) {
+            Path goOn = job.outside("go-on");
+            SiteCommand hook = new SiteCommand(
+                    "suspend",
+                    List.of("sh", "-c", "until [ -e " + goOn + " ]; do sleep 0.1; done"),
+                    Optional.of(ReplayJob.USER),
+                    Duration.ofMinutes(1));
+            System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
+            CompletableFuture<MigrationReport> migration = CompletableFuture.supplyAsync(() -> {
+                try {
+                    return job.migrateWith(pair, new JobHooks(Optional.of(hook), Optional.empty(), Optional.empty()));
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
+            Conditions.until("it is said while the hook runs", () -> log.toString(StandardCharsets.UTF_8)
+                    .contains("the job has stood still for 10 s, step SUSPEND"));
+            assertFalse(migration.isDone());
+            Files.createFile(goOn);
+            MigrationReport report = migration.get(Patience.of(30), TimeUnit.SECONDS);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+        } finally {
+            System.setErr(ordinary);
+        }
+    }
+
     @Test
     void shouldCountTheCheckpointersOwnStopWhenThePauseIsReported() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
@@ -102,14 +148,47 @@ class StandstillIT {
         }
     }
 
+    /** Of these calls the first is made where the attempt begins, the second in a step, the third where it gives up. */
+    @ParameterizedTest
+    @ValueSource(strings = {"1", "2", "2 3"})
+    void shouldRollBackByNameAndServeOnWhenTheServiceHasADefect(String calls) throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = pair(job)) {
+            Set<String> bad = Set.of(calls.split(" "));
+            AtomicInteger count = new AtomicInteger();
+            Checkpointer defective = changed(job.checkpointer(), (method, right) -> {
+                if (method.equals("writesFromWithin") && bad.contains(String.valueOf(count.incrementAndGet()))) {
+                    throw new IllegalStateException("a defect for a test");
+                }
+                return right.call();
+            });
+            MigrationReport report = job.migrateBy(pair, defective);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertTrue(report.reason().contains("a defect of this service: "), report.reason());
+            assertTrue(report.reason().contains("a defect for a test"), report.reason());
+            assertTrue(count.get() >= bad.size(), "the defect was not met");
+            assertTrue(job.originalsRun());
+            job.commits(pair);
+        }
+    }
+
     /** A checkpointer of another name. */
     private static Checkpointer called(String name, Checkpointer checkpointer) {
+        return changed(checkpointer, (method, right) -> method.equals("name") ? name : right.call());
+    }
+
+    private interface Change {
+        Object answer(String method, Callable<Object> right) throws Exception;
+    }
+
+    /** A checkpointer that answers otherwise. */
+    private static Checkpointer changed(Checkpointer checkpointer, Change change) {
         return (Checkpointer) Proxy.newProxyInstance(
                 Checkpointer.class.getClassLoader(),
                 new Class<?>[] {Checkpointer.class},
                 (proxy, method, arguments) -> {
                     try {
-                        return method.getName().equals("name") ? name : method.invoke(checkpointer, arguments);
+                        return change.answer(method.getName(), () -> method.invoke(checkpointer, arguments));
                     } catch (InvocationTargetException e) {
                         throw e.getCause();
                     }

@@ -8,6 +8,7 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,7 +33,7 @@ import org.slf4j.LoggerFactory;
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final int SECONDS = 4;
     /** Some have thousands of processes or files, which CRIU takes its time for. */
     private static final int LONG_SECONDS = 15;

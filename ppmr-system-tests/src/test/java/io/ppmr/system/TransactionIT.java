@@ -15,6 +15,7 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -39,7 +40,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransactionIT {
     private static final Duration LONG_PAUSE = Duration.ofMinutes(5);
-    private static final int WAIT_S = 90;
+    private static final long WAIT_S = Patience.of(90);
 
     @TempDir
     private Path directory;

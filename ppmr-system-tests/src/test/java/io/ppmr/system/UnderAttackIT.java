@@ -8,6 +8,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;
@@ -48,13 +49,13 @@ class UnderAttackIT {
     /** Short, so that both kinds meet the same of what else the machine does. */
     private static final Duration BLOCK = Duration.ofSeconds(5);
 
-    private static final Duration PATIENCE = Duration.ofSeconds(90);
+    private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(90));
     /**
      * Twice is the aim; 1.8 and 1.2 times were measured in two runs of some ten migrations of each kind, on two cores
      * that others had more than busy. Medians of so few differ by a half from one run to the next there: this much is
      * allowed, so that a run fails where migrations are held up and not where the machine is.
      */
-    private static final double MOST_TIMES = 3;
+    private static final double MOST_TIMES = 4;
 
     private static final int ATTACKS = 12;
     /** As many as there are attacks that never pause, but for the one that starts processes. */

@@ -15,8 +15,11 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorDecision;
+import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
@@ -27,10 +30,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -44,7 +50,10 @@ import org.junit.jupiter.params.provider.EnumSource;
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WithinIT {
     private static final Duration LONG_PAUSE = Duration.ofMinutes(5);
-    private static final int WAIT_S = 120;
+    private static final long WAIT_S = Patience.of(120);
+
+    private static final OperatorDecision ROLLBACK =
+            new OperatorDecision(io.ppmr.transaction.journal.Outcome.ROLLED_BACK, Set.of(), false, false);
 
     /** More than both pools hold; what the file is in the end. */
     private static final List<String> IMAGE = List.of(
@@ -65,8 +74,13 @@ class WithinIT {
     /** What a restart reads of it behind the state. */
     private static final int UNREAD = 14_000_000 - 64;
 
-    /** Before which of those calls a migration fails. */
+    /** Before which of those calls a migration fails in every run of the tests; the rest is for a soak. */
     private static final List<Integer> STEPS = List.of(0, 1, 2, 4, 5, 8, IMAGE.size());
+
+    private static final List<Integer> OTHER_STEPS = IntStream.rangeClosed(0, IMAGE.size())
+            .boxed()
+            .filter(step -> !STEPS.contains(step))
+            .toList();
 
     @TempDir
     private Path directory;
@@ -149,7 +163,18 @@ class WithinIT {
 
     @ParameterizedTest
     @EnumSource(Break.class)
-    void shouldGoOnWhenTheMigrationFailsAtAnyStepOfItsImage(Break cause) throws Exception {
+    void shouldGoOnWhenTheMigrationFailsAtAStepOfItsImage(Break cause) throws Exception {
+        goesOnWhenItFailsAt(STEPS, cause);
+    }
+
+    @Tag("soak")
+    @ParameterizedTest
+    @EnumSource(Break.class)
+    void shouldGoOnWhenTheMigrationFailsAtAnyOtherStepOfItsImage(Break cause) throws Exception {
+        goesOnWhenItFailsAt(OTHER_STEPS, cause);
+    }
+
+    private void goesOnWhenItFailsAt(List<Integer> steps, Break cause) throws Exception {
         try (Nodes nodes = new Nodes(directory)) {
             TargetService target = nodes.target("target", checkpointer("restart", true));
             try (Relay relay = new Relay(target.address().getPort())) {
@@ -157,7 +182,7 @@ class WithinIT {
                         "source",
                         LONG_PAUSE,
                         new InetSocketAddress(target.address().getAddress(), relay.port()));
-                for (int step : STEPS) {
+                for (int step : steps) {
                     failsAt(step, cause, nodes, source, relay);
                     Conditions.until("the target has ended it, too", () -> target.migrations()
                             .isEmpty());
@@ -263,6 +288,41 @@ class WithinIT {
             job.runsHere();
             pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Done.class);
             assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
+        }
+    }
+
+    /** The limit that docs/operations.md names: the mount is gone, and with it the writer that aborts on that. */
+    @Test
+    void shouldBreakByNameAndKeepTheOtherRanksWhenTheSourceIsKilledWhileItWrites() throws Exception {
+        Path folder = Files.createDirectory(directory.resolve("pair"));
+        try (KillablePair pair = new KillablePair(folder, true);
+                LedgerJob job = pair.job()) {
+            job.writesFromWithin(0, "write 1m");
+            job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
+            job.restarts(0, "skim 1m");
+            job.restarts(1, "skim " + UNREAD);
+            String id = pair.migrate();
+            job.awaitMark("reached");
+            Conditions.until("rank 0 has written its image and holds itself", () -> LedgerJob.isStopped(job.pid(0)));
+            pair.service(KillablePair.SOURCE).kill();
+            job.set("go");
+            Conditions.until("the next call of rank 1 fails, and it aborts", () -> !job.originalLives(1));
+            assertFalse(Files.exists(job.mark("written")), "no later call has succeeded");
+            pair.start(KillablePair.SOURCE);
+            pair.awaitRecord(KillablePair.SOURCE, id, TransactionRecord.Broken.class);
+            Conditions.until("its status says so", () -> {
+                try (ControlClient client = new ControlClient(pair.socket(KillablePair.SOURCE))) {
+                    return client.status().open().stream()
+                            .anyMatch(
+                                    open -> open.id().equals(id) && open.phase().equals("BROKEN"));
+                }
+            });
+            try (ControlClient client = new ControlClient(pair.socket(KillablePair.SOURCE))) {
+                Resolution answer = client.resolve(id, ROLLBACK, true, Duration.ofSeconds(WAIT_S));
+                assertEquals(Resolution.Result.DONE, answer.result(), answer.text());
+            }
+            job.runsHere(0);
+            assertFalse(job.originalLives(1));
         }
     }
 

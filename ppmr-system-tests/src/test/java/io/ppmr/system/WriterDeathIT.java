@@ -3,6 +3,7 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -36,7 +37,7 @@ class WriterDeathIT {
             try (ServicePair pair = pair(job)) {
                 CompletableFuture<String> reader = CompletableFuture.supplyAsync(() -> readUntilFailure(job, opened));
                 job.rollsBack(pair, "rank 0", "could not be checkpointed", "exit status 137");
-                assertEquals("", reader.get(10, TimeUnit.SECONDS));
+                assertEquals("", reader.get(Patience.of(10), TimeUnit.SECONDS));
             }
         }
     }

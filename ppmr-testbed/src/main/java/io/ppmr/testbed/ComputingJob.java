@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class ComputingJob {
     private static final int FIRST_SEED = 1000;
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private static final Logger LOG = LoggerFactory.getLogger(ComputingJob.class);
 

@@ -7,13 +7,13 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Waits for what another process or thread brings about. Any thread; an interrupt ends the wait. */
 public final class Conditions {
-    private static final Duration LIMIT = Duration.ofSeconds(60);
-    private static final Duration SHORT_LIMIT = Duration.ofSeconds(20);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
+    private static final Duration SHORT_LIMIT = Patience.of(Duration.ofSeconds(20));
     private static final long PAUSE_NS = 2_000_000;
 
     private Conditions() {}
 
-    /** Asks until the answer is yes, for a minute; what fails then says what was waited for. */
+    /** Asks until the answer is yes, for a minute ({@link Patience}); what fails then says what was waited for. */
     public static void until(String what, Callable<Boolean> question) throws Exception {
         until(LIMIT, what, question);
     }
@@ -40,7 +40,7 @@ public final class Conditions {
                     throw e;
                 }
             }
-            pause(deadlineNs, "what was waited for has not come about within 20 s");
+            pause(deadlineNs, "what was waited for has not come about within " + SHORT_LIMIT.toSeconds() + " s");
         }
     }
 

@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
  * {@link Node}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
  */
 public final class ServiceProcess implements AutoCloseable {
-    private static final Duration END_LIMIT = Duration.ofSeconds(15);
+    private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(15));
 
     private final String name;
     private final Path folder;

@@ -38,7 +38,7 @@ public final class Testbed implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Testbed.class);
     private static final String PREFIX = "ppmr-testbed-";
     private static final String LOCK = "lock";
-    private static final Duration LIMIT = Duration.ofSeconds(60);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Set<PosixFilePermission> FOR_ALL = PosixFilePermissions.fromString("rwxr-xr-x");
     private static final Set<Testbed> OPEN = ConcurrentHashMap.newKeySet();
 

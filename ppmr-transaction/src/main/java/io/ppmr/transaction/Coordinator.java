@@ -34,7 +34,7 @@ import java.util.Set;
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /**
      * What a {@link Coordinator} needs of the source's service. Called on the migration's thread, in the rules' order.
-     * A method that gives false is called again, until it gives true; what comes after it waits.
+     * A method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
      */
     public interface Ports {
         /**
@@ -122,7 +122,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     public void recover(List<TransactionRecord> records, long now) {
         at(now);
         CoordinatorRules.replay(migrationId, records).participants().forEach(name -> downSinceNs.put(name, now));
-        take(() -> CoordinatorRules.recover(migrationId, records, ports.originals()), false);
+        take(() -> CoordinatorRules.recover(migrationId, records, ask(ports::originals)), false);
     }
 
     /** An event; messages by {@link #heard}, failures by {@link #fail}. */
@@ -172,7 +172,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         nextFenceNs.remove(participant);
         CoordinatorRules.unanswered(state).stream()
                 .filter(send -> isSettled() && send.participant().equals(participant))
-                .forEach(this::perform);
+                .forEach(this::carryOut);
     }
 
     /** The link to the participant is lost, and nothing more is said on it. */
@@ -243,8 +243,8 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     private Transition<CoordinatorState> prove() {
-        Originals proved = ports.originals();
-        String reason = proved == Originals.HELD ? "" : ports.whyNotHeld();
+        Originals proved = ask(ports::originals);
+        String reason = proved == Originals.HELD ? "" : ask(ports::whyNotHeld);
         return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(proved, reason));
     }
 
@@ -252,8 +252,10 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         // Asked once for each attempt: a failure that follows from the first would use up the next spare.
         boolean open = state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
         boolean again = open && !calledOff && nowNs < pauseEndNs && !participant.isEmpty();
-        List<String> next = again ? ports.nextAttempt(reason, participant) : List.of();
-        return CoordinatorRules.apply(state, new CoordinatorEvent.Failed(reason, copiesGone, ports.originals(), next));
+        // Asked first: where this throws and is asked again, no spare is used up by that.
+        Originals proved = ask(ports::originals);
+        List<String> next = again ? ask(() -> ports.nextAttempt(reason, participant)) : List.of();
+        return CoordinatorRules.apply(state, new CoordinatorEvent.Failed(reason, copiesGone, proved, next));
     }
 
     private void startFence(String participant) {
@@ -268,7 +270,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     @Override
     boolean sayAgain() {
-        CoordinatorRules.unanswered(state).forEach(this::perform);
+        CoordinatorRules.unanswered(state).forEach(this::carryOut);
         return !state.isOver();
     }
 

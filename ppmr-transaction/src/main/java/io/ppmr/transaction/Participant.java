@@ -30,7 +30,7 @@ import java.util.concurrent.TimeUnit;
 public final class Participant extends TransactionDriver<ParticipantState> {
     /**
      * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
-     * A method that gives false is called again, until it gives true; what comes after it waits.
+     * A method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
      */
     public interface Ports {
         /**
@@ -184,7 +184,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private Transition<ParticipantState> hearPeer(ParticipantEvent.HeardPeer heard) {
         if (heard.message() instanceof ControlMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
             // Who promises counts as still held: the source may be shot on it.
-            String gone = ports.copiesHeld();
+            String gone = ask(ports::copiesHeld);
             if (!gone.isEmpty()) {
                 say("no promise is given to " + heard.participant() + ", since the copies here are not held: " + gone);
                 return Transition.stay(state);
@@ -313,7 +313,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             ports.reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs));
             ports.startRestore(start.attempt());
         } else if (effect instanceof Effect.ProveCopies) {
-            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ports.copiesHeld())));
+            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ask(ports::copiesHeld))));
         } else if (effect instanceof Effect.ReleaseCopies) {
             return ports.releaseCopies();
         } else if (effect instanceof Effect.EndCopies) {
@@ -347,12 +347,12 @@ public final class Participant extends TransactionDriver<ParticipantState> {
 
     @Override
     boolean sayAgain() {
-        ParticipantRules.unanswered(state).forEach(this::perform);
+        ParticipantRules.unanswered(state).forEach(this::carryOut);
         if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
             // A peer that answered already is asked again: its promise must not be older than the window.
             state.silent()
                     .forEach(name ->
-                            perform(ParticipantRules.ask(state, name, state.round(), promiseNs(state.round()))));
+                            carryOut(ParticipantRules.ask(state, name, state.round(), promiseNs(state.round()))));
         }
         return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
     }

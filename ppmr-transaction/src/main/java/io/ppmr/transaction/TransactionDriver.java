@@ -14,7 +14,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Carries the effects of the rules out, one after the other. An effect that cannot be carried out yet (a process that
- * does not end, a full disk) stays at the head and is tried again; events that come meanwhile wait behind it.
+ * does not end, a full disk) stays at the head and is tried again; events that come meanwhile wait behind it. So is one
+ * whose port throws, by a defect of the service, and an event that asks such a port: what is decided must be done.
  *
  * @param <S> the state
  */
@@ -42,6 +43,7 @@ abstract class TransactionDriver<S> {
     private long resendNs = NEVER;
     private long sayNs = NEVER;
     private long sayFullNs;
+    private long sayDefectNs;
     /** When the last event came. */
     private long quietSinceNs;
 
@@ -105,19 +107,62 @@ abstract class TransactionDriver<S> {
                 state = transition.state();
                 pending.addAll(transition.effects());
             }
-            if (pending.isEmpty()) {
-                plan();
-            }
+        } catch (PortDefect e) {
+            sayDefect("an event", e);
+            waiting.addFirst(untouched);
+            untouched = null;
+            retryNs = nowNs + times.retryNs();
         } finally {
             running = false;
+        }
+        if (pending.isEmpty()) {
+            plan();
+        }
+    }
+
+    /** A port has thrown when it was asked something. */
+    private static final class PortDefect extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        private PortDefect(RuntimeException cause) {
+            super(cause);
+        }
+    }
+
+    /** Asks a port something, within an event; if it throws, the event waits until it can be asked again. */
+    final <T> T ask(Supplier<T> port) {
+        try {
+            return port.get();
+        } catch (RuntimeException e) {
+            throw new PortDefect(e);
+        }
+    }
+
+    /** Carries an effect out; gives whether it is done. Where a port throws, only what is said again anyway is. */
+    final boolean carryOut(Effect effect) {
+        try {
+            return effect instanceof Effect.Persist persist ? persisted(persist.record()) : perform(effect);
+        } catch (RuntimeException e) {
+            sayDefect(effect.getClass().getSimpleName(), e);
+            return effect instanceof Effect.Send;
+        }
+    }
+
+    private void sayDefect(String what, RuntimeException e) {
+        if (nowNs >= sayDefectNs) {
+            sayDefectNs = nowNs + times.sayNs();
+            LOG.error(
+                    "migration {}: a defect of this service; please report it: {} waits and is tried again",
+                    migrationId,
+                    what,
+                    e);
         }
     }
 
     private boolean performPending() {
         while (!pending.isEmpty()) {
             Effect effect = pending.peek();
-            boolean done = effect instanceof Effect.Persist persist ? persisted(persist.record()) : perform(effect);
-            if (!done) {
+            if (!carryOut(effect)) {
                 retryNs = nowNs + times.retryNs();
                 takeBack();
                 return false;

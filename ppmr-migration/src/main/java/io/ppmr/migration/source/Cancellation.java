@@ -1,8 +1,11 @@
 package io.ppmr.migration.source;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 
 /**
  * Whether a migration may still be called off, and whether it was. Made by whoever starts it, shared with the
@@ -17,6 +20,7 @@ public final class Cancellation {
     private record Decided() implements Fate {}
 
     private final AtomicReference<Fate> fate = new AtomicReference<>();
+    private final List<Consumer<String>> told = new CopyOnWriteArrayList<>();
 
     /**
      * Calls the migration off; the first reason counts.
@@ -24,8 +28,19 @@ public final class Cancellation {
      * @return whether it is called off now; if not, the decision to commit was taken before
      */
     public boolean cancel(String reason) {
-        fate.compareAndSet(null, new CalledOff(reason));
+        if (fate.compareAndSet(null, new CalledOff(reason))) {
+            told.forEach(ends -> ends.accept(reason));
+        }
         return fate.get() instanceof CalledOff;
+    }
+
+    /**
+     * Has something told why the migration is called off, as soon as it is, perhaps twice: what ends a wait in which
+     * the migration's thread would not see it. It must not wait itself.
+     */
+    void tell(Consumer<String> ends) {
+        told.add(ends);
+        reason().ifPresent(ends);
     }
 
     /** The migration's thread takes the decision to commit; throws if it was called off before. */

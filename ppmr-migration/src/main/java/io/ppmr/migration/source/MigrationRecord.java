@@ -5,22 +5,27 @@ import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationProgress.Step;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.TransferReport;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * What is known of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
- * watches is told of each step.
+ * watches is told of each step. How long the job stands still, the step and how far the images are, any thread may ask.
  */
 final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
@@ -28,8 +33,8 @@ final class MigrationRecord {
 
     /** What is known of the transfer to one target. */
     private static final class Leg {
-        private LongSupplier sentBytes = () -> 0;
-        private DataMessage.Progress atTarget = new DataMessage.Progress(0, 0, 0);
+        private volatile LongSupplier sentBytes = () -> 0;
+        private volatile DataMessage.Progress atTarget = new DataMessage.Progress(0, 0, 0);
         private TransferReport transfer;
         private long clockOffsetNs;
     }
@@ -40,13 +45,14 @@ final class MigrationRecord {
     private final SourceMetrics metrics;
     private final Consumer<MigrationProgress> watcher;
     private final long startNs = System.nanoTime();
-    private final List<MovedRank> ranks = new ArrayList<>();
-    private final Map<Integer, Leg> legs = new TreeMap<>();
+    private final List<MovedRank> ranks = Collections.synchronizedList(new ArrayList<>());
+    private final Map<Integer, Leg> legs = new ConcurrentSkipListMap<>();
     private long expectedBytes;
     private long lastWrittenNs;
-    private Step step = Step.CONNECT;
+    private volatile Step step = Step.CONNECT;
     private long stepSinceNs = System.nanoTime();
-    private long stillSinceNs;
+    private final Standstill standstill = new Standstill(this::sayThatItStands);
+    private volatile Supplier<Optional<String>> waitsFor = Optional::empty;
     private long heldNs;
     private double pauseSeconds;
     private Keeping keeping;
@@ -96,14 +102,34 @@ final class MigrationRecord {
 
     /** Notes that the job stands still from now on, if only for a checkpointer that lets it go on by itself. */
     void standsStill() {
-        if (stillSinceNs == 0) {
-            stillSinceNs = System.nanoTime();
-        }
+        standstill.begins();
     }
 
     /** Returns for how long the job has stood still; 0 while it computes. */
     long stillNs() {
-        return stillSinceNs == 0 ? 0 : System.nanoTime() - stillSinceNs;
+        return standstill.stillNs();
+    }
+
+    /** @param reason what a job that stands still waits for, where that is known; asked on any thread */
+    void waitsFor(Supplier<Optional<String>> reason) {
+        waitsFor = reason;
+    }
+
+    /** Nobody is told any more that the job stands still: the migration is over. */
+    void over() {
+        standstill.ends();
+    }
+
+    private void sayThatItStands(long stillNs) {
+        try (LogContext.Scope about = LogContext.migration(id)) {
+            LOG.info(
+                    "migration {}: the job has stood still for {} s, step {}: {}{}",
+                    id,
+                    TimeUnit.NANOSECONDS.toSeconds(stillNs),
+                    step,
+                    progress(),
+                    waitsFor.get().map(what -> "; " + what).orElse(""));
+        }
     }
 
     /** Notes that the job is held from now on: only this service, or the target's, sets it going again. */
@@ -121,11 +147,11 @@ final class MigrationRecord {
 
     /** The job computes again, here or there. */
     void resumed() {
-        if (stillSinceNs != 0) {
-            long stillNs = stillNs();
+        long stillNs = stillNs();
+        if (stillNs != 0) {
             metrics.paused(stillNs);
             pauseSeconds = stillNs / NANOS;
-            stillSinceNs = 0;
+            standstill.ends();
             heldNs = 0;
         }
     }
@@ -199,7 +225,7 @@ final class MigrationRecord {
                         .max()
                         .orElse(0),
                 pauseSeconds,
-                ranks,
+                List.copyOf(ranks),
                 keeping == null ? null : keeping.report());
     }
 

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.QuietPoll;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.JobProbe;
@@ -65,8 +66,10 @@ import org.slf4j.LoggerFactory;
 final class SourceMigration implements Coordinator.Ports, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
-    private static final Duration QUIET_POLL = Duration.ofMillis(100);
+    private static final long QUIET_POLL_MS = 100;
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    /** Says nothing: its thread looks at what it does not hear of. */
+    private static final Attempt.Heard LOOK = new Attempt.Heard(-1, "", null);
 
     /** A fence command has ended: whether the participant's node is proved off. */
     private record Fenced(String participant, boolean off) {}
@@ -137,6 +140,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 settings.transaction().pauseBudget().toNanos());
         this.coordinator = new Coordinator(id, times, service.journal(), this);
         this.operators = new OperatorView(id, this, clock);
+        cancellation.tell(reason -> heard.add(LOOK));
+        // Asked while this migration's thread may be busy: what it has found last.
+        record.waitsFor(() -> checkpointsWaitedFor().or(() -> operators.open().map(OpenMigration::waitsFor)));
     }
 
     /** A new one; throws if it cannot begin, and nothing is done to the job then. */
@@ -250,11 +256,14 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     /** Takes an operator's word. Any thread; false once the migration is over. */
     boolean take(OperatorInbox.Call call) {
-        return operators.take(call);
+        boolean taken = operators.take(call);
+        heard.add(LOOK);
+        return taken;
     }
 
-    /** Where it stands, if an operator should know of it. Any thread. */
+    /** Where it stood a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
+        heard.add(LOOK);
         return operators.open();
     }
 
@@ -337,6 +346,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (copy != null) {
             service.note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence()));
         }
+        record.over();
         wipePool();
         over.run();
         operators.close();
@@ -374,27 +384,61 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     private void step() {
         try {
-            Attempt.Heard next = heard.poll((moving ? POLL : QUIET_POLL).toMillis(), TimeUnit.MILLISECONDS);
-            // What is heard of an older attempt counts no more.
-            if (next != null && next.attempt() == number) {
-                try (LogContext.Scope about = LogContext.peer(next.participant())) {
-                    hear(next.participant(), next.event());
-                }
+            Attempt.Heard next = heard.poll(moving ? POLL.toMillis() : quietMs(), TimeUnit.MILLISECONDS);
+            if (next != null) {
+                hear(next);
             }
             if (moving) {
                 lookAtCheckpoints();
             }
         } catch (IOException | CheckpointException e) {
-            fail(String.valueOf(e.getMessage()), "");
+            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
         } catch (RuntimeException e) {
             defect("what was heard or has ended cannot be dealt with", e);
         }
+        try {
+            goOn();
+        } catch (RuntimeException e) {
+            defect("what is due cannot be done", e);
+        }
+    }
+
+    /** How long it may sleep while nothing is moved: until something is due, unless it hears of something before. */
+    private long quietMs() {
+        if (!failures.isEmpty()) {
+            return 0;
+        }
+        if (operators.isAsked()) {
+            return QUIET_POLL_MS;
+        }
+        long dueNs = coordinator.nextDeadlineNs() - clock.getAsLong();
+        if (openSinceNs != 0 && !report.isDone()) {
+            dueNs = Math.min(dueNs, openSinceNs + decisionDeadlineNs() - System.nanoTime());
+        }
+        return QuietPoll.clampMs(dueNs, QUIET_POLL_MS, service.settings().silenceLimit());
+    }
+
+    private long decisionDeadlineNs() {
+        return service.settings().decisionDeadline().toNanos();
+    }
+
+    /** Hears something, unless it is of an older attempt. */
+    private void hear(Attempt.Heard next) {
+        if (next.attempt() == number) {
+            try (LogContext.Scope about = LogContext.peer(next.participant())) {
+                hear(next.participant(), next.event());
+            }
+        }
+    }
+
+    /** Does what has come to it otherwise than by a message, and what is due by now. */
+    private void goOn() {
         Attempt.Failure failure = failures.poll();
         if (failure != null) {
-            fail(failure.reason(), failure.participant());
+            fail(failure);
         }
         Fenced proof = fenced.poll();
         if (proof != null) {
@@ -411,36 +455,33 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         operators.work();
         coordinator.tick(clock.getAsLong());
         follow();
-        sayThatItStands();
-    }
-
-    /** A job that stands still is never silent for longer than {@link #SAY_NS}. */
-    private void sayThatItStands() {
-        long stillNs = record.stillNs();
-        long nowNs = System.nanoTime();
-        if (stillNs < SAY_NS || nowNs - nextSayNs < 0) {
-            return;
-        }
-        nextSayNs = nowNs + SAY_NS;
-        LOG.info(
-                "migration {}: the job has stood still for {} s, step {}: {}{}",
-                id,
-                TimeUnit.NANOSECONDS.toSeconds(stillNs),
-                record.step(),
-                record.progress(),
-                Optional.ofNullable(waitsFor()).map(what -> "; " + what).orElse(""));
     }
 
     /**
-     * A defect of this service ends the migration as any other failure does: rolled back while that is possible. A
-     * second one in the same migration ends its thread, and the journal says how far it came.
+     * A failure here may follow from that of a target, which was heard meanwhile. Then that is the reason, and another
+     * target may take the place.
+     */
+    private void fail(Attempt.Failure failure) {
+        int failed = number;
+        while (number == failed && !heard.isEmpty()) {
+            hear(heard.remove());
+        }
+        if (number == failed) {
+            fail(failure.reason(), failure.participant());
+        }
+    }
+
+    /**
+     * A defect of this service ends the migration as any other failure does: rolled back while that is possible. Its
+     * thread goes on: what is decided has to be done.
      */
     private void defect(String what, RuntimeException e) {
-        if (defective) {
-            throw e;
+        long nowNs = System.nanoTime();
+        if (!defective || nowNs - nextSayNs >= 0) {
+            nextSayNs = nowNs + SAY_NS;
+            LOG.error("migration {}: a defect of this service; please report it: {}", id, what, e);
         }
         defective = true;
-        LOG.error("migration {}: a defect of this service; please report it: {}", id, what, e);
         failures.add(new Attempt.Failure("a defect of this service: " + what + ": " + e, ""));
     }
 
@@ -568,9 +609,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         } else if (openSinceNs == 0) {
             openSinceNs = System.nanoTime();
         }
-        boolean longOpen = open
-                && System.nanoTime() - openSinceNs
-                        > service.settings().decisionDeadline().toNanos();
+        boolean longOpen = open && System.nanoTime() - openSinceNs > decisionDeadlineNs();
         if ((longOpen || phase == CoordinatorState.Phase.BROKEN) && !report.isDone()) {
             LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
             report.complete(record.report(MigrationReport.Outcome.IN_DOUBT, lastWords));
@@ -671,6 +710,15 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     @Override
     public List<String> nextAttempt(String reason, String participant) {
+        try {
+            return nextParticipants(participant);
+        } catch (RuntimeException e) {
+            defect("another attempt cannot be planned", e);
+            return List.of();
+        }
+    }
+
+    private List<String> nextParticipants(String participant) {
         int place = placeOf(participant);
         boolean another = nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
         Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
@@ -680,6 +728,20 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     @Override
     public void startAttempt(int attemptNumber, List<String> participants) {
+        try {
+            begin(attemptNumber, participants);
+        } catch (IOException | CheckpointException e) {
+            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+        } catch (InterruptedException e) {
+            failures.add(new Attempt.Failure("the source's service ends", ""));
+            Thread.currentThread().interrupt();
+        } catch (RuntimeException e) {
+            defect("the attempt cannot be begun", e);
+        }
+    }
+
+    private void begin(int attemptNumber, List<String> participants)
+            throws IOException, CheckpointException, InterruptedException {
         if (!takenUp.isEmpty()) {
             throw new IllegalStateException("a migration that was taken up again tries no further attempt");
         }
@@ -696,39 +758,32 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         record.newAttempt();
         endCouriers();
         sessions.clear();
+        // Those of the attempt before, which has failed already.
+        failures.clear();
         attempt = new Attempt(subject, number, plan);
         record.step(Step.CONNECT);
-        try {
-            Attempt.NotTaken not = attempt.begin(cancellation, heard::add);
-            if (not != null) {
-                nextAttempts.notTaken(not);
-                failures.add(new Attempt.Failure(not.reason(), participant(not.place())));
-                return;
-            }
-            for (int place = 0; place < plan.legs().size(); place++) {
-                sessions.put(participant(place), attempt.session(place));
-            }
-            originals.lookForStopped();
-            noteStopped();
-            suspend();
-            if (suspended && !originals.anyHeld()) {
-                // The hook may have taken away what stands in the way, so it is asked only now.
-                originals.requireMovable(subject.job());
-            }
-            record.step(Step.CHECKPOINT);
-            moving = true;
-            nextAttempts.begun();
-            Map<Integer, List<ProcessIdentity>> trees = originals.trees();
-            record.expects(OriginalRanks.imageBytes(trees));
-            attempt.startCheckpoints(trees);
-        } catch (IOException | CheckpointException e) {
-            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
-        } catch (InterruptedException e) {
-            failures.add(new Attempt.Failure("the source's service ends", ""));
-            Thread.currentThread().interrupt();
-        } catch (RuntimeException e) {
-            defect("the attempt cannot be begun", e);
+        Attempt.NotTaken not = attempt.begin(cancellation, heard::add);
+        if (not != null) {
+            nextAttempts.notTaken(not);
+            failures.add(new Attempt.Failure(not.reason(), participant(not.place())));
+            return;
         }
+        for (int place = 0; place < plan.legs().size(); place++) {
+            sessions.put(participant(place), attempt.session(place));
+        }
+        originals.lookForStopped();
+        noteStopped();
+        suspend();
+        if (suspended && !originals.anyHeld()) {
+            // The hook may have taken away what stands in the way, so it is asked only now.
+            originals.requireMovable(subject.job());
+        }
+        record.step(Step.CHECKPOINT);
+        moving = true;
+        nextAttempts.begun();
+        Map<Integer, List<ProcessIdentity>> trees = originals.trees();
+        record.expects(OriginalRanks.imageBytes(trees));
+        attempt.startCheckpoints(trees);
     }
 
     private void suspend() throws CheckpointException {
@@ -811,6 +866,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 hooks.run(job.hooks().resume());
             } catch (CheckpointException e) {
                 LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
+            } catch (RuntimeException e) {
+                defect("the job may not communicate again by itself", e);
             }
         }
     }
@@ -823,6 +880,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             hooks.reconnect(plan.map(job.others()));
         } catch (IOException | CheckpointException e) {
             LOG.error("migration {}: {}: the job may not communicate again by itself", id, e.getMessage());
+        } catch (RuntimeException e) {
+            defect("the job may not communicate again by itself", e);
         }
         record.resumed();
     }
@@ -832,12 +891,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     public boolean fence(String participant) {
         Optional<Fence> fence = service.settings().transaction().fence();
         String node = HostPort.ofParticipant(participant).host();
-        fence.ifPresent(command -> command.start(
-                node,
-                hooks.workDirectory(),
-                service.programs(),
-                () -> true,
-                off -> fenced.add(new Fenced(participant, off))));
+        fence.ifPresent(command -> command.start(node, hooks.workDirectory(), service.programs(), () -> true, off -> {
+            fenced.add(new Fenced(participant, off));
+            heard.add(LOOK);
+        }));
         return fence.isPresent();
     }
 
@@ -853,9 +910,13 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         MigrationReport.Outcome how = outcome == Outcome.COMMITTED
                 ? MigrationReport.Outcome.COMMITTED
                 : nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
-        closeAttempt();
-        record.step(Step.DONE);
-        record.awaitCopy();
+        try {
+            closeAttempt();
+            record.step(Step.DONE);
+            record.awaitCopy();
+        } catch (RuntimeException e) {
+            LOG.error("migration {}: a defect of this service; not everything of it could be taken down", id, e);
+        }
         ended = record.report(how, nextAttempts.reason(reason));
     }
 

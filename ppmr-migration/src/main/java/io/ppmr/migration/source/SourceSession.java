@@ -67,7 +67,7 @@ final class SourceSession {
     private SourceEnd end;
     private volatile SessionAgent agent;
     private SourcePath path;
-    private LinkOutlet outlet;
+    private volatile LinkOutlet outlet;
     private OutgoingFiles files;
     private boolean closed;
     private Checkpointer checkpointer;
@@ -124,10 +124,10 @@ final class SourceSession {
         TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
         TransportChoice.Proposal transport =
                 service.transports().propose(leg().target(), tcp, settings.connectDeadline());
-        if (!transport.offersRdma()) {
-            path = transport.connect(service.pool(), this::lost);
-        }
         end = new SourceEnd(service.claims(), this::hear);
+        if (!transport.offersRdma()) {
+            path = transport.connect(service.pool(), end::lost);
+        }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
         // Its clock now, when everything is connected: the target compares it with its own.
@@ -149,7 +149,7 @@ final class SourceSession {
                 plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
         if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
-            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), this::lost);
+            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), end::lost);
             path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
@@ -168,6 +168,8 @@ final class SourceSession {
         }
         outlet = new LinkOutlet(
                 link, path, service.pool(), service.claims(), service.metrics().hops());
+        // The migration's thread may wait for the target itself.
+        cancellation.tell(outlet::fail);
         subject.record().sends(place, outlet::sentBytes);
         subject.record().clock(place, accept.clockNs(), System.nanoTime());
         show();
@@ -199,10 +201,15 @@ final class SourceSession {
 
     private void hear(SessionEvent event) {
         listener.accept(event);
-    }
-
-    private void lost(String reason) {
-        hear(new SessionEvent.LinkLost(reason));
+        LinkOutlet current = outlet;
+        if (current != null && event instanceof SessionEvent.Said said) {
+            // The migration's thread may wait for what does not come now; when that has ended it hears what was said.
+            if (said.message() instanceof DataMessage.Failed failed) {
+                current.fail("target " + leg().target() + " fails: " + failed.reason());
+            } else if (said.message() instanceof ControlMessage.RolledBack back) {
+                current.fail("target " + leg().target() + " has rolled back: " + back.reason());
+            }
+        }
     }
 
     /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.QuietPoll;
 import io.ppmr.os.BootClock;
 import io.ppmr.os.HostPort;
 import io.ppmr.protocol.control.ControlMessage;
@@ -50,6 +51,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
     private static final long QUIET_POLL_MS = 200;
+    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
     /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
     private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
 
@@ -79,6 +81,8 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private String self = "";
     private int attempt;
     private boolean restoring;
+    private boolean defective;
+    private long nextSayNs;
     private volatile boolean voted;
     private volatile boolean gone;
     private volatile Outcome outcome;
@@ -135,12 +139,20 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     /** Takes an operator's word. Any thread; false once its thread has ended. */
     boolean take(OperatorInbox.Call call) {
-        return operators.take(call);
+        boolean taken = operators.take(call);
+        look();
+        return taken;
     }
 
-    /** Where it stands, if an operator should know of it. Any thread. */
+    /** Where it stood a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
+        look();
         return operators.open();
+    }
+
+    /** Its thread looks at what does not come by its inbox. */
+    private void look() {
+        inbox.add(() -> LOG.trace("migration {}: a look", id));
     }
 
     /** The source says something on one of its connections. Any thread. */
@@ -227,12 +239,15 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private void goOn() throws InterruptedException {
         try {
             do {
-                step();
+                step(QuietPoll.clampMs(
+                        operators.isAsked() ? 0 : participant.nextDeadlineNs() - clock.getAsLong(),
+                        QUIET_POLL_MS,
+                        settings.silenceLimit()));
             } while (!isOver());
             conversationOver.run();
             long deadlineNs = System.nanoTime() + LAST_WORDS_NS;
             while (link != null && System.nanoTime() - deadlineNs < 0) {
-                step();
+                step(QUIET_POLL_MS);
             }
         } finally {
             gone = true;
@@ -249,26 +264,41 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                 && (phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK || phase == Phase.NOTHING);
     }
 
-    private void step() throws InterruptedException {
-        Runnable heard = inbox.poll(restoring ? POLL_MS : QUIET_POLL_MS, TimeUnit.MILLISECONDS);
-        if (heard != null) {
-            try {
+    /** @param quietMs how long it may sleep while nothing is restored, unless it hears of something before */
+    private void step(long quietMs) throws InterruptedException {
+        Runnable heard = inbox.poll(restoring ? POLL_MS : quietMs, TimeUnit.MILLISECONDS);
+        try {
+            if (heard != null) {
                 heard.run();
-            } catch (RuntimeException e) {
-                LOG.error("migration {}: a defect of this service; please report it", id, e);
-                fail("a defect of the target's service: " + e);
             }
+        } catch (RuntimeException e) {
+            defect(e);
         }
-        if (restoring) {
-            restore();
+        try {
+            if (restoring) {
+                restore();
+            }
+            operators.work();
+            participant.tick(clock.getAsLong());
+        } catch (RuntimeException e) {
+            defect(e);
         }
-        operators.work();
-        participant.tick(clock.getAsLong());
         outcome = switch (participant.state().phase()) {
             case COMMITTED -> Outcome.COMMITTED;
             case ROLLED_BACK -> Outcome.ROLLED_BACK;
             default -> null;
         };
+    }
+
+    /** A defect of this service ends an attempt that is not voted for; the thread goes on: what is decided is due. */
+    private void defect(RuntimeException e) {
+        long nowNs = System.nanoTime();
+        if (!defective || nowNs - nextSayNs >= 0) {
+            nextSayNs = nowNs + SAY_NS;
+            LOG.error("migration {}: a defect of this service; please report it", id, e);
+        }
+        defective = true;
+        failed("a defect of the target's service: " + e);
     }
 
     private void fromSource(Message message, ControlLink from) {
@@ -470,8 +500,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         try {
             restoration.start();
         } catch (RuntimeException e) {
-            LOG.error("migration {}: a defect of this service; please report it", id, e);
-            failed("a defect of the target's service: " + e);
+            defect(e);
         }
     }
 
@@ -493,7 +522,12 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     public boolean releaseCopies() {
         copies.release();
         LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
-        jobCommands.resumed(id, copies.planned(self));
+        try {
+            jobCommands.resumed(id, copies.planned(self));
+        } catch (RuntimeException e) {
+            // The copies run.
+            defect(e);
+        }
         return true;
     }
 
@@ -520,7 +554,11 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     @Override
     public void reconnect() {
-        jobCommands.reconnect(id);
+        try {
+            jobCommands.reconnect(id);
+        } catch (RuntimeException e) {
+            defect(e);
+        }
     }
 
     @Override

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class CancellationTest {
@@ -29,5 +31,25 @@ class CancellationTest {
         assertDoesNotThrow(cancellation::decide);
         assertFalse(cancellation.cancel("too late"));
         assertDoesNotThrow(cancellation::check);
+    }
+
+    @Test
+    void shouldTellWhoMayWaitWhenItIsCalledOffBeforeOrAfterThat() {
+        List<String> told = new ArrayList<>();
+        cancellation.tell(reason -> told.add("early " + reason));
+        assertEquals(List.of(), told);
+        assertTrue(cancellation.cancel("by alice"));
+        assertTrue(cancellation.cancel("by bob"));
+        cancellation.tell(reason -> told.add("late " + reason));
+        assertEquals(List.of("early by alice", "late by alice"), told);
+    }
+
+    @Test
+    void shouldTellNobodyWhenItIsDecided() {
+        cancellation.tell(reason -> {
+            throw new AssertionError(reason);
+        });
+        assertDoesNotThrow(cancellation::decide);
+        assertFalse(cancellation.cancel("too late"));
     }
 }

@@ -51,13 +51,16 @@ public final class LinkOutlet implements Outlet {
     private final ConcurrentHashMap<Long, CountDownLatch> syncs = new ConcurrentHashMap<>();
     private final AtomicLong lastToken = new AtomicLong();
     private final AtomicLong sentBytes = new AtomicLong();
-    private final AtomicLong releasedChunks = new AtomicLong();
     private final AtomicInteger underWay = new AtomicInteger();
     private final Object orderLock = new Object();
-    /** Of each chunk the file that it belongs to while it is under way, and its window, which is written before. */
+    /** Of each chunk the file that it belongs to while it is under way; what follows is written before. */
     private final AtomicIntegerArray fileOf;
 
     private final long[] windowOf;
+    /** Which of all chunks that were handed over it is. */
+    private final long[] numberOf;
+
+    private final AtomicLong lastNumber = new AtomicLong();
     private volatile String failure;
     private volatile long lastBytesNs;
     private final PoolGeometry geometry;
@@ -76,6 +79,7 @@ public final class LinkOutlet implements Outlet {
         geometry = pool.geometry();
         fileOf = new AtomicIntegerArray(chunks);
         windowOf = new long[chunks];
+        numberOf = new long[chunks];
         if (path instanceof ChunkSender sender) {
             sender.begin(link.attempt(), this::released);
         }
@@ -112,7 +116,6 @@ public final class LinkOutlet implements Outlet {
             throw new ProtocolException("the target releases chunk " + chunk + ", which is not on its way to it");
         }
         hops.released(chunk);
-        releasedChunks.incrementAndGet();
         underWay.decrementAndGet();
         claims.release(chunk);
     }
@@ -159,6 +162,7 @@ public final class LinkOutlet implements Outlet {
         hops.filled(System.nanoTime() - claimedNs);
         hops.advertised(chunk, lengthBytes);
         windowOf[chunk] = geometry.windowOf(offset);
+        numberOf[chunk] = lastNumber.incrementAndGet();
         fileOf.set(chunk, file.id());
         if (path instanceof ChunkSender sender) {
             boolean soon = underWay.incrementAndGet() > windowOf.length / 2 || claims.waiting() > 0;
@@ -249,23 +253,29 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** Waits, where chunks are sent, until those of a file have arrived, or those of one window. */
+    /**
+     * Waits, where chunks are sent, until those of a file have arrived, or those of one window: as far as they were
+     * sent before this call, so that a writer that goes on keeps nobody here. Chunks of other files count as progress
+     * only if they were sent before it, too: they may be in front of these on a connection.
+     */
     private void awaitArrival(int file, long window) throws IOException, InterruptedException {
         if (!(path instanceof ChunkSender)) {
             return;
         }
-        long seen = releasedChunks.get();
-        long deadlineNs = System.nanoTime() + link.silenceLimitNs();
-        while (isUnderWay(file, window)) {
+        long last = lastNumber.get();
+        int fewest = Integer.MAX_VALUE;
+        long deadlineNs = 0;
+        while (isUnderWay(file, window, last)) {
             requireAlive();
-            long now = releasedChunks.get();
-            if (now != seen) {
-                seen = now;
+            int left = countUnderWay(last);
+            if (left < fewest) {
+                fewest = left;
                 deadlineNs = System.nanoTime() + link.silenceLimitNs();
             }
             if (System.nanoTime() - deadlineNs > 0) {
                 throw new IOException("the target has taken no chunk for "
-                        + TimeUnit.NANOSECONDS.toMillis(link.silenceLimitNs()) + " ms: it hangs or the network is cut");
+                        + TimeUnit.NANOSECONDS.toMillis(link.silenceLimitNs())
+                        + " ms of those that a wait is for: it hangs or the network is cut");
             }
             LockSupport.parkNanos(this, ARRIVAL_PAUSE_NS);
             if (Thread.interrupted()) {
@@ -282,13 +292,24 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    private boolean isUnderWay(int file, long window) {
+    private boolean isUnderWay(int file, long window, long last) {
         for (int chunk = 0; chunk < windowOf.length; chunk++) {
-            if (fileOf.get(chunk) == file && (window == ANY_WINDOW || windowOf[chunk] == window)) {
+            if (fileOf.get(chunk) == file
+                    && numberOf[chunk] <= last
+                    && (window == ANY_WINDOW || windowOf[chunk] == window)) {
                 return true;
             }
         }
         return false;
+    }
+
+    /** Counts the chunks of all files that are under way and were sent no later than the one with this number. */
+    private int countUnderWay(long last) {
+        int count = 0;
+        for (int chunk = 0; chunk < windowOf.length; chunk++) {
+            count += fileOf.get(chunk) != NO_FILE && numberOf[chunk] <= last ? 1 : 0;
+        }
+        return count;
     }
 
     private void requireAlive() throws IOException {

@@ -34,6 +34,7 @@ public final class SourceEnd implements SessionAgent.End {
     private final ValueFrame value = new ValueFrame();
     private volatile LinkOutlet outlet;
     private volatile OutgoingFiles files;
+    private volatile String lost;
     private long lastLookNs;
 
     public SourceEnd(FairClaims claims, Consumer<SessionEvent> events) {
@@ -45,6 +46,9 @@ public final class SourceEnd implements SessionAgent.End {
     public void begin(LinkOutlet begunOutlet, OutgoingFiles begunFiles) {
         outlet = begunOutlet;
         files = begunFiles;
+        if (lost != null) {
+            begunOutlet.fail(lost);
+        }
     }
 
     @Override
@@ -96,9 +100,18 @@ public final class SourceEnd implements SessionAgent.End {
         events.accept(new SessionEvent.Said(message));
     }
 
+    /**
+     * The session's connection, or one of its transport, is lost: nothing more comes back, so every wait for the target
+     * ends. Said first, so that whoever is woken finds out why. Any thread.
+     */
     @Override
     public void lost(String reason) {
         events.accept(new SessionEvent.LinkLost(reason));
+        lost = reason;
+        LinkOutlet current = outlet;
+        if (current != null) {
+            current.fail(reason);
+        }
     }
 
     private OutgoingFile file(int id) throws ProtocolException {

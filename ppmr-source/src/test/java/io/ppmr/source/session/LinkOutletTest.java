@@ -22,6 +22,7 @@ import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.SessionAgent;
+import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -47,16 +48,20 @@ class LinkOutletTest {
     private static final int CHUNKS = 8;
     private static final int CHUNK_BYTES = 16 * 1024;
     private static final long MOMENT_MS = 200;
-    private static final long LONG_S = 10;
+    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+    private static final long SILENCE_S = 60;
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     private final FairClaims claims = new FairClaims(pool);
     private final Sender sender = new Sender();
     private final BlockingQueue<String> frames = new LinkedBlockingQueue<>();
+    private final BlockingQueue<SessionEvent> events = new LinkedBlockingQueue<>();
     private SocketChannel far;
     private ControlLink farLink;
     private SessionAgent near;
     private SessionAgent target;
+    private ControlLink link;
+    private SourceEnd end;
     private LinkOutlet outlet;
     private OutgoingFile file;
     private volatile boolean answers = true;
@@ -152,14 +157,13 @@ class LinkOutletTest {
             here = SocketChannel.open(server.getLocalAddress());
             far = server.accept();
         }
-        ControlLink link = new ControlLink(here, 1, TimeUnit.SECONDS.toNanos(LONG_S));
-        farLink = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(LONG_S));
-        SourceEnd end = new SourceEnd(claims, event -> {});
+        link = new ControlLink(here, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
+        farLink = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
+        end = new SourceEnd(claims, events::add);
         near = new SessionAgent("source", link, ControlMessage::read, end);
         target = new SessionAgent("target", farLink, ControlMessage::read, new Target());
         outlet = new LinkOutlet(link, sender, pool, claims, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
-        file = new OutgoingFile(
-                1, "/m.1/rank-0/f", 0, pool, claims, outlet, ImageTee.FileCopy.NONE, new ImageFate(false));
+        file = newFile(1, outlet);
         end.begin(outlet, null);
         near.start();
         target.start();
@@ -171,11 +175,20 @@ class LinkOutletTest {
         target.stop();
     }
 
+    private OutgoingFile newFile(int id, LinkOutlet sends) {
+        return new OutgoingFile(
+                id, "/m.1/rank-0/f" + id, 0, pool, claims, sends, ImageTee.FileCopy.NONE, new ImageFate(false));
+    }
+
     /** Sends a chunk of a window, and gives it. */
     private int send(long window) throws Exception {
+        return send(outlet, file, window);
+    }
+
+    private int send(LinkOutlet sends, OutgoingFile of, long window) throws Exception {
         int chunk = claims.claim(System.nanoTime());
         pool.ready(chunk);
-        outlet.advertise(file, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
+        sends.advertise(of, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
         return chunk;
     }
 
@@ -278,17 +291,84 @@ class LinkOutletTest {
     }
 
     @Test
-    void shouldEndEveryWaitByNameWhenTheSessionFails() throws Exception {
+    void shouldEndAnFsyncThoughTheFileIsWrittenOn() throws Exception {
+        int first = send(0);
+        CompletableFuture<Void> said = begin(() -> outlet.sync(file));
+        nothingComes();
+        int later = send(1);
+        sender.releases.released(first);
+        comes(FrameType.SYNC);
+        said.get(LONG_S, TimeUnit.SECONDS);
+        sender.releases.released(later);
+    }
+
+    /** As long as anybody wrote, a wait for a chunk on a connection that brings nothing went on. */
+    @Test
+    void shouldFailByNameWhenOnlyWhatWasSentLaterArrives() throws Exception {
+        ControlLink quiet = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(1));
+        LinkOutlet other =
+                new LinkOutlet(quiet, sender, pool, claims, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
+        OutgoingFile waitedFor = newFile(1, other);
+        OutgoingFile written = newFile(2, other);
+        send(other, waitedFor, 0);
+        int before = send(other, written, 0);
+        CompletableFuture<Void> said = begin(() -> other.value(FrameType.END_OF_FILE, 1, 7));
+        sender.releases.released(before);
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(LONG_S);
+        for (long window = 1; !said.isDone(); window++) {
+            assertTrue(System.nanoTime() - deadlineNs < 0, "others' chunks keep the wait going");
+            sender.releases.released(send(other, written, window));
+        }
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> said.get(LONG_S, TimeUnit.SECONDS));
+        assertTrue(failed.getMessage().contains("the target has taken no chunk for 1000 ms"), failed.getMessage());
+    }
+
+    private List<CompletableFuture<Void>> waits() throws Exception {
         send(3);
         List<CompletableFuture<Void>> waits = List.of(
                 begin(() -> outlet.want(file, 3, 1, CreditRequestFrame.BLOCKED)),
                 begin(() -> outlet.value(FrameType.END_OF_FILE, 1, 7)),
                 begin(() -> outlet.sync(file)));
         nothingComes();
-        outlet.fail("the target is gone");
+        return waits;
+    }
+
+    private static void endByName(List<CompletableFuture<Void>> waits, String reason) {
         for (CompletableFuture<Void> wait : waits) {
             ExecutionException end = assertThrows(ExecutionException.class, () -> wait.get(LONG_S, TimeUnit.SECONDS));
-            assertTrue(end.getMessage().contains("the target is gone"), end.getMessage());
+            assertTrue(end.getMessage().contains(reason), end.getMessage());
         }
+    }
+
+    @Test
+    void shouldEndEveryWaitByNameWhenTheSessionFails() throws Exception {
+        List<CompletableFuture<Void>> waits = waits();
+        outlet.fail("the target is gone");
+        endByName(waits, "the target is gone");
+    }
+
+    /** The silence limit is longer than this test waits. */
+    @Test
+    void shouldEndEveryWaitByNameWhenTheControlConnectionIsLost() throws Exception {
+        List<CompletableFuture<Void>> waits = waits();
+        target.stop();
+        endByName(waits, "was closed by the peer");
+    }
+
+    @Test
+    void shouldEndEveryWaitByNameWhenADataConnectionFails() throws Exception {
+        List<CompletableFuture<Void>> waits = waits();
+        end.lost("data connection to the target failed: cut");
+        endByName(waits, "data connection to the target failed: cut");
+        assertEquals(new SessionEvent.LinkLost("data connection to the target failed: cut"), events.poll());
+    }
+
+    @Test
+    void shouldEndEveryWaitByNameWhenTheSessionWasLostBeforeItsFilesBegan() throws Exception {
+        SourceEnd lost = new SourceEnd(claims, events::add);
+        lost.lost("cut");
+        lost.begin(outlet, null);
+        send(3);
+        endByName(List.of(begin(() -> outlet.value(FrameType.END_OF_FILE, 1, 7))), "cut");
     }
 }

@@ -18,6 +18,7 @@ import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.operator.Resolution;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -50,7 +51,7 @@ import org.junit.jupiter.api.io.TempDir;
 class AnnouncementAttackIT {
     private static final int VICTIM = 20_003;
     private static final int ATTACKER = 20_002;
-    private static final long LIMIT_S = 60;
+    private static final long LIMIT_S = Patience.of(60);
 
     @TempDir
     private Path directory;

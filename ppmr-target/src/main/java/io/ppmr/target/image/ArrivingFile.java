@@ -280,13 +280,20 @@ public final class ArrivingFile {
 
     // ---- the transport's threads ------------------------------------------------------------------------------
 
-    /** Bytes that nobody had advertised have come into a receive slot: they are part of the file, and can be read. */
+    /**
+     * Bytes that nobody had advertised have come into a receive slot: they are part of the file, and can be read after
+     * {@link #arrived}. Those that a reader has skipped while they were on their way are nobody's.
+     */
     public synchronized void came(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
+        long end = offset + lengthBytes;
+        if (streamed && offset < handedTo && slot.wasSkippedFrom(offset)) {
+            size = Math.max(size, end);
+            return;
+        }
         advertised(slot, offset, lengthBytes);
-        arrived(slot);
     }
 
-    /** The bytes that were advertised for a receive slot are in it. */
+    /** The bytes that were advertised for a receive slot, or came unasked, are in it. */
     public synchronized void arrived(ReceiveSlot slot) {
         slots.arrived(slot);
         signal();
@@ -383,6 +390,9 @@ public final class ArrivingFile {
         }
         int bytes = (int) Math.min(lengthBytes, slots.foundBytes());
         UnsafeApi.copyMemory(slots.foundAddress(), address, bytes);
+        if (streamed && offset > handedTo) {
+            slots.skip(handedTo, offset);
+        }
         handOver(offset + bytes);
         return bytes;
     }

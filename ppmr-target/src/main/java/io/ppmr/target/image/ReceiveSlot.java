@@ -43,6 +43,7 @@ public final class ReceiveSlot {
     private int liveBytes;
     private int pieces;
     private boolean arrived;
+    private long skippedFrom;
     private ReceiveSlot destination;
     private ReceiveSlot nextWaiting;
     private ReceiveSlot firstWaiting;
@@ -107,6 +108,7 @@ public final class ReceiveSlot {
         pieces = 0;
         // Nothing is pulled into staging: what goes there comes through a bounce buffer.
         arrived = grantedKind == Kind.STAGING;
+        skippedFrom = Long.MAX_VALUE;
         destination = null;
         nextWaiting = null;
         firstWaiting = null;
@@ -143,6 +145,16 @@ public final class ReceiveSlot {
 
     boolean hasArrived() {
         return arrived;
+    }
+
+    /** A reader has left its window at this offset for a later one, while bytes were on their way into it. */
+    void skipFrom(long offset) {
+        skippedFrom = offset;
+    }
+
+    /** Tells whether a reader has skipped what comes into it, or through it, from this offset on. */
+    boolean wasSkippedFrom(long offset) {
+        return offset >= (destination == null ? this : destination).skippedFrom;
     }
 
     /**

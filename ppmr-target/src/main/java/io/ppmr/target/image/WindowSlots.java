@@ -118,6 +118,20 @@ final class WindowSlots {
         return foundBytes;
     }
 
+    /**
+     * A reader seeks from one byte to another. What is on its way into the windows that it leaves with that is skipped:
+     * chunks overtake each other, so it may have been written before what is read next.
+     */
+    void skip(long from, long to) {
+        for (ReceiveSlot holder : holders.values()) {
+            if (holder.window() >= geometry.windowOf(from)
+                    && holder.window() < geometry.windowOf(to)
+                    && holder.expectsBytes()) {
+                holder.skipFrom(from);
+            }
+        }
+    }
+
     // ---- its receive slots ------------------------------------------------------------------------------------
 
     void hold(ReceiveSlot slot) {

@@ -246,15 +246,15 @@ final class Incoming implements Arrivals {
         if (!isRight(entry, hereNs)) {
             return false;
         }
-        ArrivingFile file = entry.file;
         try {
-            arrived.set(entry.chunk);
-            // From this call on the receive slot can be granted anew, and the entry be another's.
-            file.came(entry.slot, entry.offset, entry.lengthBytes);
+            // Before it is marked: from then on a further piece of the window can be granted, and come, and lie over
+            // it.
+            entry.file.came(entry.slot, entry.offset, entry.lengthBytes);
         } catch (ImageException e) {
             inbox.fail(e.getMessage());
             return false;
         }
+        show(entry);
         hops.checked(System.nanoTime() - hereNs);
         return true;
     }
@@ -271,12 +271,18 @@ final class Incoming implements Arrivals {
         if (!isRight(entry, hereNs)) {
             return;
         }
-        ArrivingFile file = entry.file;
-        arrived.set(entry.chunk);
-        // From this call on the receive slot can be granted anew, and the entry be another's.
-        file.arrived(entry.slot);
+        show(entry);
         hops.checked(System.nanoTime() - hereNs);
         link.wake();
+    }
+
+    /** Marks that an entry's bytes are in the file, and lets them be read. */
+    private void show(Entry entry) {
+        ArrivingFile file = entry.file;
+        ReceiveSlot slot = entry.slot;
+        arrived.set(entry.chunk);
+        // From this call on the receive slot can be granted anew, and the entry be another's.
+        file.arrived(slot);
     }
 
     @Override

@@ -25,7 +25,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 final class ImageFixture implements ImageListener {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
-    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15);
+    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
 
     final PoolGeometry geometry;
     final RankImage rank;
@@ -161,14 +161,14 @@ final class ImageFixture implements ImageListener {
     }
 
     static Got get(CompletableFuture<Got> got) throws Exception {
-        return got.get(15, TimeUnit.SECONDS);
+        return got.get(DEADLINE_NS, TimeUnit.NANOSECONDS);
     }
 
     static void until(String what, BooleanSupplier condition) {
         long deadlineNs = System.nanoTime() + DEADLINE_NS;
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() - deadlineNs >= 0) {
-                throw new AssertionError("not within 15 s: " + what);
+                throw new AssertionError("not in time: " + what);
             }
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
         }

@@ -11,7 +11,13 @@ import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.target.image.ArrivingFile;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
 import java.nio.ByteBuffer;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.agrona.BufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -126,6 +132,79 @@ class SentChunksTest {
         System.arraycopy(bytes, 0, expected, 0, 500);
         System.arraycopy(bytes, 0, expected, 500, 1000);
         assertArrayEquals(expected, read(1, CHUNK_BYTES, 1500));
+    }
+
+    /** Else a further piece of the window could be granted, come, and lie under the older bytes. */
+    @Test
+    void shouldNotMarkAChunkAsArrivedWhenItsBytesAreNotInTheFileYet() throws Exception {
+        int slot = grant(1, 1);
+        ArrivingFile file = fixture.transfer.images().file(1);
+        CompletableFuture<Boolean> right = new CompletableFuture<>();
+        Thread brings = new Thread(() -> {
+            try {
+                right.complete(fixture.send(1, slot, CHUNK_BYTES, TransferFixture.bytes(10), false));
+            } catch (IOException e) {
+                right.completeExceptionally(e);
+            }
+        });
+        synchronized (file) {
+            brings.start();
+            TransferFixture.until("the thread that brings it is held up", () -> waitsFor(brings, file));
+            assertFalse(fixture.transfer.hasWork(), "the agent is told before the bytes are in");
+        }
+        assertTrue(right.get(10, TimeUnit.SECONDS));
+        assertTrue(fixture.transfer.hasWork());
+        assertArrayEquals(TransferFixture.bytes(10), read(1, CHUNK_BYTES, 10));
+    }
+
+    private static boolean waitsFor(Thread thread, Object monitor) {
+        ThreadInfo info = ManagementFactory.getThreadMXBean().getThreadInfo(thread.getId());
+        return info != null
+                && info.getThreadState() == Thread.State.BLOCKED
+                && info.getLockInfo().getIdentityHashCode() == System.identityHashCode(monitor);
+    }
+
+    private void openStreamed() throws Exception {
+        fixture.close();
+        fixture = new TransferFixture(ReadingMode.STREAMED, true);
+        fixture.create(1, "/rank-0/f");
+    }
+
+    @Test
+    void shouldDropWhatAReaderHasSkippedWhenALaterChunkHasOvertakenIt() throws Exception {
+        openStreamed();
+        byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
+        int first = grant(1, 1);
+        int second = grant(1, 2);
+        assertTrue(fixture.send(1, second, 2 * CHUNK_BYTES, bytes, false));
+        assertArrayEquals(bytes, read(1, 2 * CHUNK_BYTES, CHUNK_BYTES));
+        assertTrue(fixture.send(1, first, CHUNK_BYTES, bytes, false), fixture.failure());
+        fixture.work();
+        assertNull(fixture.failure());
+        assertFalse(fixture.transfer.images().file(1).isHeld(1), "its receive slot is free again");
+        fixture.value(FrameType.END_OF_FILE, 1, 3 * CHUNK_BYTES);
+        fixture.value(FrameType.END_OF_IMAGE, 0, 0);
+        assertTrue(fixture.transfer.complete());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"100, true", "99, false"})
+    void shouldDropOnlyWhatNoReaderWasGivenWhenItHasLeftAWindowHalfRead(int from, boolean dropped) throws Exception {
+        openStreamed();
+        byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
+        int first = grant(1, 1);
+        int second = grant(1, 2);
+        assertTrue(fixture.send(1, first, CHUNK_BYTES, TransferFixture.bytes(200), false));
+        assertArrayEquals(TransferFixture.bytes(100), read(1, CHUNK_BYTES, 100));
+        int further = grant(1, 1);
+        assertTrue(fixture.send(1, second, 2 * CHUNK_BYTES, bytes, false));
+        assertArrayEquals(bytes, read(1, 2 * CHUNK_BYTES, CHUNK_BYTES));
+        assertEquals(dropped, fixture.send(1, further, CHUNK_BYTES + from, TransferFixture.bytes(200), false));
+        fixture.work();
+        assertEquals(dropped, fixture.failure() == null, fixture.failure());
+        if (!dropped) {
+            assertTrue(fixture.failure().contains("were written again after a restart had read up to"));
+        }
     }
 
     @Test

@@ -57,6 +57,11 @@ public final class OperatorInbox {
         return !closed || !incoming.remove(call);
     }
 
+    /** Returns true while a word that is followed waits for its answer. The migration's thread. */
+    public boolean isAsked() {
+        return !followed.isEmpty();
+    }
+
     /** Hears what has come in, and answers what can be answered. */
     public void work(long nowNs) {
         for (Call call = incoming.poll(); call != null; call = incoming.poll()) {

@@ -13,27 +13,35 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Takes chunks from data connections: the connection's own thread reads a chunk's frame and then its bytes straight
- * into the receive slot, has them checked and shown, and releases the chunk at the source. Releases go together, within
- * a millisecond; at once where the source says that it has few chunks left.
+ * into the receive slot, has them checked and shown, and releases the chunk at the source. Releases go together, the
+ * first of them after a millisecond at most; at once where the source says that it has few chunks left.
  */
 public final class TcpChunkReceiver implements ChunkReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(TcpChunkReceiver.class);
     private static final int RELEASES_AT_ONCE = 8;
     private static final int RELEASES_KEPT = 64;
-    private static final long RELEASES_WAIT_MS = 1;
+    private static final long RELEASES_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final Arrivals arrivals;
+    private final long releasesWaitNs;
     private final List<Connection> connections = new ArrayList<>();
 
     /** Takes over connected and authenticated channels. */
     public TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals) {
+        this(channels, arrivals, RELEASES_WAIT_NS);
+    }
+
+    /** @param releasesWaitNs how long a release may wait for others to go with */
+    TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals, long releasesWaitNs) {
         this.arrivals = arrivals;
+        this.releasesWaitNs = releasesWaitNs;
         for (SocketChannel channel : channels) {
             connections.add(new Connection(channel, connections.size()));
         }
@@ -58,6 +66,9 @@ public final class TcpChunkReceiver implements ChunkReceiver {
         private final ByteBuffer out = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_KEPT);
         private final UnsafeBuffer outView = new UnsafeBuffer(out);
         private boolean soon;
+        /** When the first of the releases that wait must go. */
+        private long releasesDueNs;
+
         private int current;
         private boolean inChunk;
         private long nextOrder;
@@ -120,11 +131,14 @@ public final class TcpChunkReceiver implements ChunkReceiver {
             if (!into.hasRemaining()) {
                 return;
             }
-            if (soon) {
+            long leftNs = releasesDueNs - System.nanoTime();
+            boolean due = soon || leftNs <= 0;
+            if (due) {
                 sendReleases();
             }
-            watch(true, soon && out.position() > 0);
-            if (!await(out.position() > 0 ? RELEASES_WAIT_MS : 0)) {
+            boolean left = out.position() > 0;
+            watch(true, due && left);
+            if (!await(left && !due ? TimeUnit.NANOSECONDS.toMillis(leftNs) + 1 : 0)) {
                 sendReleases();
             }
         }
@@ -137,6 +151,9 @@ public final class TcpChunkReceiver implements ChunkReceiver {
                     watch(false, true);
                     await();
                 }
+            }
+            if (out.position() == 0) {
+                releasesDueNs = System.nanoTime() + releasesWaitNs;
             }
             ReleaseFrame.encode(
                     outView, out.position(), chunk.attempt(), chunk.file(), chunk.order(), chunk.sourceChunk());

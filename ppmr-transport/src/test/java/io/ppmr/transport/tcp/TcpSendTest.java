@@ -326,6 +326,31 @@ class TcpSendTest {
         assertEquals(0, taken.count.get());
     }
 
+    /** Each byte is sent when the one before has been taken: no time between two is as long as a release may wait. */
+    @Test
+    void shouldReleaseAChunkInTimeWhenTheNextOneComesByteByByte() throws Exception {
+        Loopback pair = pair();
+        receiver = new TcpChunkReceiver(List.of(pair.far()), taken, TimeUnit.MILLISECONDS.toNanos(500));
+        pair.near().write(frames(100, 0));
+        int length = 4_000;
+        ByteBuffer next = frames(length, 1);
+        for (int i = ChunkFrame.LENGTH_BYTES; i < next.capacity(); i++) {
+            next.put(i, (byte) 7);
+        }
+        pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + 101));
+        pair.near().configureBlocking(false);
+        ByteBuffer release = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES);
+        int sent = 101;
+        while (pair.near().read(release) == 0) {
+            int last = sent - 1;
+            Loopback.until(
+                    "byte " + last + " is taken", () -> targetPool.buffer(3).get(last) == 7);
+            assertTrue(sent < length, "the release waits for the next chunk's end");
+            pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + ++sent));
+        }
+        assertEquals(FrameType.RELEASE, Frame.requireValid(new UnsafeBuffer(release), 0));
+    }
+
     @Test
     void shouldReleaseNothingAndTakeNothingMoreAfterAChunkThatIsNotRight() throws Exception {
         open(1);
