@@ -261,16 +261,30 @@ public final class OutgoingFile {
                 }
                 changed.awaitNanos(leftNs);
             }
-            requireWanted();
-            if (!ended) {
-                seal();
-                supply.giveBackAll();
-                outlet.value(FrameType.END_OF_FILE, id, size);
-                ended = true;
-            }
+            sayEnd();
             return true;
         } finally {
             lock.unlock();
+        }
+    }
+
+    /** Says that the file is whole, though the kernel may not have told yet that its last handle is released. */
+    void endClosed() throws IOException {
+        lock.lock();
+        try {
+            sayEnd();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void sayEnd() throws IOException {
+        requireWanted();
+        if (!ended) {
+            seal();
+            supply.giveBackAll();
+            outlet.value(FrameType.END_OF_FILE, id, size);
+            ended = true;
         }
     }
 

@@ -169,7 +169,7 @@ public final class OutgoingFiles {
             throw new ErrnoException(Errno.EXDEV, from + " cannot move to the directory of another rank");
         }
         if (traits.markOfWholeness().filter(nameIn(to)::equals).isPresent() && !fate.discards()) {
-            endRetained(rank, to);
+            endRetained(rank, from, to);
         }
         inOrder(
                 () -> {
@@ -183,11 +183,14 @@ public final class OutgoingFiles {
     }
 
     /** Says that the files of a rank that are not streamed are whole, before the mark of it can be seen. */
-    private void endRetained(int rank, String mark) throws ErrnoException {
+    private void endRetained(int rank, String renamed, String mark) throws ErrnoException {
         long deadlineNs = System.nanoTime() + RELEASE_LIMIT_NS;
         try {
+            // Its writer has closed it, and libfuse tells of that only when the rename is over.
+            tree.find(renamed).requireFile(renamed).endClosed();
             for (OutgoingFile file : files) {
-                if (file.rank() == rank && !traits.streams(nameIn(file.name())) && !file.end(deadlineNs)) {
+                boolean retained = file.rank() == rank && !traits.streams(nameIn(file.name()));
+                if (retained && !file.name().equals(renamed) && !file.end(deadlineNs)) {
                     throw new ErrnoException(
                             Errno.EBUSY,
                             mark + " says that all files but the streamed ones are whole, but " + file.name()
