@@ -58,6 +58,8 @@ enum {
     /* 64 MiB of pages that were read before they were asked for. */
     MAX_KEPT = 16384,
     MAX_ASKED = 1 << 20,
+    /* Questions to CRIU's page server that are under way; many more would fill the socket that it reads them from. */
+    MOST_QUESTIONS = 32,
     ANSWER_PAGES = 64,
     IMAGE_HEAD_BYTES = 8,
     DIGITS_MAX = 20
@@ -94,14 +96,35 @@ static void say(const char *format, va_list arguments, int error)
     fflush(stderr);
 }
 
-/* Ends all threads at once: one of them may wait in the image filesystem. Children are told by PR_SET_PDEATHSIG. */
+/* The source's CRIU, and its side of the socket; 0 and -1 while there is none. */
+static pid_t dump_pid;
+static int dump_socket = -1;
+
+enum { DUMP_END_LOOKS = 100, DUMP_END_PAUSE_US = 50000 };
+
+/*
+ * Ends all threads at once: one of them may wait in the image filesystem. The target's children are told by
+ * PR_SET_PDEATHSIG. The source's CRIU notices that nobody reads its pages any more, and lets the processes go: that is
+ * waited for, since whoever has started this takes the processes for free when it has ended.
+ */
+__attribute__((noreturn)) static void leave(void)
+{
+    if (dump_pid > 0) {
+        shutdown(dump_socket, SHUT_RDWR);
+        for (int look = 0; look < DUMP_END_LOOKS && waitpid(dump_pid, NULL, WNOHANG) == 0; look++) {
+            usleep(DUMP_END_PAUSE_US);
+        }
+    }
+    _exit(1);
+}
+
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     say(format, arguments, 0);
     va_end(arguments);
-    _exit(1);
+    leave();
 }
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
@@ -111,7 +134,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
     va_start(arguments, format);
     say(format, arguments, error);
     va_end(arguments);
-    _exit(1);
+    leave();
 }
 
 static void *allocate(size_t count, size_t bytes)
@@ -552,7 +575,8 @@ static pid_t start(char **command, int socket, int status, bool ends_with_us)
         die("descriptors cannot be handed to %s", command[0]);
     }
     execvp(command[0], command);
-    die("cannot start %s", command[0]);
+    fprintf(stderr, "ppmr-pages %s: cannot start %s: %s\n", mode, command[0], strerror(errno));
+    _exit(1);
 }
 
 /* Waits for CRIU's byte; false if it has ended without one. */
@@ -745,13 +769,16 @@ static void send_pages(int server)
     struct question *questions = allocate(room, sizeof *questions);
     size_t first = 0;
     size_t behind = 0;
+    size_t turn = 0;
     for (;;) {
         bool more = false;
         pthread_mutex_lock(&streams_lock);
-        for (size_t i = 0; i < stream_count; i++) {
-            struct stream *stream = &streams[i];
+        /* CRIU answers one question after the other and reads no further one while its answer is not taken. */
+        for (size_t k = 0; k < stream_count; k++) {
+            struct stream *stream = &streams[(turn + k) % stream_count];
             uint64_t written = stream->written;
-            while (stream->asked < stream->slots && stream->asked - written < SLOTS) {
+            while (stream->asked < stream->slots && stream->asked - written < SLOTS
+                   && (behind + room - first) % room < MOST_QUESTIONS) {
                 pthread_mutex_unlock(&streams_lock);
                 questions[behind] = (struct question){stream, stream->asked};
                 behind = (behind + 1) % room;
@@ -760,6 +787,7 @@ static void send_pages(int server)
             }
             more |= stream->written < stream->slots;
         }
+        turn++;
         if (first == behind) {
             if (!more) {
                 pthread_mutex_unlock(&streams_lock);
@@ -916,6 +944,8 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     }
     /* Never killed by our end: it notices that the socket is closed, and undoes what it has done to the processes. */
     pid_t criu = start(dump, pair[1], status[1], false);
+    dump_socket = pair[0];
+    dump_pid = criu;
     close(pair[1]);
     close(status[1]);
     char text[64];
@@ -1192,7 +1222,7 @@ static void read_list(int images)
             current->pages.pid = pid;
             current->left = number;
         } else if (current != NULL && sscanf(line, "first %" SCNx64 "%c", &number, &behind) == 1
-                   && current->pages.first_count < MAX_FIRST) {
+                   && number % PAGE == 0 && current->pages.first_count < MAX_FIRST) {
             current->pages.first =
                 enlarge(current->pages.first, current->pages.first_count + 1, sizeof *current->pages.first);
             current->pages.first[current->pages.first_count++] = number;

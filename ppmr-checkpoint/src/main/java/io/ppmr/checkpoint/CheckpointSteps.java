@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +21,8 @@ final class CheckpointSteps implements RankCommand.Steps {
     private final List<ProcessIdentity> originals;
     private final Set<ProcessIdentity> stoppedBefore;
     private final Set<ProcessIdentity> stoppedByJob;
+    /** What {@link #stop} has sent SIGSTOP. */
+    private final Set<ProcessIdentity> signalled = new LinkedHashSet<>();
 
     /**
      * Notes the rank's processes and which of them stand still, so it is made before the tool starts: what that stops
@@ -54,13 +57,29 @@ final class CheckpointSteps implements RankCommand.Steps {
             boolean stopped = Polling.until(kit.timing().holdProof(), () -> {
                 tree.clear();
                 tree.addAll(kit.table().tree(task.root()));
-                List<ProcessIdentity> running = tree.stream()
-                        .filter(process -> !kit.table().isHeld(process))
-                        .toList();
-                kit.signals().sendAll(Signal.STOP, running);
+                Set<Integer> held = new HashSet<>();
+                List<ProcessIdentity> running = new ArrayList<>();
+                List<ProcessIdentity> next = new ArrayList<>();
+                for (ProcessIdentity process : tree) {
+                    if (kit.table().isHeld(process)) {
+                        held.add(process.pid());
+                        continue;
+                    }
+                    running.add(process);
+                    // A parent that waits for its child to start a program (vfork) stops only when that has been done.
+                    if (process.equals(task.root()) || held.contains(kit.table().parent(process))) {
+                        next.add(process);
+                    }
+                }
+                signalled.addAll(next);
+                kit.signals().sendAll(Signal.STOP, next);
                 // What is all stopped makes no new processes: seen twice it is the whole rank.
                 return running.isEmpty() && tree.equals(kit.table().tree(task.root()));
             });
+            // Who has left the tree meanwhile, as a daemon does, is none of the rank's.
+            List<ProcessIdentity> left = new ArrayList<>(signalled);
+            left.removeAll(tree);
+            kit.signals().resume(task.rank(), left, kit.timing().rollback());
             if (!stopped || tree.isEmpty()) {
                 throw new CheckpointException("rank " + task.rank() + " could not be stopped within "
                         + kit.timing().holdProof() + ": "
@@ -125,8 +144,13 @@ final class CheckpointSteps implements RankCommand.Steps {
     @Override
     public void undo() throws CheckpointException {
         Set<ProcessIdentity> all = new LinkedHashSet<>(originals);
+        all.addAll(signalled);
         all.addAll(kit.table().tree(task.root()));
         all.removeAll(stoppedBefore);
+        if (!signalled.isEmpty()) {
+            // A CRIU that has lost its reader lets them go soon, and leaves them stopped as it has found them.
+            Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isTraced));
+        }
         kit.signals().resume(task.rank(), all, kit.timing().rollback());
         if (!kit.table().isAlive(task.root())) {
             throw new CheckpointException(

@@ -46,10 +46,10 @@ public interface Checkpointer extends ImageTraits {
 
     /**
      * Returns the same tool in the form in which a rank's memory goes into its copy while its checkpoint still writes
-     * it, or says why there is none on this node. Cheap enough for the start of each migration.
+     * it, or says why there is none on this node; nothing, if the tool has one form alone. Cheap enough for the start of each migration.
      */
     default StreamedForm streamedForm() {
-        return StreamedForm.none(false, "this checkpointer has one form of images");
+        return StreamedForm.none(false, "");
     }
 
     /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */

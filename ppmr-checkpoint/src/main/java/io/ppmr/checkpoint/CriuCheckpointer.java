@@ -256,8 +256,17 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (settings.asJobUser()) {
             return Optional.of("CRIU runs as the job's user here (as_job_user), and streams pages only as root");
         }
+        if (settings.namespaces() == NamespacePolicy.NEVER) {
+            return Optional.of(
+                    "ranks have no namespace of their own here (namespaces = \"never\"), by which a half restored"
+                            + " copy is ended when the service dies");
+        }
+        String machine = System.getProperty("os.arch");
+        if (!machine.equals("amd64")) {
+            return Optional.of("pages are streamed on x86-64 alone, and this is " + machine);
+        }
         for (String argument : settings.extraDumpArguments()) {
-            if (LEAVING_TRACES.contains(argument)) {
+            if (LEAVING_TRACES.contains(argument.split("=", 2)[0])) {
                 return Optional.of("with " + argument + " in dump_arguments a checkpoint that fails while pages are"
                         + " streamed leaves traces in the kernel");
             }

@@ -231,6 +231,11 @@ public final class ProcessTable {
         return threads(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
     }
 
+    /** Returns true while somebody traces a thread of the process and has stopped it (state t). */
+    boolean isTraced(ProcessIdentity process) {
+        return !threads(process.pid(), ProcStat::isTraced).isEmpty();
+    }
+
     /** Says of the first process that is not held what is wrong with it; empty if all are held. */
     public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
         for (ProcessIdentity process : processes) {

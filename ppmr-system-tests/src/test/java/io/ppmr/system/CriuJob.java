@@ -97,10 +97,15 @@ final class CriuJob implements AutoCloseable {
         return migrate(pair, criu, (int) process.pid());
     }
 
-    /** Moves the job, as long as nobody calls it off. */
-    MigrationReport migrate(ServicePair pair, Checkpointer criu, Cancellation cancellation)
+    /** Returns the PID of the root as it was started. */
+    int pid() {
+        return (int) process.pid();
+    }
+
+    /** Moves the job, or a copy of it, by the PID of its root, as long as nobody calls it off. */
+    MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, Cancellation cancellation)
             throws InterruptedException {
-        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, (int) process.pid())));
+        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
         return pair.source()
                 .migrate("called-off", new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
     }

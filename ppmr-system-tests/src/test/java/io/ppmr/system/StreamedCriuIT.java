@@ -133,12 +133,33 @@ class StreamedCriuIT {
         try (CriuJob job = start(PRIVATE_BYTES);
                 ServicePair pair = new ServicePair(directory, options(criu))) {
             CompletableFuture<MigrationReport> moved =
-                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, new Cancellation()));
+                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), new Cancellation()));
             // Who fetches the pages stands still, so not all of them can have come. A program that waits in a call to
             // the
             // mount ends only when that is answered, at the latest after the stall limit.
             signal("STOP", await(Program.DAEMON));
             signal("KILL", await(victim));
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            requireResult(job, expected);
+        }
+    }
+
+    /** Its CRIU runs in the rank's namespace then, and in a session that the service does not know. */
+    @Test
+    void shouldGoOnWhereItIsWhenASecondMoveIsCalledOffWhilePagesTravel() throws Exception {
+        String expected = expected(PRIVATE_BYTES);
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (CriuJob job = start(PRIVATE_BYTES);
+                ServicePair pair = new ServicePair(directory, options(criu))) {
+            MigrationReport first = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, first.outcome(), first.reason());
+            int copy = first.ranks().get(0).pids().get(0);
+            Cancellation cancellation = new Cancellation();
+            CompletableFuture<MigrationReport> moved =
+                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, copy, cancellation));
+            signal("STOP", await(Program.DAEMON));
+            assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             requireResult(job, expected);
@@ -153,7 +174,7 @@ class StreamedCriuIT {
                 ServicePair pair = new ServicePair(directory, options(criu))) {
             Cancellation cancellation = new Cancellation();
             CompletableFuture<MigrationReport> moved =
-                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, cancellation));
+                    CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), cancellation));
             signal("STOP", await(Program.DAEMON));
             assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
@@ -163,9 +184,9 @@ class StreamedCriuIT {
     }
 
     private static MigrationReport migrate(
-            CriuJob job, ServicePair pair, Checkpointer criu, Cancellation cancellation) {
+            CriuJob job, ServicePair pair, Checkpointer criu, int pid, Cancellation cancellation) {
         try {
-            return job.migrate(pair, criu, cancellation);
+            return job.migrate(pair, criu, pid, cancellation);
         } catch (InterruptedException e) {
             throw new IllegalStateException(e);
         }

@@ -194,7 +194,11 @@ public final class PairCheck {
         long waitsInMemoryBytes = room.stagingInMemory() ? waitingBytes() : 0;
         String text = "the job has " + job.residentBytes() / MIB + " MiB, "
                 + (waitsInMemoryBytes > 0
-                        ? "and " + waitsInMemoryBytes / MIB + " MiB for its image, since staging is in memory, "
+                        ? "and "
+                                + (waitsInMemoryBytes == job.residentBytes()
+                                        ? "as much again"
+                                        : waitsInMemoryBytes / MIB + " MiB")
+                                + " for its image, since staging is in memory, "
                         : "")
                 + (indexBytes > 0 ? "and " + indexBytes / MIB + " MiB to find its image in staging, " : "")
                 + target.availableBytes() / MIB + " MiB are available here"

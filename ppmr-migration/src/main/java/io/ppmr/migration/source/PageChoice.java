@@ -24,6 +24,8 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
     private static final long MIB = 1 << 20;
     /** So many pages of a job's address space are looked at one by one: 4 GiB. */
     private static final long MOST_PAGES = 1 << 20;
+    /** Each process of a rank has a thread and a buffer of its own in ppmr-pages. */
+    private static final int MOST_PROCESSES = 256;
 
     /**
      * Looks at the job's memory and chooses.
@@ -53,10 +55,16 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                 residentBytes += rank.getValue().residentBytes();
                 largestBytes = Math.max(largestBytes, shape.streamableBytes());
             }
-            why = largestBytes > form.mostBytes()
-                    ? "a rank has " + largestBytes / MIB + " MiB, and CRIU's page server may have descriptors for "
-                            + form.mostBytes() / MIB + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
-                    : form.required() ? "" : whole.whyImages(residentBytes).orElse("");
+            int most = trees.values().stream().mapToInt(List::size).max().orElse(0);
+            why = most > MOST_PROCESSES
+                    ? "a rank has " + most + " processes, and pages are streamed for up to " + MOST_PROCESSES
+                    : largestBytes > form.mostBytes()
+                            ? "a rank has " + largestBytes / MIB
+                                    + " MiB, and CRIU's page server may have descriptors for " + form.mostBytes() / MIB
+                                    + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
+                            : form.required()
+                                    ? ""
+                                    : whole.whyImages(residentBytes).orElse("");
             streams = why.isEmpty();
             why = streams ? whole.streamableBytes() / MIB + " MiB" : why;
         }

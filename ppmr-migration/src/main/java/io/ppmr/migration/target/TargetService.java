@@ -272,6 +272,9 @@ public final class TargetService implements AutoCloseable {
         if (!held.isEmpty()) {
             LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
         }
+        if (conversations != null) {
+            conversations.end();
+        }
         if (mount != null) {
             mount.close();
         }

@@ -70,6 +70,9 @@ final class TargetSessions {
     private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
     private final Map<String, Incoming> incoming = new ConcurrentHashMap<>();
     private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
+    /** Threads of migrations that go on, or answer, without a connection of their own. */
+    private final Set<Thread> recovered = ConcurrentHashMap.newKeySet();
+
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile PeerListener listener;
 
@@ -158,7 +161,13 @@ final class TargetSessions {
         }
     }
 
+    /** Ends the threads that go on with what an earlier run of the service has begun; the journal knows how far it is. */
+    void end() {
+        recovered.forEach(Thread::interrupt);
+    }
+
     private void runRecovered(TargetMigration migration) {
+        recovered.add(Thread.currentThread());
         try (LogContext.Scope about = LogContext.migration(migration.id())) {
             migration.run();
             // A later attempt may be under way by now.
@@ -171,6 +180,7 @@ final class TargetSessions {
             Thread.currentThread().interrupt();
         } finally {
             running.remove(migration.id(), migration);
+            recovered.remove(Thread.currentThread());
         }
     }
 

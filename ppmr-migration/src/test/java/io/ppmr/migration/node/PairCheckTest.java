@@ -160,7 +160,7 @@ class PairCheckTest {
         List<Finding> found = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, busy);
         assertFinding(
                 Finding.Level.FAIL,
-                "the job has 90 MiB, and 90 MiB for its image, since staging is in memory, and 1 MiB"
+                "the job has 90 MiB, and as much again for its image, since staging is in memory, and 1 MiB"
                         + " to find its image in staging, 1000 MiB are available here, of which 900 MiB are for"
                         + " migrations under way",
                 the("memory", found));

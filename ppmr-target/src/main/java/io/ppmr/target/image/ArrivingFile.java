@@ -79,6 +79,11 @@ public final class ArrivingFile {
         return streamed;
     }
 
+    /** Tells whether its writer can be held back for as long as it takes: no reader of another file waits for it. */
+    boolean standsAlone() {
+        return streamed && rank.streamsAtOnce();
+    }
+
     /** Tells whether what is not read may go to staging; for the agent. */
     boolean mayStage() {
         return !streamed || rank.stagingAllowed();

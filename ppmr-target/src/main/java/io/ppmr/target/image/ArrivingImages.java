@@ -76,7 +76,10 @@ public final class ArrivingImages {
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : setting.ranks) {
             tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
-            ranks.put(rank, new RankImage(rank, habits::streams));
+            ranks.put(
+                    rank,
+                    new RankImage(
+                            rank, habits::streams, habits.markOfWholeness().isPresent()));
         }
     }
 

@@ -302,7 +302,7 @@ public final class CreditLedger {
             }
             if (requests.file.readerWaitsIn(requests.blockedWindow)) {
                 wanting = evictOne() || tryGrantAnyChunk(requests) ? wanting : stuckAtPool(requests.file);
-            } else if (!requests.file.readerWaits()) {
+            } else if (!requests.file.readerWaits() && !requests.file.standsAlone()) {
                 // Its reader, if it waited, would wait for bytes that are on their way. Somebody waits for another
                 // file.
                 requests.file.rank().allowStaging();

@@ -12,14 +12,29 @@ import java.util.function.Predicate;
 public final class RankImage {
     private final int rank;
     private final Predicate<String> streams;
+    private final boolean streamsAtOnce;
     private final AtomicInteger readersWaiting = new AtomicInteger();
     private volatile boolean ended;
     private boolean staging;
 
-    /** @param streams tells of a file, by its name, whether it is read front to back, once */
+    /** One whose checkpointer writes one file after the other. */
     public RankImage(int rank, Predicate<String> streams) {
+        this(rank, streams, false);
+    }
+
+    /**
+     * @param streams tells of a file, by its name, whether it is read front to back, once
+     * @param streamsAtOnce whether these are written at the same time, so that none waits for another one's reader
+     */
+    RankImage(int rank, Predicate<String> streams, boolean streamsAtOnce) {
         this.rank = rank;
         this.streams = streams;
+        this.streamsAtOnce = streamsAtOnce;
+    }
+
+    /** Tells whether its streams are written at the same time. */
+    boolean streamsAtOnce() {
+        return streamsAtOnce;
     }
 
     public int rank() {

@@ -275,6 +275,22 @@ class CreditLedgerTest {
     }
 
     @Test
+    void shouldHoldAStreamBackWhenAReaderWaitsForAnotherThatIsWrittenAtTheSameTime() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            RankImage rank = new RankImage(0, name -> true, true);
+            ArrivingFile first = fixture.file(rank);
+            fillPool(fixture, first);
+            ArrivingFile second = fixture.file(rank);
+            fixture.waitingReader(second, 4096);
+            fixture.ledger.want(first, 4, 1, BLOCKED);
+            assertEquals(List.of(), fixture.takeGranted());
+            assertNull(fixture.ledger.relieve());
+            assertEquals(List.of(), fixture.takeGranted());
+            assertEquals(0, fixture.staging.usedBytes());
+        }
+    }
+
+    @Test
     void shouldStageWhatIsWrittenBehindAGapAndNothingElseOfAStream() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
