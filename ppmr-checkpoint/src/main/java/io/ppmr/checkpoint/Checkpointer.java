@@ -46,7 +46,8 @@ public interface Checkpointer extends ImageTraits {
 
     /**
      * Returns the same tool in the form in which a rank's memory goes into its copy while its checkpoint still writes
-     * it, or says why there is none on this node; nothing, if the tool has one form alone. Cheap enough for the start of each migration.
+     * it, or says why there is none on this node; nothing, if the tool has one form alone. Cheap
+     * enough for the start of each migration.
      */
     default StreamedForm streamedForm() {
         return StreamedForm.none(false, "");

@@ -161,7 +161,7 @@ final class TargetSessions {
         }
     }
 
-    /** Ends the threads that go on with what an earlier run of the service has begun; the journal knows how far it is. */
+    /** Ends the threads that go on with what an earlier run of the service has begun; the journal knows the rest. */
     void end() {
         recovered.forEach(Thread::interrupt);
     }
