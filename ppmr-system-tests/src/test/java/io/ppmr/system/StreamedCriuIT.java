@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -36,14 +37,16 @@ class StreamedCriuIT {
     /** Much less than the job has: an image that waits as a whole is refused. */
     private static final long STAGING_BYTES = 64 << 20;
 
+    private static String expected;
+
     @TempDir
     private Path directory;
 
-    private static List<String> job(long bytes, String... more) {
+    private static List<String> job(String... more) {
         List<String> words = new ArrayList<>(List.of(
                 System.getProperty("ppmr.demo.dir") + "/plain-job",
                 "--size",
-                Long.toString(bytes),
+                Long.toString(PRIVATE_BYTES),
                 "--passes",
                 "40",
                 "--seed",
@@ -54,16 +57,17 @@ class StreamedCriuIT {
         return words;
     }
 
-    private static String expected(long bytes) throws Exception {
-        Command.Result result = Command.of(job(bytes, "--expect")).run(LIMIT);
+    /** What a run that nobody disturbs comes to. */
+    @BeforeAll
+    static void runUndisturbed() throws Exception {
+        Command.Result result = Command.of(job("--expect")).run(LIMIT);
         assertTrue(result.succeeded(), result.output());
-        return result.output().strip();
+        expected = result.output().strip();
     }
 
-    private CriuJob start(long bytes) throws Exception {
+    private CriuJob start() throws Exception {
         CriuJob job = CriuJob.start(
-                directory,
-                "setsid " + String.join(" ", job(bytes, "--out", "out", "--progress", "turns", "--pace", "200")));
+                directory, "setsid " + String.join(" ", job("--out", "out", "--progress", "turns", "--pace", "100")));
         Conditions.until(
                 LIMIT,
                 "the job computes",
@@ -76,38 +80,36 @@ class StreamedCriuIT {
         return ServicePair.Options.with(criu)
                 .alsoRootsJobs()
                 .staging(STAGING_BYTES)
-                .stall(Duration.ofSeconds(8));
+                .stall(Duration.ofSeconds(5));
     }
 
-    private static void requireResult(CriuJob job, String expected) throws Exception {
+    private static void requireResult(CriuJob job) throws Exception {
         Conditions.until(LIMIT, "the job has ended", () -> Files.exists(job.file("out")));
         assertEquals(expected, Files.readString(job.file("out")).strip());
     }
 
     @Test
     void shouldKeepNothingOfTheMemoryWaitingWhenPagesAreStreamed() throws Exception {
-        String expected = expected(PRIVATE_BYTES);
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (CriuJob job = start(PRIVATE_BYTES);
-                ServicePair pair = new ServicePair(directory, options(criu))) {
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
             MigrationReport report = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            requireResult(job, expected);
+            requireResult(job);
         }
     }
 
     @Test
     void shouldMoveToAndFroWhenPagesAreStreamed() throws Exception {
-        String expected = expected(PRIVATE_BYTES);
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (CriuJob job = start(PRIVATE_BYTES);
-                ServicePair pair = new ServicePair(directory, options(criu))) {
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
             MigrationReport first = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, first.outcome(), first.reason());
             MigrationReport second =
                     job.migrate(pair, criu, first.ranks().get(0).pids().get(0));
             assertEquals(Outcome.COMMITTED, second.outcome(), second.reason());
-            requireResult(job, expected);
+            requireResult(job);
         }
     }
 
@@ -128,10 +130,9 @@ class StreamedCriuIT {
     @ParameterizedTest
     @EnumSource(Program.class)
     void shouldGoOnWithEveryByteWhereItWasWhenAProgramIsKilledWhilePagesTravel(Program victim) throws Exception {
-        String expected = expected(PRIVATE_BYTES);
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (CriuJob job = start(PRIVATE_BYTES);
-                ServicePair pair = new ServicePair(directory, options(criu))) {
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
             CompletableFuture<MigrationReport> moved =
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), new Cancellation()));
             // Who fetches the pages stands still, so not all of them can have come. A program that waits in a call to
@@ -141,17 +142,16 @@ class StreamedCriuIT {
             signal("KILL", await(victim));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            requireResult(job, expected);
+            requireResult(job);
         }
     }
 
     /** Its CRIU runs in the rank's namespace then, and in a session that the service does not know. */
     @Test
     void shouldGoOnWhereItIsWhenASecondMoveIsCalledOffWhilePagesTravel() throws Exception {
-        String expected = expected(PRIVATE_BYTES);
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (CriuJob job = start(PRIVATE_BYTES);
-                ServicePair pair = new ServicePair(directory, options(criu))) {
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
             MigrationReport first = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, first.outcome(), first.reason());
             int copy = first.ranks().get(0).pids().get(0);
@@ -162,16 +162,15 @@ class StreamedCriuIT {
             assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            requireResult(job, expected);
+            requireResult(job);
         }
     }
 
     @Test
     void shouldGoOnWhenItIsCalledOffWhilePagesTravel() throws Exception {
-        String expected = expected(PRIVATE_BYTES);
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (CriuJob job = start(PRIVATE_BYTES);
-                ServicePair pair = new ServicePair(directory, options(criu))) {
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
             Cancellation cancellation = new Cancellation();
             CompletableFuture<MigrationReport> moved =
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), cancellation));
@@ -179,7 +178,7 @@ class StreamedCriuIT {
             assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            requireResult(job, expected);
+            requireResult(job);
         }
     }
 
