@@ -103,11 +103,10 @@ final class CriuJob implements AutoCloseable {
     }
 
     /** Moves the job, or a copy of it, by the PID of its root, as long as nobody calls it off. */
-    MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, Cancellation cancellation)
+    MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, String id, Cancellation cancellation)
             throws InterruptedException {
         Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
-        return pair.source()
-                .migrate("called-off", new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
+        return pair.source().migrate(id, new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
     }
 
     /** Moves a copy of the job on, by the PID of its root. */
