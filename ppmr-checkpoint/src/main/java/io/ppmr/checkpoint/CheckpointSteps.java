@@ -21,7 +21,7 @@ final class CheckpointSteps implements RankCommand.Steps {
     private final List<ProcessIdentity> originals;
     private final Set<ProcessIdentity> stoppedBefore;
     private final Set<ProcessIdentity> stoppedByJob;
-    /** What {@link #stop} has sent SIGSTOP. */
+    /** The processes to which {@link #stop} has sent SIGSTOP. */
     private final Set<ProcessIdentity> signalled = new LinkedHashSet<>();
 
     /**

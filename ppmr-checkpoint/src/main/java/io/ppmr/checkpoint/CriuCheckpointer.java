@@ -70,7 +70,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final Path LIMITS = Path.of("/proc/self/limits");
     private static final int HARD_LIMIT_FIELD = 4;
-    /** What else CRIU has open. */
+    /** CRIU has up to so many other descriptors open. */
     private static final long OTHER_DESCRIPTORS = 1024;
 
     private static final long MIB = 1 << 20;
@@ -86,7 +86,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     /** CRIU 4.1 logs this when a restored thread gives up at its last step; it then waits for that thread for ever. */
     private static final String GIVEN_UP = "BUG at ";
 
-    /** What CRIU_FAULT has CRIU do: stop processes by system calls instead of hardware breakpoints. */
+    /** By this value of CRIU_FAULT CRIU stops processes at system calls instead of hardware breakpoints. */
     private static final String WITHOUT_BREAKPOINTS = "130";
 
     private static final int LOG_BYTES = 1 << 16;
@@ -171,7 +171,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
-    /** What stands before CRIU, which is told to do without breakpoints where they do not work. */
+    /** Gives the words before CRIU, by which it is told to do without breakpoints where they do not work. */
     private static List<String> started(List<String> launch) {
         List<String> words = new ArrayList<>(launch);
         words.addAll(1, List.of("--breakpoints", WITHOUT_BREAKPOINTS));

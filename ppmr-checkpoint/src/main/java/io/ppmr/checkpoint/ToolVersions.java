@@ -14,7 +14,7 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What tools say of themselves: their version, what they can do. A target is asked for it at the start of every
+ * Remembers what tools say of their version and abilities. A target is asked for it at the start of every
  * migration, when each run of a tool holds the job up: a program whose file is the same as before is not run again. For
  * any thread.
  */
