@@ -9,9 +9,10 @@
  * descriptor, and then serves the pages to whoever asks over a socket. `criu lazy-pages` asks over such a socket for the
  * pages of a restored process and puts them in. Both sockets are pairs that end here; nothing listens on a network.
  *
- * At the source the lazy pages of each process go into a file of their own, pages-PID.stream, one behind the other in
- * the order of its pagemap and nothing else; the file is read at the target while it is written. pages.list says which
- * streams there are. It gets its name by a rename when all other images are whole: that is what the target waits for.
+ * At the source the lazy pages of all processes go into one file, pages.stream, one behind the other and nothing else;
+ * it is read at the target while it is written. Their order follows from the pagemaps: a piece of each process in turn,
+ * as the daemon asks for them, so that nothing waits for another process's pages. pages.list says of which processes
+ * there are any. It gets its name by a rename when all other images are whole: that is what the target waits for.
  * The kernel writes into a restored thread's rseq area before the thread stops, so the pages that hold one are put in
  * front ("first" in the list): a restore asks for them out of turn.
  *
@@ -20,7 +21,7 @@
  *
  * The target succeeds when the daemon and the restore have ended with 0, the daemon has closed its connection, and each
  * lazy page that the pagemaps name has been handed out. Pages that come before they are asked for are kept here, up to a
- * limit; that happens for those out of turn only.
+ * limit. A question is answered by what there is of one piece: the daemon asks for the rest again.
  *
  * CRIU's frames are of 24 bytes before 4.2 (32 bits for a number of pages) and of 32 since.
  *
@@ -34,6 +35,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -46,21 +48,25 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     PAGE = 4096,
     /* One FUSE request, and the usual chunk. */
     SLOT_PAGES = 32,
-    SLOTS = 4,
+    RING_PAGES = 16 * SLOT_PAGES,
+    /* What a process has in one piece, if its run is that long. */
+    MOST_PIECE_PAGES = 64,
     MAX_PROCESSES = 1024,
     MAX_FIRST = 65536,
-    /* 64 MiB of pages that were read before they were asked for. */
+    /* Pages that were read before they were asked for: 64 MiB, and two pieces of each process. */
     MAX_KEPT = 16384,
+    /* So many are read before the daemon asks for them. */
+    AHEAD_PAGES = 2 * MOST_PIECE_PAGES,
     MAX_ASKED = 1 << 20,
     /* Questions to CRIU's page server that are under way; many more would fill the socket that it reads them from. */
-    MOST_QUESTIONS = 32,
-    ANSWER_PAGES = 64,
+    MOST_QUESTIONS = 128,
     IMAGE_HEAD_BYTES = 8,
     DIGITS_MAX = 20
 };
@@ -82,6 +88,7 @@ enum {
 
 #define LIST_NAME "pages.list"
 #define LIST_HEAD "ppmr pages 1"
+#define STREAM_NAME "pages.stream"
 
 static const char *mode = "ppmr-pages";
 
@@ -288,7 +295,7 @@ static bool next_message(struct bytes *image, size_t *offset, const char *name, 
 
 /* ---- one process's lazy pages ---------------------------------------------------------------------------------- */
 
-/* Adjacent pages, and where the first of them is in the stream. */
+/* Adjacent pages, and where the first of them is among the process's. */
 struct run {
     uint64_t address;
     uint64_t pages;
@@ -303,6 +310,10 @@ struct pages {
     uint64_t *first;
     size_t first_count;
     uint64_t total;
+    /* How far the order of all pages has come with it. */
+    uint64_t ordered;
+    size_t at_run;
+    uint64_t in_run;
 };
 
 static void read_pagemap(struct pages *pages, struct bytes *image, const char *name)
@@ -421,7 +432,7 @@ static void settle_first(struct pages *pages)
     pages->first_count = kept;
 }
 
-/* Says of every page where it is in the stream: the first ones in front, then the others by address. */
+/* Says of every page where it is among the process's: the first ones in front, then the others by address. */
 static void put_in_order(struct pages *pages)
 {
     struct run *split = allocate(pages->run_count + 2 * pages->first_count, sizeof *split);
@@ -457,9 +468,69 @@ static void pagemap_name(char name[NAME_MAX], int pid)
     snprintf(name, NAME_MAX, "pagemap-%d.img", pid);
 }
 
-static void stream_name(char name[NAME_MAX], int pid)
+/* Adjacent pages of a process, in the order of the stream. */
+struct piece {
+    size_t process;
+    uint64_t address;
+    uint64_t pages;
+    uint64_t place;
+};
+
+/* All pages of all processes: the first ones, then a piece of each process in turn. */
+struct order {
+    struct pages **all;
+    size_t count;
+    size_t first_of;
+    size_t turn;
+};
+
+static bool next_first(struct pages *pages, struct piece *piece)
 {
-    snprintf(name, NAME_MAX, "pages-%d.stream", pid);
+    if (pages->ordered >= pages->first_count) {
+        return false;
+    }
+    piece->address = pages->first[pages->ordered];
+    piece->pages = 1;
+    return true;
+}
+
+static bool next_other(struct pages *pages, struct piece *piece)
+{
+    while (pages->at_run < pages->run_count
+           && (pages->in_run == pages->runs[pages->at_run].pages || pages->runs[pages->at_run].place < pages->first_count)) {
+        pages->at_run++;
+        pages->in_run = 0;
+    }
+    if (pages->at_run == pages->run_count) {
+        return false;
+    }
+    const struct run *run = &pages->runs[pages->at_run];
+    uint64_t left = run->pages - pages->in_run;
+    piece->address = run->address + pages->in_run * PAGE;
+    piece->pages = left < MOST_PIECE_PAGES ? left : MOST_PIECE_PAGES;
+    pages->in_run += piece->pages;
+    return true;
+}
+
+/* False when there are no more. */
+static bool next_piece(struct order *order, struct piece *piece)
+{
+    bool found = false;
+    while (!found && order->first_of < order->count) {
+        piece->process = order->first_of;
+        found = next_first(order->all[piece->process], piece);
+        order->first_of += found ? 0 : 1;
+    }
+    for (size_t tries = 0; !found && tries < order->count; tries++) {
+        piece->process = order->turn;
+        found = next_other(order->all[piece->process], piece);
+        order->turn = (order->turn + 1) % order->count;
+    }
+    if (found) {
+        piece->place = order->all[piece->process]->ordered;
+        order->all[piece->process]->ordered += piece->pages;
+    }
+    return found;
 }
 
 /* ---- CRIU's frames --------------------------------------------------------------------------------------------- */
@@ -615,6 +686,17 @@ static const char *describe(int status, char *text, size_t room)
     return text;
 }
 
+static pthread_t start_thread(void *(*body)(void *))
+{
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, body, NULL);
+    if (error != 0) {
+        errno = error;
+        die("no thread can be made");
+    }
+    return thread;
+}
+
 static void make_pair(int pair[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -644,176 +726,122 @@ static int pid_of(const char *text)
 
 /* ---- source ---------------------------------------------------------------------------------------------------- */
 
-/*
- * A process's stream while it is written. The main thread fills slots, in order; the process's own thread writes them.
- */
-struct stream {
-    struct pages pages;
+/* The stream while it is written: the main thread fills the ring, its own thread writes what is in it. In pages. */
+static struct {
     int file;
-    char name[NAME_MAX];
-    pthread_t writer;
-    /* Under the lock of all streams: slots asked for, filled and written since the beginning. */
-    uint64_t asked;
+    uint8_t *memory;
+    uint64_t total;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
     uint64_t filled;
     uint64_t written;
-    uint64_t slots;
-    uint8_t *memory;
-    /* The main thread's: the run, in the order of the stream, from which it asks next. */
-    struct run *order;
-    size_t order_count;
-    size_t at_run;
-    uint64_t in_run;
-};
+} ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static struct stream *streams;
-static size_t stream_count;
-static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t slot_filled = PTHREAD_COND_INITIALIZER;
-static pthread_cond_t slot_written = PTHREAD_COND_INITIALIZER;
-
-static uint64_t slot_pages(const struct stream *stream, uint64_t slot)
+static uint8_t *ring_memory(uint64_t page)
 {
-    uint64_t left = stream->pages.total - slot * SLOT_PAGES;
-    return left < SLOT_PAGES ? left : SLOT_PAGES;
+    return ring.memory + (page % RING_PAGES) * (size_t)PAGE;
 }
 
-static uint8_t *slot_memory(const struct stream *stream, uint64_t slot)
+static void *write_stream(void *unused)
 {
-    return stream->memory + (slot % SLOTS) * SLOT_PAGES * (size_t)PAGE;
-}
-
-static void *write_stream(void *argument)
-{
-    struct stream *stream = argument;
-    for (uint64_t slot = 0; slot < stream->slots; slot++) {
-        pthread_mutex_lock(&streams_lock);
-        while (stream->filled == slot) {
-            pthread_cond_wait(&slot_filled, &streams_lock);
+    (void)unused;
+    for (uint64_t at = 0; at < ring.total;) {
+        uint64_t left = ring.total - at;
+        uint64_t pages = left < SLOT_PAGES ? left : SLOT_PAGES;
+        pthread_mutex_lock(&ring.lock);
+        while (ring.filled - at < pages) {
+            pthread_cond_wait(&ring.changed, &ring.lock);
         }
-        pthread_mutex_unlock(&streams_lock);
-        write_all(stream->file, stream->name, slot_memory(stream, slot), slot_pages(stream, slot) * PAGE);
-        pthread_mutex_lock(&streams_lock);
-        stream->written = slot + 1;
-        pthread_cond_signal(&slot_written);
-        pthread_mutex_unlock(&streams_lock);
+        pthread_mutex_unlock(&ring.lock);
+        write_all(ring.file, STREAM_NAME, ring_memory(at), pages * PAGE);
+        at += pages;
+        pthread_mutex_lock(&ring.lock);
+        ring.written = at;
+        pthread_cond_broadcast(&ring.changed);
+        pthread_mutex_unlock(&ring.lock);
     }
     return NULL;
 }
 
-static int by_place(const void *left, const void *right)
+/* Receives pages into the ring, behind those that are there. */
+static void receive_pages(int server, uint64_t at, uint64_t pages)
 {
-    uint64_t one = ((const struct run *)left)->place;
-    uint64_t other = ((const struct run *)right)->place;
-    return one < other ? -1 : one > other;
-}
-
-/* A slot that was asked for, in the order of the questions, and what is still to come of it. */
-struct question {
-    struct stream *stream;
-    uint64_t slot;
-};
-
-/* Asks for all pages of a process's next slot, with one call. */
-static void ask(int server, struct stream *stream)
-{
-    uint8_t frames[SLOT_PAGES * MAX_FRAME_BYTES];
-    size_t count = 0;
-    uint64_t wanted = slot_pages(stream, stream->asked);
-    while (wanted > 0) {
-        const struct run *run = &stream->order[stream->at_run];
-        uint64_t pages = run->pages - stream->in_run < wanted ? run->pages - stream->in_run : wanted;
-        struct frame frame = {COMMAND_GET, pages, run->address + stream->in_run * PAGE, (uint64_t)stream->pages.pid};
-        encode(&frame, frames + count * frame_bytes);
-        count++;
-        wanted -= pages;
-        stream->in_run += pages;
-        if (stream->in_run == run->pages) {
-            stream->at_run++;
-            stream->in_run = 0;
+    while (pages > 0) {
+        uint64_t to_end = RING_PAGES - at % RING_PAGES;
+        uint64_t now = pages < to_end ? pages : to_end;
+        if (!receive_all(server, "CRIU's page server", ring_memory(at), now * PAGE)) {
+            fail("CRIU's page server has closed the connection before the pages that it had announced");
         }
+        at += now;
+        pages -= now;
     }
-    send_all(server, "CRIU's page server", frames, count * frame_bytes);
-    stream->asked++;
 }
 
-/* Takes the answers of one slot. An answer is never shorter than its question, since a run is within one buffer of CRIU. */
-static void take(int server, const struct question *question)
+/* Takes the answer to one question; the server may cut it at the end of a buffer of its own. */
+static void take(int server, int pid, uint64_t at, uint64_t pages)
 {
-    struct stream *stream = question->stream;
-    uint64_t pages = slot_pages(stream, question->slot);
-    uint8_t *at = slot_memory(stream, question->slot);
     for (uint64_t done = 0; done < pages;) {
         uint8_t head[MAX_FRAME_BYTES];
         if (!receive_all(server, "CRIU's page server", head, frame_bytes)) {
             fail("CRIU's page server has closed the connection with pages of PID %d still to be sent; its log says why",
-                 stream->pages.pid);
+                 pid);
         }
         struct frame frame = decode(head);
         if ((frame.command & COMMAND_MASK) != COMMAND_ADD || frame.pages == 0 || frame.pages > pages - done
-            || frame.process != (uint64_t)stream->pages.pid) {
+            || frame.process != (uint64_t)pid) {
             fail("CRIU's page server answers for PID %d with %" PRIu64 " pages at %" PRIx64 " of process %" PRIu64
                  " (command %" PRIx32 "), which was not asked for",
-                 stream->pages.pid, frame.pages, frame.address, frame.process, frame.command);
+                 pid, frame.pages, frame.address, frame.process, frame.command);
         }
-        if (!receive_all(server, "CRIU's page server", at + done * PAGE, frame.pages * PAGE)) {
-            fail("CRIU's page server has closed the connection before the pages that it had announced");
-        }
+        receive_pages(server, at + done, frame.pages);
         done += frame.pages;
     }
 }
 
-/* Asks ahead for every process while there is room, so that no writer waits for another one's. */
-static void send_pages(int server)
+/* Whether so many more pages have room in the ring. Waits until they have, where the caller has nothing else to do. */
+static bool has_room(uint64_t asked, uint64_t pages, bool wait)
 {
-    size_t room = stream_count * SLOTS + 1;
-    struct question *questions = allocate(room, sizeof *questions);
-    size_t first = 0;
-    size_t behind = 0;
-    size_t turn = 0;
-    for (;;) {
-        bool more = false;
-        pthread_mutex_lock(&streams_lock);
-        /* CRIU answers one question after the other and reads no further one while its answer is not taken. */
-        for (size_t k = 0; k < stream_count; k++) {
-            struct stream *stream = &streams[(turn + k) % stream_count];
-            uint64_t written = stream->written;
-            while (stream->asked < stream->slots && stream->asked - written < SLOTS
-                   && (behind + room - first) % room < MOST_QUESTIONS) {
-                pthread_mutex_unlock(&streams_lock);
-                questions[behind] = (struct question){stream, stream->asked};
-                behind = (behind + 1) % room;
-                ask(server, stream);
-                pthread_mutex_lock(&streams_lock);
-            }
-            more |= stream->written < stream->slots;
-        }
-        turn++;
-        if (first == behind) {
-            if (!more) {
-                pthread_mutex_unlock(&streams_lock);
-                break;
-            }
-            /* A writer that cannot write ends this program, so that this wait ends in any case. */
-            bool free_slot = false;
-            for (size_t i = 0; i < stream_count; i++) {
-                free_slot |= streams[i].asked < streams[i].slots && streams[i].asked - streams[i].written < SLOTS;
-            }
-            if (!free_slot) {
-                pthread_cond_wait(&slot_written, &streams_lock);
-            }
-            pthread_mutex_unlock(&streams_lock);
-            continue;
-        }
-        pthread_mutex_unlock(&streams_lock);
-        struct question question = questions[first];
-        first = (first + 1) % room;
-        take(server, &question);
-        pthread_mutex_lock(&streams_lock);
-        question.stream->filled = question.slot + 1;
-        pthread_cond_broadcast(&slot_filled);
-        pthread_mutex_unlock(&streams_lock);
+    pthread_mutex_lock(&ring.lock);
+    /* A writer that cannot write ends this program, so that this wait ends in any case. */
+    while (wait && asked - ring.written + pages > RING_PAGES) {
+        pthread_cond_wait(&ring.changed, &ring.lock);
     }
-    free(questions);
+    bool room = asked - ring.written + pages <= RING_PAGES;
+    pthread_mutex_unlock(&ring.lock);
+    return room;
+}
+
+/* Asks ahead while there is room: CRIU answers one question after the other, in the order of the stream. */
+static void send_pages(int server, struct order *order)
+{
+    struct piece questions[MOST_QUESTIONS];
+    uint8_t frames[MOST_QUESTIONS * MAX_FRAME_BYTES];
+    size_t first = 0;
+    size_t under_way = 0;
+    uint64_t asked = 0;
+    uint64_t taken = 0;
+    struct piece next;
+    bool more = next_piece(order, &next);
+    while (more || under_way > 0) {
+        size_t count = 0;
+        while (more && under_way < MOST_QUESTIONS && has_room(asked, next.pages, under_way == 0)) {
+            struct frame frame = {COMMAND_GET, next.pages, next.address, (uint64_t)order->all[next.process]->pid};
+            encode(&frame, frames + count++ * frame_bytes);
+            questions[(first + under_way++) % MOST_QUESTIONS] = next;
+            asked += next.pages;
+            more = next_piece(order, &next);
+        }
+        send_all(server, "CRIU's page server", frames, count * frame_bytes);
+        const struct piece *question = &questions[first];
+        take(server, order->all[question->process]->pid, taken, question->pages);
+        taken += question->pages;
+        first = (first + 1) % MOST_QUESTIONS;
+        under_way--;
+        pthread_mutex_lock(&ring.lock);
+        ring.filled = taken;
+        pthread_cond_broadcast(&ring.changed);
+        pthread_mutex_unlock(&ring.lock);
+    }
 }
 
 static void link_to_scratch(int images, const char *scratch, const char *name)
@@ -903,7 +931,7 @@ static void take_in_core(const char *name, void *context)
     free(image.at);
 }
 
-static void write_list(int images, const struct stream *all, size_t count)
+static void write_list(int images, const struct order *order)
 {
     static const char temporary[] = LIST_NAME ".new";
     int number = openat(images, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -912,10 +940,11 @@ static void write_list(int images, const struct stream *all, size_t count)
         die("cannot make %s", temporary);
     }
     fprintf(list, "%s\n", LIST_HEAD);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(list, "process %d %" PRIu64 "\n", all[i].pages.pid, all[i].pages.total);
-        for (size_t k = 0; k < all[i].pages.first_count; k++) {
-            fprintf(list, "first %" PRIx64 "\n", all[i].pages.first[k]);
+    for (size_t i = 0; i < order->count; i++) {
+        const struct pages *pages = order->all[i];
+        fprintf(list, "process %d %" PRIu64 "\n", pages->pid, pages->total);
+        for (size_t k = 0; k < pages->first_count; k++) {
+            fprintf(list, "first %" PRIx64 "\n", pages->first[k]);
         }
     }
     fprintf(list, "end\n");
@@ -952,52 +981,38 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     if (!wait_for_status(status[0])) {
         fail("CRIU has written no image: it %s", describe(wait_for(criu), text, sizeof text));
     }
-    streams = allocate(pid_count, sizeof *streams);
+    struct order order = {allocate(pid_count, sizeof *order.all), 0, 0, 0};
     for (size_t i = 0; i < pid_count; i++) {
-        struct stream *stream = &streams[stream_count];
-        stream->pages.pid = pids[i];
-        folders.pages = &stream->pages;
+        struct pages *pages = allocate(1, sizeof *pages);
+        pages->pid = pids[i];
+        folders.pages = pages;
         for_each_thread(pids[i], take_in_core, &folders);
         struct bytes image;
         pagemap_name(name, pids[i]);
         if (!take_in(folders.images, folders.scratch, name, &image)) {
+            free(pages);
             continue; /* a zombie, or a process that shares another one's memory */
         }
-        read_pagemap(&stream->pages, &image, name);
+        read_pagemap(pages, &image, name);
         free(image.at);
-        settle_first(&stream->pages);
-        put_in_order(&stream->pages);
-        stream_name(stream->name, pids[i]);
-        stream->file = openat(folders.images, stream->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (stream->file < 0) {
-            die("cannot make %s in the image directory", stream->name);
-        }
-        stream->slots = (stream->pages.total + SLOT_PAGES - 1) / SLOT_PAGES;
-        stream->order = allocate(stream->pages.run_count, sizeof *stream->order);
-        stream->order_count = stream->pages.run_count;
-        if (stream->order_count > 0) {
-            memcpy(stream->order, stream->pages.runs, stream->order_count * sizeof *stream->order);
-        }
-        qsort(stream->order, stream->order_count, sizeof *stream->order, by_place);
-        if (posix_memalign((void **)&stream->memory, PAGE, (size_t)SLOTS * SLOT_PAGES * PAGE) != 0) {
-            fail("no memory for the pages of PID %d", pids[i]);
-        }
-        stream_count++;
+        settle_first(pages);
+        put_in_order(pages);
+        ring.total += pages->total;
+        order.all[order.count++] = pages;
     }
-    write_list(folders.images, streams, stream_count);
-    for (size_t i = 0; i < stream_count; i++) {
-        int error = pthread_create(&streams[i].writer, NULL, write_stream, &streams[i]);
-        if (error != 0) {
-            errno = error;
-            die("no thread can be made");
-        }
+    ring.file = openat(folders.images, STREAM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (ring.file < 0) {
+        die("cannot make %s in the image directory", STREAM_NAME);
     }
-    send_pages(pair[0]);
-    for (size_t i = 0; i < stream_count; i++) {
-        pthread_join(streams[i].writer, NULL);
-        if (close(streams[i].file) != 0) {
-            die("cannot close %s", streams[i].name);
-        }
+    if (posix_memalign((void **)&ring.memory, PAGE, (size_t)RING_PAGES * PAGE) != 0) {
+        fail("no memory for the pages");
+    }
+    write_list(folders.images, &order);
+    pthread_t writer = start_thread(write_stream);
+    send_pages(pair[0], &order);
+    pthread_join(writer, NULL);
+    if (close(ring.file) != 0) {
+        die("cannot close %s", STREAM_NAME);
     }
     uint8_t head[MAX_FRAME_BYTES];
     struct frame last = {COMMAND_CLOSE, 0, 0, 0};
@@ -1017,27 +1032,33 @@ static int run_source(const char *images_path, const char *scratch_path, const i
 
 /* ---- target ---------------------------------------------------------------------------------------------------- */
 
-/* A page that was read before it was asked for. */
+/* A piece that was read and is not handed out as a whole yet. */
 struct kept {
     uint64_t place;
+    uint64_t pages;
+    uint64_t left;
     uint8_t *data;
 };
 
-/* A process's stream while it is read; the main thread's. */
+/* A process whose pages come; the main thread's. */
 struct arriving {
     struct pages pages;
-    int file;
-    char name[NAME_MAX];
-    /* Pages read of the stream. */
+    /* Pages of it that were read. */
     uint64_t read;
     uint8_t *handed_out;
     uint64_t left;
+    /* By place. */
     struct kept *kept;
+    size_t kept_first;
     size_t kept_count;
+    size_t kept_room;
 };
 
 static struct arriving *arriving;
 static size_t arriving_count;
+static struct order order;
+static int stream;
+static uint64_t kept_pages;
 
 static pid_t daemon_pid;
 static pid_t restore_pid;
@@ -1047,19 +1068,84 @@ static bool daemon_may_end;
 static bool daemon_ended;
 static bool restore_ended;
 
+/*
+ * Once the restore has ended the daemon does not sleep any more: while it waits for pages it asks again and again whether
+ * there is something for it (criu/uffd.c, handle_requests), and takes a processor from those who bring them. So it is
+ * stopped (SIGSTOP) while the main thread waits for a stream. No copy runs, so nothing else needs the daemon meanwhile.
+ */
+static pthread_mutex_t rest_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool waiting;
+static uint64_t waits;
+static bool daemon_rests;
+static bool daemon_spins;
+
+static void signal_daemon(int number)
+{
+    if (kill(daemon_pid, number) != 0) {
+        die("CRIU's daemon for lazy pages cannot be sent signal %d", number);
+    }
+}
+
+/* Called with false before the daemon's PID is given back: after that it may be another process's. */
+static void let_daemon(bool spin)
+{
+    pthread_mutex_lock(&rest_lock);
+    daemon_spins = spin;
+    pthread_mutex_unlock(&rest_lock);
+}
+
+/* Stops the daemon when a look finds the main thread in the same wait as the look before. */
+static void *rest_daemon(void *unused)
+{
+    (void)unused;
+    const struct timespec between = {0, 1000000};
+    uint64_t seen = 0;
+    for (;;) {
+        nanosleep(&between, NULL);
+        pthread_mutex_lock(&rest_lock);
+        if (daemon_spins && waiting && waits == seen && !daemon_rests) {
+            signal_daemon(SIGSTOP);
+            daemon_rests = true;
+        }
+        seen = waits;
+        pthread_mutex_unlock(&rest_lock);
+    }
+    return NULL;
+}
+
+static void wait_begins(void)
+{
+    pthread_mutex_lock(&rest_lock);
+    waiting = true;
+    waits++;
+    pthread_mutex_unlock(&rest_lock);
+}
+
+static void wait_ends(void)
+{
+    pthread_mutex_lock(&rest_lock);
+    waiting = false;
+    if (daemon_spins && daemon_rests) {
+        signal_daemon(SIGCONT);
+    }
+    daemon_rests = false;
+    pthread_mutex_unlock(&rest_lock);
+}
+
 static void *watch_children(void *unused)
 {
     (void)unused;
     char text[64];
     for (int left = 2; left > 0; left--) {
-        int status;
-        pid_t ended;
-        do {
-            ended = waitpid(-1, &status, 0);
-        } while (ended < 0 && errno == EINTR);
-        if (ended < 0) {
-            die("cannot wait for CRIU");
+        siginfo_t child;
+        while (waitid(P_ALL, 0, &child, WEXITED | WNOWAIT) != 0) {
+            if (errno != EINTR) {
+                die("cannot wait for CRIU");
+            }
         }
+        pid_t ended = child.si_pid;
+        let_daemon(ended == restore_pid && !daemon_ended);
+        int status = wait_for(ended);
         bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         const char *which = ended == daemon_pid ? "CRIU's daemon for lazy pages" : "the restore";
         if (!well) {
@@ -1080,121 +1166,121 @@ static void *watch_children(void *unused)
     return NULL;
 }
 
-static void read_stream(struct arriving *from, uint8_t *into, uint64_t pages)
+/* Reads the next piece of the stream; false if there is none. */
+static bool read_piece(void)
 {
-    size_t wanted = pages * PAGE;
+    struct piece piece;
+    if (!next_piece(&order, &piece)) {
+        return false;
+    }
+    struct arriving *of = &arriving[piece.process];
+    if (kept_pages + piece.pages > MAX_KEPT + 2 * MOST_PIECE_PAGES * arriving_count) {
+        fail("%" PRIu64 " pages have come that CRIU has not asked for, and more would have to be kept until it does."
+             " Remedy: move this job with pages = \"images\"",
+             kept_pages);
+    }
+    uint8_t *data = enlarge(NULL, piece.pages, PAGE);
+    size_t wanted = piece.pages * PAGE;
     size_t done = 0;
     while (done < wanted) {
-        ssize_t got = read(from->file, into + done, wanted - done);
-        if (got < 0 && errno == EINTR) {
+        wait_begins();
+        ssize_t got = read(stream, data + done, wanted - done);
+        int error = errno;
+        wait_ends();
+        if (got < 0 && error == EINTR) {
             continue;
         }
         if (got < 0) {
-            die("cannot read %s", from->name);
+            errno = error;
+            die("cannot read %s", STREAM_NAME);
         }
         if (got == 0) {
-            fail("%s ends before page %" PRIu64 " of %" PRIu64, from->name, from->read, from->pages.total);
+            fail("%s ends before page %" PRIu64 " of %" PRIu64 " of PID %d", STREAM_NAME, of->read, of->pages.total,
+                 of->pages.pid);
         }
         done += (size_t)got;
     }
-    from->read += pages;
+    if (of->kept_first + of->kept_count == of->kept_room) {
+        if (of->kept_first > of->kept_room / 2) {
+            memmove(of->kept, of->kept + of->kept_first, of->kept_count * sizeof *of->kept);
+            of->kept_first = 0;
+        } else {
+            of->kept_room = 2 * of->kept_room + 16;
+            of->kept = enlarge(of->kept, of->kept_room, sizeof *of->kept);
+        }
+    }
+    of->kept[of->kept_first + of->kept_count++] = (struct kept){piece.place, piece.pages, piece.pages, data};
+    of->read += piece.pages;
+    kept_pages += piece.pages;
+    return true;
 }
 
 static struct kept *find_kept(struct arriving *from, uint64_t place)
 {
-    size_t low = 0;
-    size_t high = from->kept_count;
+    size_t low = from->kept_first;
+    size_t high = low + from->kept_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (from->kept[middle].place < place) {
+        struct kept *kept = &from->kept[middle];
+        if (place < kept->place) {
+            high = middle;
+        } else if (place >= kept->place + kept->pages) {
             low = middle + 1;
         } else {
-            high = middle;
+            return kept->data == NULL ? NULL : kept;
         }
     }
-    return low < from->kept_count && from->kept[low].place == place ? &from->kept[low] : NULL;
+    return NULL;
 }
 
-/* Reads up to a page that is asked for out of turn, and keeps what lies before it. */
-static void keep_until(struct arriving *from, uint64_t place)
-{
-    size_t live = 0;
-    for (size_t i = 0; i < from->kept_count; i++) {
-        if (from->kept[i].data != NULL) {
-            from->kept[live++] = from->kept[i];
-        }
-    }
-    from->kept_count = live;
-    uint64_t more = place - from->read;
-    if (more > MAX_KEPT - live) {
-        fail("page %" PRIu64 " of PID %d is asked for when %" PRIu64 " have come: more than %d pages would have to be kept"
-             " until they are asked for. Remedy: move this job with pages = \"images\"",
-             place, from->pages.pid, from->read, (int)MAX_KEPT);
-    }
-    from->kept = enlarge(from->kept, live + more, sizeof *from->kept);
-    while (from->read < place) {
-        uint64_t at = from->read;
-        uint8_t *data = allocate(1, PAGE);
-        read_stream(from, data, 1);
-        from->kept[from->kept_count++] = (struct kept){at, data};
-    }
-}
-
-static void hand_out(struct arriving *from, uint64_t place, uint64_t pages)
+static void hand_out(struct arriving *from, struct kept *kept, uint64_t place, uint64_t pages)
 {
     for (uint64_t page = place; page < place + pages; page++) {
         uint8_t bit = (uint8_t)(1U << (page % 8));
         if ((from->handed_out[page / 8] & bit) == 0) {
             from->handed_out[page / 8] |= bit;
             from->left--;
+            kept->left--;
         }
+    }
+    if (kept->left == 0) {
+        kept_pages -= kept->pages;
+        free(kept->data);
+        kept->data = NULL;
+    }
+    while (from->kept_count > 0 && from->kept[from->kept_first].data == NULL) {
+        from->kept_first++;
+        from->kept_count--;
     }
 }
 
-/* Answers one question in full, in pieces. */
+/* Answers a question with what there is of it in one piece. */
 static void answer(int client, struct arriving *from, const struct frame *question)
 {
-    static uint8_t buffer[ANSWER_PAGES * PAGE];
-    uint8_t head[MAX_FRAME_BYTES];
+    const struct run *run = find_run(&from->pages, question->address);
+    if (run == NULL) {
+        fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d, which is not lazy", question->address,
+             from->pages.pid);
+    }
+    uint64_t place = run->place + (question->address - run->address) / PAGE;
+    while (from->read <= place) {
+        if (!read_piece()) {
+            fail("%s has no page %" PRIx64 " of PID %d", STREAM_NAME, question->address, from->pages.pid);
+        }
+    }
+    struct kept *kept = find_kept(from, place);
+    if (kept == NULL) {
+        fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d a second time", question->address, from->pages.pid);
+    }
+    uint64_t inside = place - kept->place;
     struct frame frame = *question;
     frame.command = COMMAND_ADD | (PAGE_PRESENT << FLAGS_SHIFT);
+    frame.pages = kept->pages - inside < question->pages ? kept->pages - inside : question->pages;
+    uint8_t head[MAX_FRAME_BYTES];
     encode(&frame, head);
     send_all(client, "CRIU's daemon for lazy pages", head, frame_bytes);
-    uint64_t address = question->address;
-    uint64_t wanted = question->pages;
-    while (wanted > 0) {
-        const struct run *run = find_run(&from->pages, address);
-        if (run == NULL) {
-            fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d, which is not lazy", address, from->pages.pid);
-        }
-        uint64_t inside = (address - run->address) / PAGE;
-        uint64_t place = run->place + inside;
-        uint64_t pages = run->pages - inside < wanted ? run->pages - inside : wanted;
-        const uint8_t *data = buffer;
-        struct kept *kept = NULL;
-        if (place < from->read) {
-            kept = find_kept(from, place);
-            if (kept == NULL || kept->data == NULL) {
-                fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d a second time", address, from->pages.pid);
-            }
-            pages = 1;
-            data = kept->data;
-        } else {
-            if (place > from->read) {
-                keep_until(from, place);
-            }
-            pages = pages < ANSWER_PAGES ? pages : ANSWER_PAGES;
-            read_stream(from, buffer, pages);
-        }
-        send_all(client, "CRIU's daemon for lazy pages", data, pages * PAGE);
-        hand_out(from, place, pages);
-        if (kept != NULL) {
-            free(kept->data);
-            kept->data = NULL;
-        }
-        address += pages * PAGE;
-        wanted -= pages;
-    }
+    send_all(client, "CRIU's daemon for lazy pages", kept->data + inside * PAGE, frame.pages * PAGE);
+    hand_out(from, kept, place, frame.pages);
 }
 
 static void read_list(int images)
@@ -1252,11 +1338,6 @@ static void prepare(int images, struct arriving *one)
         fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, told);
     }
     put_in_order(&one->pages);
-    stream_name(one->name, one->pages.pid);
-    one->file = openat(images, one->name, O_RDONLY | O_CLOEXEC);
-    if (one->file < 0) {
-        die("cannot open %s", one->name);
-    }
     one->handed_out = allocate(told / 8 + 1, 1);
 }
 
@@ -1279,6 +1360,9 @@ static void write_pids(const char *path)
 static void serve(int client)
 {
     for (;;) {
+        struct pollfd question = {client, POLLIN, 0};
+        while (kept_pages < AHEAD_PAGES && poll(&question, 1, 0) == 0 && read_piece()) {
+        }
         uint8_t head[MAX_FRAME_BYTES];
         if (!receive_all(client, "CRIU's daemon for lazy pages", head, frame_bytes)) {
             fail("CRIU's daemon for lazy pages has gone without a word");
@@ -1316,8 +1400,14 @@ static int run_target(const char *images_path, const char *pids_path, char **laz
 {
     int images = open_directory(images_path);
     read_list(images);
-    for (size_t i = 0; i < arriving_count; i++) {
-        prepare(images, &arriving[i]);
+    order.all = allocate(arriving_count + 1, sizeof *order.all);
+    for (; order.count < arriving_count; order.count++) {
+        prepare(images, &arriving[order.count]);
+        order.all[order.count] = &arriving[order.count].pages;
+    }
+    stream = openat(images, STREAM_NAME, O_RDONLY | O_CLOEXEC);
+    if (stream < 0) {
+        die("cannot open %s", STREAM_NAME);
     }
     write_pids(pids_path);
     int pair[2];
@@ -1334,12 +1424,8 @@ static int run_target(const char *images_path, const char *pids_path, char **laz
         fail("CRIU's daemon for lazy pages does not start: it %s", describe(wait_for(daemon_pid), text, sizeof text));
     }
     restore_pid = start(restore, -1, -1, true);
-    pthread_t watcher;
-    int error = pthread_create(&watcher, NULL, watch_children, NULL);
-    if (error != 0) {
-        errno = error;
-        die("no thread can be made");
-    }
+    start_thread(watch_children);
+    start_thread(rest_daemon);
     serve(pair[0]);
     pthread_mutex_lock(&ends_lock);
     while (!daemon_ended || !restore_ended) {

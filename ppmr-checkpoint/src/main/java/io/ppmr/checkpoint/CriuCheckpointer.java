@@ -31,7 +31,7 @@ import java.util.regex.Pattern;
  * written last and opened first.
  *
  * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images hold everything but the memory that is a process's own.
- * That follows, a stream for each process, and goes into the copy while the original, stopped by SIGSTOP before, is
+ * That follows as a stream and goes into the copy while the original, stopped by SIGSTOP before, is
  * still read. Neither runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page
  * that the images name was handed out. {@code docs/criu.md} has the order of it.
  *
@@ -58,7 +58,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     /** The streamed form's files, which ppmr-pages names so. */
     private static final String PAGES_LIST = "pages.list";
 
-    private static final Pattern STREAM = Pattern.compile("pages-\\d+\\.stream");
+    private static final String PAGES_STREAM = "pages.stream";
 
     /** CRIU 4.2 has made the numbers of pages in its page server's frames wider. */
     private static final int FRAME_BYTES = 24;
@@ -222,7 +222,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public boolean streams(String name) {
-        return streamed && STREAM.matcher(name).matches();
+        return streamed && name.equals(PAGES_STREAM);
     }
 
     @Override

@@ -135,6 +135,9 @@ final class StatusCommand implements Callable<Integer> {
         } else {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
             view.line(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
+            if (status.progress() != null && !status.progress().pages().isEmpty()) {
+                view.line("pages " + status.progress().pages());
+            }
         }
         status.open().forEach(one -> view.line(text(one)));
         if (status.transport() != null) {

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
@@ -10,6 +11,9 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -20,6 +24,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -37,18 +42,20 @@ class StreamedCriuIT {
     /** Much less than the job has: an image that waits as a whole is refused. */
     private static final long STAGING_BYTES = 64 << 20;
 
+    private static final int PASSES = 40;
+
     private static String expected;
 
     @TempDir
     private Path directory;
 
-    private static List<String> job(String... more) {
+    private static List<String> job(int passes, String... more) {
         List<String> words = new ArrayList<>(List.of(
                 System.getProperty("ppmr.demo.dir") + "/plain-job",
                 "--size",
                 Long.toString(PRIVATE_BYTES),
                 "--passes",
-                "40",
+                Integer.toString(passes),
                 "--seed",
                 "7",
                 "--threads",
@@ -60,14 +67,23 @@ class StreamedCriuIT {
     /** What a run that nobody disturbs comes to. */
     @BeforeAll
     static void runUndisturbed() throws Exception {
-        Command.Result result = Command.of(job("--expect")).run(LIMIT);
+        expected = undisturbed(PASSES);
+    }
+
+    private static String undisturbed(int passes) throws Exception {
+        Command.Result result = Command.of(job(passes, "--expect")).run(LIMIT.multipliedBy(2));
         assertTrue(result.succeeded(), result.output());
-        expected = result.output().strip();
+        return result.output().strip();
     }
 
     private CriuJob start() throws Exception {
+        return start(PASSES);
+    }
+
+    private CriuJob start(int passes) throws Exception {
         CriuJob job = CriuJob.start(
-                directory, "setsid " + String.join(" ", job("--out", "out", "--progress", "turns", "--pace", "100")));
+                directory,
+                "setsid " + String.join(" ", job(passes, "--out", "out", "--progress", "turns", "--pace", "100")));
         Conditions.until(
                 LIMIT,
                 "the job computes",
@@ -84,8 +100,12 @@ class StreamedCriuIT {
     }
 
     private static void requireResult(CriuJob job) throws Exception {
-        Conditions.until(LIMIT, "the job has ended", () -> Files.exists(job.file("out")));
-        assertEquals(expected, Files.readString(job.file("out")).strip());
+        requireResult(job, LIMIT, expected);
+    }
+
+    private static void requireResult(CriuJob job, Duration limit, String result) throws Exception {
+        Conditions.until(limit, "the job has ended", () -> Files.exists(job.file("out")));
+        assertEquals(result, Files.readString(job.file("out")).strip());
     }
 
     @Test
@@ -95,21 +115,59 @@ class StreamedCriuIT {
                 CriuJob job = start()) {
             MigrationReport report = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(report.pages().startsWith("streamed: "), report.pages());
+            assertTrue(
+                    MappedJournal.read(directory.resolve("source-journal/journal")).stream()
+                            .map(TransactionJournal.Entry::record)
+                            .anyMatch(record -> record instanceof TransactionRecord.PagesChosen chosen
+                                    && chosen.sentence().equals(report.pages())),
+                    "the journal says how the pages travelled");
             requireResult(job);
         }
     }
 
+    /** Its private memory is shared with its child since the fork, and would be sent twice. */
     @Test
-    void shouldMoveToAndFroWhenPagesAreStreamed() throws Exception {
+    void shouldSendImagesAndSayWhyWhenProcessesShareTheirMemorySinceAFork() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
+        try (ServicePair pair = new ServicePair(directory, options(criu).staging(1 << 30));
+                CriuJob job = CriuJob.start(
+                        directory, "setsid perl -e '$n = 100 << 20; $memory = \"x\" x $n; fork; sleep 600'")) {
+            Conditions.until(LIMIT, "the job has forked", () -> Files.readString(
+                            Path.of("/proc/" + job.pid() + "/task/" + job.pid() + "/children"))
+                    .contains(" "));
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(report.pages().startsWith("as images: the job's processes share "), report.pages());
+        }
+    }
+
+    @Test
+    void shouldMoveTenTimesToAndFroWhenPagesAreStreamed() throws Exception {
+        moveToAndFro(10, 200);
+    }
+
+    @Test
+    @Tag("soak")
+    @Timeout(value = 1200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldMoveAHundredTimesToAndFroWhenPagesAreStreamed() throws Exception {
+        moveToAndFro(100, 2000);
+    }
+
+    /** The copy of one move is the original of the next; the job goes on between them. */
+    private void moveToAndFro(int times, int passes) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
-                CriuJob job = start()) {
-            MigrationReport first = job.migrate(pair, criu);
-            assertEquals(Outcome.COMMITTED, first.outcome(), first.reason());
-            MigrationReport second =
-                    job.migrate(pair, criu, first.ranks().get(0).pids().get(0));
-            assertEquals(Outcome.COMMITTED, second.outcome(), second.reason());
-            requireResult(job);
+                CriuJob job = start(passes)) {
+            int pid = job.pid();
+            for (int i = 0; i < times; i++) {
+                assertFalse(Files.exists(job.file("out")), "the job ended before it was moved for the last time");
+                MigrationReport report = migrate(job, pair, criu, pid, "move-" + i, new Cancellation());
+                assertEquals(Outcome.COMMITTED, report.outcome(), "move " + i + ": " + report.reason());
+                pid = report.ranks().get(0).pids().get(0);
+                job.requireTurns();
+            }
+            requireResult(job, LIMIT.multipliedBy(times), undisturbed(passes));
         }
     }
 

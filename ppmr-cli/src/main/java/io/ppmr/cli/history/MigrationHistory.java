@@ -215,6 +215,9 @@ public record MigrationHistory(
         if (record instanceof TransactionRecord.CopyEnded copy) {
             return copy.sentence();
         }
+        if (record instanceof TransactionRecord.PagesChosen pages) {
+            return pages.sentence();
+        }
         if (record instanceof TransactionRecord.Stopped stopped) {
             return "stopped by the job itself: "
                     + stopped.ranks().stream()

@@ -27,6 +27,7 @@ import org.tomlj.TomlTable;
  */
 final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
+    private static final int MOST_ZEROS = 64;
     private static final int MOST_DEPTH = 64;
     private static final int MAX_EDIT_DISTANCE = 3;
 
@@ -59,6 +60,7 @@ final class ConfigFile {
             }
             String text = Files.readString(file);
             requireShallow(text);
+            requireFewZeros(text);
             TomlParseResult result = parsed(text);
             if (result.hasErrors()) {
                 result.errors()
@@ -88,6 +90,17 @@ final class ConfigFile {
             // Some escapes that are not whole the parser takes for its own defects.
             throw (ConfigException) failure("is no TOML: a text in it has an escape (\\) that is not whole")
                     .initCause(e);
+        }
+    }
+
+    /** The parser looks from each zero to the end of their row: many of them would cost seconds, and the heap. */
+    private void requireFewZeros(String text) throws ConfigException {
+        int zeros = 0;
+        for (int i = 0; i < text.length(); i++) {
+            zeros = text.charAt(i) == '0' ? zeros + 1 : 0;
+            if (zeros > MOST_ZEROS) {
+                throw failure("has more than " + MOST_ZEROS + " zeros in a row: no value here is so long");
+            }
         }
     }
 

@@ -71,10 +71,11 @@ public final class ControlProtocol {
 
     ControlProtocol() {
         // The first use of a type costs a tenth of a second, which a migration should not pay.
-        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0));
+        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0, ""));
         line(
                 REPORT,
                 new MigrationReport(
+                        "",
                         "",
                         "",
                         MigrationReport.Outcome.REFUSED,

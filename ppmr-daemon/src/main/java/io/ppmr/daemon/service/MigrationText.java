@@ -16,12 +16,13 @@ public final class MigrationText {
     public static String of(MigrationReport report) {
         return String.format(
                 Locale.ROOT,
-                "%s: %s in %.2f s (%s), %s staged%s%s",
+                "%s: %s in %.2f s (%s), %s staged%s%s%s",
                 word(report.outcome()),
                 mib(report.bytes()),
                 report.seconds(),
                 rate(report.seconds() > 0 ? report.bytes() / report.seconds() : 0),
                 mib(report.stagedBytes()),
+                report.pages().isEmpty() ? "" : "; pages " + report.pages(),
                 report.reason().isEmpty() ? "" : "; " + report.reason(),
                 report.copy() == null ? "" : "; " + report.copy().sentence());
     }

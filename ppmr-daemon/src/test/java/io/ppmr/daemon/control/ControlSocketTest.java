@@ -50,10 +50,12 @@ import org.junit.jupiter.api.io.TempDir;
 /** The control socket's server and client, with a migration that a test plays. */
 class ControlSocketTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
-    private static final MigrationProgress PROGRESS = new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5, 9);
+    private static final MigrationProgress PROGRESS =
+            new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5, 9, "streamed: 3 MiB");
     private static final MigrationReport REPORT = new MigrationReport(
             "id",
             "mine",
+            "streamed: 3 MiB",
             MigrationReport.Outcome.ROLLED_BACK,
             "why",
             1L << 40,

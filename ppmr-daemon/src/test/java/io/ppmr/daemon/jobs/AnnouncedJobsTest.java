@@ -252,6 +252,6 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
+        return new MigrationReport("id", "criu", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
     }
 }

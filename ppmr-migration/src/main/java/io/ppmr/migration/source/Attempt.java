@@ -92,6 +92,7 @@ final class Attempt {
     private final Job job;
     private final SourceSettings settings;
     private final MigrationRecord record;
+    private final PageChoice choice;
     private final OriginalRanks originals;
     private final Keeping keeping;
     private final Path workRoot;
@@ -118,6 +119,7 @@ final class Attempt {
         this.job = subject.job();
         this.settings = subject.service().settings();
         this.record = subject.record();
+        this.choice = subject.pages();
         this.originals = subject.originals();
         this.keeping = subject.keeping();
         this.workRoot = settings.workDirectory().resolve(subject.migrationId() + "." + number);
@@ -149,6 +151,13 @@ final class Attempt {
                 return new NotTaken(place, false, String.valueOf(e.getMessage()));
             }
         }
+        record.pages(choice.sentence(
+                number > 1,
+                sessions.size(),
+                sessions.stream()
+                        .map(SourceSession::whyImages)
+                        .flatMap(Optional::stream)
+                        .toList()));
         return null;
     }
 

@@ -10,6 +10,8 @@ package io.ppmr.migration.source;
  * @param stagedBytes bytes that went to staging
  * @param seconds since the migration's start
  * @param expectedBytes about how many bytes there will be in all, by the memory of the processes; 0 if not known yet
+ * @param pages how the job's memory travels, streamed or as images, and why; empty if it is not known yet, or where its
+ *     checkpointer has one way only
  */
 public record MigrationProgress(
         Step step,
@@ -18,7 +20,8 @@ public record MigrationProgress(
         long readBytes,
         long stagedBytes,
         double seconds,
-        long expectedBytes) {
+        long expectedBytes,
+        String pages) {
 
     /** The steps of a migration, in their order (paper 1, section III). */
     public enum Step {

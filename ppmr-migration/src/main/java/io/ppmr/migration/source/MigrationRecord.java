@@ -52,6 +52,7 @@ final class MigrationRecord {
     private volatile Step step = Step.CONNECT;
     private long stepSinceNs = System.nanoTime();
     private final Standstill standstill = new Standstill(this::sayThatItStands);
+    private volatile String pages = "";
     private volatile Supplier<Optional<String>> waitsFor = Optional::empty;
     private long heldNs;
     private double pauseSeconds;
@@ -98,6 +99,7 @@ final class MigrationRecord {
         legs.clear();
         ranks.clear();
         lastWrittenNs = 0;
+        pages = "";
     }
 
     /** Notes that the job stands still from now on, if only for a checkpointer that lets it go on by itself. */
@@ -171,6 +173,15 @@ final class MigrationRecord {
         leg(place).sentBytes = bytes;
     }
 
+    /** How the job's memory travels in this attempt, and why. */
+    void pages(String sentence) {
+        pages = sentence;
+    }
+
+    String pages() {
+        return pages;
+    }
+
     /** About how many bytes the images will have. */
     void expects(long bytes) {
         expectedBytes = bytes;
@@ -210,6 +221,7 @@ final class MigrationRecord {
         return new MigrationReport(
                 id,
                 checkpointer,
+                pages,
                 outcome,
                 reason,
                 measured ? sum(leg -> leg.transfer.arrivedBytes()) : sentBytes(),
@@ -253,7 +265,8 @@ final class MigrationRecord {
                 sum(leg -> leg.atTarget.readBytes()),
                 sum(leg -> leg.atTarget.stagedBytes()),
                 seconds(System.nanoTime()),
-                expectedBytes);
+                expectedBytes,
+                pages);
         try {
             watcher.accept(progress);
         } catch (RuntimeException e) {

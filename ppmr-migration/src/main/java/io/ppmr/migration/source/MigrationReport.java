@@ -8,6 +8,7 @@ import java.util.List;
  *
  * @param migrationId its name
  * @param checkpointer what checkpointed the job
+ * @param pages how its memory travelled, streamed or as images, and why; empty where its checkpointer has one way only
  * @param outcome how it ended
  * @param reason why it ended so; empty for a commit
  * @param bytes bytes of all images
@@ -26,6 +27,7 @@ import java.util.List;
 public record MigrationReport(
         String migrationId,
         String checkpointer,
+        String pages,
         Outcome outcome,
         String reason,
         long bytes,

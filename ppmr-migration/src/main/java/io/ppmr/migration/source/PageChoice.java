@@ -8,8 +8,6 @@ import io.ppmr.protocol.control.JobFacts;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * How a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of the images. A
@@ -20,7 +18,7 @@ import org.slf4j.LoggerFactory;
  * @param required whether the job is not moved otherwise
  */
 record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
-    private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
+    private static final String AS_IMAGES = "as images: ";
     private static final long MIB = 1 << 20;
     /** So many pages of a job's address space are looked at one by one: 4 GiB. */
     private static final long MOST_PAGES = 1 << 20;
@@ -72,12 +70,29 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             throw new CheckpointException("job " + job.name() + " is not moved: the configuration says pages ="
                     + " \"streamed\", and " + why + ". Remedy: say pages = \"auto\", or mend that");
         }
-        PageChoice choice = streams
+        return streams
                 ? new PageChoice(offered, "streamed: " + why, form.required())
-                : new PageChoice(facts, why.isEmpty() ? "" : "as images: " + why, false);
-        if (!why.isEmpty()) {
-            LOG.info("the job's memory is to travel {}", choice.why());
+                : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
+    }
+
+    /**
+     * Says how an attempt does it, and why; empty where the checkpointer has one way only.
+     *
+     * @param again whether an attempt has failed before, which is not repeated as it was
+     * @param targets of how many targets it is
+     * @param refusals of those targets that want images, with their reasons
+     */
+    String sentence(boolean again, int targets, List<String> refusals) {
+        boolean streams = facts.values().stream().anyMatch(rank -> rank.streamableBytes() > 0);
+        if (!streams) {
+            return why;
         }
-        return choice;
+        if (again && !required) {
+            return AS_IMAGES + "an attempt before this one has failed";
+        }
+        String refused = String.join("; ", refusals);
+        return refusals.isEmpty()
+                ? why
+                : refusals.size() < targets ? why + ", but as images: " + refused : AS_IMAGES + refused;
     }
 }

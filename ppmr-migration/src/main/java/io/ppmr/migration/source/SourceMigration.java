@@ -771,6 +771,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         for (int place = 0; place < plan.legs().size(); place++) {
             sessions.put(participant(place), attempt.session(place));
         }
+        if (!record.pages().isEmpty()) {
+            LOG.info("migration {}: the job's memory travels {}", id, record.pages());
+            service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
+        }
         originals.lookForStopped();
         noteStopped();
         suspend();

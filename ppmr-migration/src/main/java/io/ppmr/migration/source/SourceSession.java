@@ -30,6 +30,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -71,6 +72,7 @@ final class SourceSession {
     private OutgoingFiles files;
     private boolean closed;
     private Checkpointer checkpointer;
+    private Optional<String> whyImages = Optional.empty();
 
     /**
      * @param place of the target in the plan
@@ -105,6 +107,11 @@ final class SourceSession {
     /** What checkpoints the ranks of this session, in the form that the target takes. */
     Checkpointer checkpointer() {
         return checkpointer;
+    }
+
+    /** Why the target does not take the job's memory as a stream that was offered; empty if it does. */
+    Optional<String> whyImages() {
+        return whyImages;
     }
 
     Path imageDirectory(int rank) {
@@ -234,9 +241,11 @@ final class SourceSession {
         if (message instanceof ControlMessage.Introduced introduced) {
             if (introduced.streams() && offered().streamableBytes() > 0) {
                 checkpointer = job.checkpointer().streamedForm().form().orElse(checkpointer);
-                LOG.info("target {}: the job's memory is streamed into the copies", leg().target());
             } else if (offered().streamableBytes() > 0) {
-                LOG.info("target {} wants the job's memory as images", leg().target());
+                whyImages = introduced.findings().stream()
+                        .filter(finding -> finding.check().equals(Finding.PAGES))
+                        .findFirst()
+                        .map(finding -> "target " + leg().target() + " says: " + finding.sentence());
             }
             for (Finding finding : introduced.findings()) {
                 if (finding.level() == Finding.Level.WARN) {

@@ -149,8 +149,9 @@ final class Admission {
     private static Finding pages(JobFacts job, StreamedForm form) {
         return form.form().isPresent()
                 ? Finding.ok(
-                        "pages", job.streamableBytes() / AvailableRoom.MIB + " MiB of the job can be streamed here")
-                : Finding.ok("pages", "the job's memory comes as images: " + form.whyNot());
+                        Finding.PAGES,
+                        job.streamableBytes() / AvailableRoom.MIB + " MiB of the job can be streamed here")
+                : Finding.ok(Finding.PAGES, "the job's memory comes as images: " + form.whyNot());
     }
 
     private static List<Finding> tool(JobFacts job, NodeFacts here) {

@@ -12,6 +12,9 @@ import io.ppmr.protocol.data.ProtocolException;
  */
 public record Finding(Level level, String check, String text, String remedy) {
 
+    /** The check of whether a job's memory can be streamed to the target. Its finding says why not. */
+    public static final String PAGES = "pages";
+
     /** How bad it is. The codes are those of the protocol. */
     public enum Level {
         /** As it should be. */

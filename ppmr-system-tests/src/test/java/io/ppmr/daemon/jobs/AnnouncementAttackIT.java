@@ -107,7 +107,7 @@ class AnnouncementAttackIT {
         MigrationReport.Outcome outcome =
                 uid == VICTIM ? MigrationReport.Outcome.COMMITTED : MigrationReport.Outcome.ROLLED_BACK;
         List<MigrationReport.MovedRank> ranks = List.of(new MigrationReport.MovedRank(0, List.of(uid)));
-        return new MigrationReport(id, "blcr", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
+        return new MigrationReport(id, "blcr", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
     }
 
     private Process as(int uid, String... words) throws Exception {

@@ -41,6 +41,7 @@ class JournalFuzzTest {
             new TransactionRecord.StepTimed("m-1", 1, "commit", -1, "", 5, 6, 7),
             new TransactionRecord.Placement("m-1", 1, "job", 1, 2, "0 1", List.of("0 a")),
             new TransactionRecord.CopyEnded("m-1", 1, true, "kept"),
+            new TransactionRecord.PagesChosen("m-1", 1, "streamed: 3 MiB"),
             new TransactionRecord.Stopped("m-1", 1, RANKS));
 
     @TempDir

@@ -21,6 +21,7 @@ public sealed interface TransactionRecord {
                 || this instanceof StepTimed
                 || this instanceof Placement
                 || this instanceof CopyEnded
+                || this instanceof PagesChosen
                 || this instanceof Stopped
                 || this instanceof Frozen
                 || this instanceof Secret);
@@ -61,6 +62,7 @@ public sealed interface TransactionRecord {
             case 22 -> new Fencing(id, attempt, in.int64(), RecordedClock.BOOT);
             case 23 -> new Secret(id, attempt, new MigrationSecret(in.int64(), in.int64()));
             case 24 -> new Frozen(id, attempt, in.texts());
+            case 25 -> new PagesChosen(id, attempt, in.text());
             default -> null;
         };
     }
@@ -399,6 +401,14 @@ public sealed interface TransactionRecord {
                 }
             }
             return last;
+        }
+    }
+
+    /** History: how the job's memory travels in this attempt, streamed or as images, and why. */
+    record PagesChosen(String migrationId, int attempt, String sentence) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(25, this).text(sentence);
         }
     }
 

@@ -49,7 +49,9 @@ class JournalVersionTest {
             new TransactionRecord.Promised("t-4", 1, 10),
             new TransactionRecord.Fencing("t-4", 1, 11),
             new TransactionRecord.Secret("t-4", 1, new MigrationSecret(0x1122334455667788L, 5)),
-            new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")));
+            new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")),
+            new TransactionRecord.PagesChosen("s-4", 2, "as images: über"));
+
     /** Every type of record. Open are "s-1" at a source and "t-1" at a target; the others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(
             new TransactionRecord.Asked("s-1", 0, "root", "ring", "to a:7 ü:8"),

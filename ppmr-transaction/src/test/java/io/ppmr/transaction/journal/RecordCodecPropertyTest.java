@@ -45,6 +45,7 @@ class RecordCodecPropertyTest {
         comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
         comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
+        comesBack(new TransactionRecord.PagesChosen(id, attempt, text));
         comesBack(new TransactionRecord.Stopped(id, attempt, ranks));
     }
 
