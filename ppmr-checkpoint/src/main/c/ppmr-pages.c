@@ -1175,8 +1175,8 @@ static bool read_piece(void)
     }
     struct arriving *of = &arriving[piece.process];
     if (kept_pages + piece.pages > MAX_KEPT + 2 * MOST_PIECE_PAGES * arriving_count) {
-        fail("%" PRIu64 " pages have come that CRIU has not asked for, and more would have to be kept until it does."
-             " Remedy: move this job with pages = \"images\"",
+        fail("%" PRIu64 " pages have come that CRIU has not asked for, and more would have to be kept until it does. It asks"
+             " for no more of a process that has ended. Remedy: move the job again; if that fails, with pages = \"images\"",
              kept_pages);
     }
     uint8_t *data = enlarge(NULL, piece.pages, PAGE);

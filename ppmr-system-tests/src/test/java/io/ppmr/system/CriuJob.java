@@ -23,7 +23,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
 /**
  * A job of one rank that is moved by real CRIU, in a folder of its own, which is also its working directory. It is
@@ -133,6 +136,11 @@ final class CriuJob implements AutoCloseable {
         List<ProcessHandle> found = new ArrayList<>();
         ProcessHandle.allProcesses().filter(this::isOurs).forEach(found::add);
         return found;
+    }
+
+    /** Returns the PIDs of the job's processes, of originals and copies. */
+    Set<Long> pids() {
+        return processes().stream().map(ProcessHandle::pid).collect(Collectors.toCollection(TreeSet::new));
     }
 
     private boolean isOurs(ProcessHandle candidate) {

@@ -6,11 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
+import io.ppmr.daemon.config.CheckpointerConfig;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -20,16 +24,22 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Jobs whose memory is streamed from the held original into the held copy by real CRIU. The result of the job folds in
@@ -186,8 +196,16 @@ class StreamedCriuIT {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"SOURCE_RELAY", "DUMP", "TARGET_RELAY"})
-    void shouldGoOnWithEveryByteWhereItWasWhenAProgramIsKilledWhilePagesTravel(Program victim) throws Exception {
+    @CsvSource({
+        "KILL, SOURCE_RELAY",
+        "KILL, DUMP",
+        "KILL, TARGET_RELAY",
+        "STOP, SOURCE_RELAY",
+        "STOP, DUMP",
+        "STOP, TARGET_RELAY"
+    })
+    void shouldGoOnWithEveryByteWhereItWasWhenAProgramIsKilledOrStoppedWhilePagesTravel(String signal, Program victim)
+            throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
                 CriuJob job = start()) {
@@ -195,10 +213,12 @@ class StreamedCriuIT {
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), new Cancellation()));
             holdPages();
             // A program that waits in a call to the mount ends when that is answered: after the stall limit at last.
-            signal("KILL", await(victim));
+            signal(signal, await(victim));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             requireResult(job);
+            Conditions.until(LIMIT, "no program of the migration is left", () -> Stream.of(Program.values())
+                    .allMatch(program -> running(program).isEmpty()));
         }
     }
 
@@ -267,6 +287,108 @@ class StreamedCriuIT {
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             requireResult(job);
+        }
+    }
+
+    /** Where the whole copy was handed over before it was found, it is moved on. */
+    @Test
+    void shouldGoOnWithEveryByteWhereItWasWhenAProcessOfTheCopyIsKilledWhilePagesTravel() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start()) {
+            int pid = job.pid();
+            MigrationReport report;
+            int tries = 0;
+            do {
+                int moving = pid;
+                String id = "try-" + tries++;
+                Set<Long> before = job.pids();
+                CompletableFuture<MigrationReport> moved =
+                        CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, moving, id, new Cancellation()));
+                List<Long> copies = new ArrayList<>();
+                Conditions.until(LIMIT, "the copy is there, or has been moved", () -> {
+                    copies.clear();
+                    job.pids().stream().filter(one -> !before.contains(one)).forEach(copies::add);
+                    return copies.size() > 1 || moved.isDone();
+                });
+                for (long copy : moved.isDone() ? List.<Long>of() : copies.subList(1, copies.size())) {
+                    Command.of(List.of("kill", "-KILL", Long.toString(copy))).run(LIMIT);
+                }
+                report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+                pid = report.outcome() == Outcome.COMMITTED
+                        ? report.ranks().get(0).pids().get(0)
+                        : pid;
+            } while (report.outcome() == Outcome.COMMITTED && tries < 5);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            requireResult(job);
+        }
+    }
+
+    /** Starts a service of its own process; what it keeps is in this test's folder. */
+    private ServiceProcess service(String role, int port) throws Exception {
+        String program = CheckpointerConfig.criu(System.getenv()).stream()
+                .map(word -> '"' + word + '"')
+                .collect(Collectors.joining(", "));
+        String common = """
+                key_file = "%1$s/key"
+                rehearsals = 1
+                control_socket = "%1$s/%2$s.sock"
+                """.formatted(directory, role);
+        String own = role.equals("target") ? """
+                listen = "127.0.0.1:%d"
+                allow_root_jobs = true
+                [staging]
+                limit = "64m"
+                """.formatted(port) : """
+                [target]
+                address = "127.0.0.1:%d"
+                [jobs.job]
+                user = 0
+                checkpointer = "criu"
+                ranks = [{rank = 0, pid_file = "%s/pid"}]
+                """.formatted(port, directory);
+        String tool = """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%s]
+                pages = "streamed"
+                %s
+                """.formatted(program, role.equals("target") ? "trusted_users = [0]" : "");
+        return ServiceProcess.start(role, directory, common, own, tool);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"source", "target"})
+    void shouldGoOnWithEveryByteWhereItWasWhenAServiceIsKilledWhilePagesTravel(String role) throws Exception {
+        KeyFile.create(directory.resolve("key"));
+        int port = Nodes.nobody().getPort();
+        Map<String, ServiceProcess> services = new HashMap<>();
+        try {
+            for (String one : List.of("target", "source")) {
+                services.put(one, service(one, port));
+            }
+            try (CriuJob job = start()) {
+                Files.writeString(directory.resolve("pid"), job.pid() + "\n");
+                try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
+                    client.start("job", false);
+                }
+                signal("STOP", await(Program.TARGET_RELAY));
+                services.get(role).kill();
+                services.put(role, service(role, port));
+                requireResult(job);
+                Conditions.until(LIMIT, "no program of the migration is left", () -> Stream.of(Program.values())
+                        .allMatch(program -> running(program).isEmpty()));
+            }
+        } catch (IOException e) {
+            StringBuilder logs = new StringBuilder(e.getMessage());
+            for (ServiceProcess service : services.values()) {
+                logs.append('\n').append(service.logEnd(20));
+            }
+            throw new IOException(logs.toString(), e);
+        } finally {
+            for (ServiceProcess service : services.values()) {
+                service.close();
+            }
         }
     }
 
