@@ -1,5 +1,5 @@
-# Asks the node's management controller for its name, as ipmitool does, through /dev/ipmi0 (linux/ipmi.h). Says what it is
-# and ends with 0 if the controller answers.
+# Asks the node's management controller for its name, as ipmitool does, through /dev/ipmi0 (linux/ipmi.h). Says what it
+# is and ends with 0 if the controller answers.
 use strict;
 use warnings;
 use Fcntl;

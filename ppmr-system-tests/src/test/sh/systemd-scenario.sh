@@ -1,8 +1,8 @@
 #!/bin/bash
 # Both services under a real systemd, in a guest that it has booted (./ppmr guest --systemd): installed, started, a job
 # moved, a node fenced, a service hung, killed, stopped, upgraded and uninstalled, and the job goes on. Commands of the
-# site ask the guest's simulated management controller (--bmc). Prints a line for each thing that it has seen; ends with 0
-# if it has seen all of them. Run by SystemdIT.
+# site ask the guest's simulated management controller (--bmc). Prints a line for each thing that it has seen; ends with
+# 0 if it has seen all of them. Run by SystemdIT.
 #
 #   systemd-scenario.sh JAVA HOME     the JDK's java, and the built tree
 set -u
@@ -214,13 +214,15 @@ seen "ppmr-source is ready: $(property ppmr-source StatusText)"
 true >/dev/kmsg || fail "nobody may write /dev/kmsg, so that a unit cannot says nothing of the unit"
 bmc_answers='the management controller answers'
 await 60 "the health command is asked" test -s "$work/health"
-grep -q "^health by 0 in ppmr-source.service: $bmc_answers" "$work/health" || fail "the health command: $(cat "$work/health")"
+grep -q "^health by 0 in ppmr-source.service: $bmc_answers" "$work/health" ||
+    fail "the health command: $(cat "$work/health")"
 if grep -q kmsg "$work/health"; then fail "the source's unit reaches /dev/kmsg"; fi
 await 30 "the answer of the health command is believed" logged source '^health command: well'
 # What is a child of the target's unit, such as a command of a site that has PPMR_COMMANDS=direct.
 in_target() { sh -c "echo \$\$ >/sys/fs/cgroup/system.slice/ppmr-target.service/cgroup.procs; $*"; }
 in_target "$site/says child" >"$work/child"
-grep -q "^child by 0 in ppmr-target.service: $bmc_answers" "$work/child" || fail "in the target's unit: $(cat "$work/child")"
+grep -q "^child by 0 in ppmr-target.service: $bmc_answers" "$work/child" ||
+    fail "in the target's unit: $(cat "$work/child")"
 if in_target "true 2>/dev/null >/dev/kmsg"; then fail "the target's unit reaches /dev/kmsg"; fi
 seen "$(tail -n 1 "$work/health"); $(cat "$work/child")"
 # For the hook, which runs as the job's user: a site may give a user such a device.
@@ -249,7 +251,8 @@ committed() { property ppmr-source StatusText | grep -q 'idle; last: job solver 
 await 20 "the source says how it went" committed
 seen "status of the source: $(property ppmr-source StatusText)"
 # Hooks run as the job's user, which the service's own capabilities do not allow, and read the map.
-grep -q "^suspend by 20001 in ppmr-.*\.service: $bmc_answers" "$work/hooks" || fail "the suspend hook: $(cat "$work/hooks")"
+grep -q "^suspend by 20001 in ppmr-.*\.service: $bmc_answers" "$work/hooks" ||
+    fail "the suspend hook: $(cat "$work/hooks")"
 grep -q '^reconnect by 20001: 0 .' "$work/hooks" || fail "the reconnect hook: $(cat "$work/hooks")"
 seen "hooks have run as the job's user: $(head -n 1 "$work/hooks")"
 # The journal knows what each entry is about.
@@ -315,7 +318,8 @@ require_job "kill -9"
 printf '[Service]\nRestart=no\n' >/etc/systemd/system/ppmr-source.service.d/test.conf
 systemctl daemon-reload
 setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \
-    --seed 9 --out "$work/fenced-out" --progress "$work/fenced-progress" --pace 200 </dev/null >"$work/fenced.log" 2>&1 &
+    --seed 9 --out "$work/fenced-out" --progress "$work/fenced-progress" --pace 200 \
+    </dev/null >"$work/fenced.log" 2>&1 &
 await 30 "the third job computes" test -s "$work/fenced-progress"
 fenced=$(tail -n 1 "$work/fenced-progress" | cut -d' ' -f4)
 echo "$fenced" >"$work/fenced-pid"
