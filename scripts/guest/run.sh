@@ -11,6 +11,8 @@ guest_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay crc32_generic r
     virtio_net sch_netem autofs4
     # What CRIU asks the kernel for before it does anything: without nf_tables it gives up.
     nf_tables unix_diag tcp_diag udp_diag netlink_diag af_packet_diag)
+# Not loaded, but there for modprobe(8): the drivers of a management controller (--bmc), which a unit of ours asks for.
+guest_optional_modules=(ipmi_si ipmi_devintf)
 
 guest_usage() {
     cat <<'TEXT'
@@ -26,6 +28,7 @@ its output and exit status.
   --share FOLDER      the guest writes this folder of the host itself; may be given several times
   --systemd           boot systemd and run the command as a service of it
   --no-rdma           without soft-RoCE and without the two addresses
+  --bmc               with a simulated management controller; modprobe ipmi_si ipmi_devintf makes /dev/ipmi0 of it
   --console           show the guest's console as well
 
 Exit status: the command's; 77 the guest cannot be had here, 124 out of time, 125 the guest has failed.
@@ -40,8 +43,10 @@ guest_lacks() {
 
 # The folder that holds the guest's kernel and initramfs, made if it is not there. Sets guest_folder.
 set_up_guest() {
-    local tool package release lists=false
-    mkdir -p "$cache/guest"
+    local tool package release kernels lists=false
+    # Trees on one machine that want other modules do not take each other's kernel away.
+    kernels=$cache/guest/$(guest_wants | sha256sum | cut -c 1-12)
+    mkdir -p "$kernels"
     # Of several that start at once, one fetches and the others wait.
     exec 8>"$cache/guest/lock"
     flock -w 600 8 || guest_lacks "another call has been setting the guest up for ten minutes"
@@ -54,7 +59,7 @@ set_up_guest() {
     package=${PPMR_GUEST_KERNEL:-}
     if [ -z "$package" ]; then
         # Whatever was fetched before does, so that a run needs no network.
-        guest_folder=$(find "$cache/guest" -mindepth 1 -maxdepth 1 -type d -name 'linux-image-*' ! -name '*.new' 2>/dev/null | sort -V | tail -n 1)
+        guest_folder=$(find "$kernels" -mindepth 1 -maxdepth 1 -type d -name 'linux-image-*' ! -name '*.new' 2>/dev/null | sort -V | tail -n 1)
         if [ -n "$guest_folder" ]; then
             package=${guest_folder##*/}
         else
@@ -68,7 +73,7 @@ set_up_guest() {
             [ -n "$package" ] || guest_lacks "apt knows no linux-image-amd64"
         fi
     fi
-    guest_folder=$cache/guest/$package
+    guest_folder=$kernels/$package
     fetch_guest_kernel "$package" "$lists"
     release=$(cat "$guest_folder/release")
     make_initramfs "$release"
@@ -80,14 +85,13 @@ guest_kernel_package() {
     apt-cache show linux-image-amd64 2>/dev/null | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | sed -n 1p
 }
 
+# What a kernel that is fetched has to have.
+guest_wants() { printf '%s\n' "${guest_modules[*]}" "${guest_optional_modules[*]}"; }
+
 fetch_guest_kernel() {
     local package=$1 lists=$2 work
-    # A kernel that was fetched for other modules lacks some of them.
-    if [ -e "$guest_folder/release" ] && [ "$(cat "$guest_folder/wanted" 2>/dev/null)" = "${guest_modules[*]}" ]; then
-        return 0
-    fi
-    say "fetching $package for the guest into $cache/guest"
-    mkdir -p "$cache/guest"
+    if [ -e "$guest_folder/release" ]; then return 0; fi
+    say "fetching $package for the guest into $guest_folder"
     rm -rf "$guest_folder.new"
     mkdir "$guest_folder.new"
     work=$guest_folder.new
@@ -101,21 +105,33 @@ fetch_guest_kernel() {
     release=$(basename "$work/root"/lib/modules/*)
     depmod -b "$work/root" "$release"
     mv "$work/root/boot/vmlinuz-$release" "$work/vmlinuz"
-    mkdir -p "$work/modules"
-    local module file
-    for module in "${guest_modules[@]}"; do
-        modprobe -d "$work/root" -S "$release" --show-depends "$module" ||
-            guest_lacks "the kernel $release has no module $module"
-    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' | while IFS= read -r file; do
+    local file optional=$work/optional/lib/modules/$release
+    mkdir -p "$work/modules" "$optional"
+    guest_module_files "$work/root" "$release" "${guest_modules[@]}" | while IFS= read -r file; do
         cp "$file" "$work/modules/"
         basename "$file"
     done >"$work/order"
     mv "$work/order" "$work/modules/order"
+    guest_module_files "$work/root" "$release" "${guest_optional_modules[@]}" | while IFS= read -r file; do
+        cp "$file" "$optional/"
+    done
+    cp "$work/root/lib/modules/$release"/modules.{order,builtin,builtin.modinfo} "$optional/"
+    depmod -b "$work/optional" "$release"
     rm -rf "$work/root" "$work"/*.deb
-    printf '%s\n' "${guest_modules[*]}" >"$work/wanted"
     printf '%s\n' "$release" >"$work/release"
     rm -rf "$guest_folder"
     mv "$work" "$guest_folder"
+}
+
+# guest_module_files ROOT RELEASE MODULE...: prints the files of the modules and of what they depend on, in the order in
+# which they are loaded.
+guest_module_files() {
+    local root=$1 release=$2 module
+    shift 2
+    for module in "$@"; do
+        modprobe -d "$root" -S "$release" --show-depends "$module" ||
+            guest_lacks "the kernel $release has no module $module"
+    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++'
 }
 
 # The initramfs: busybox, the modules, and our init, which is part of its name.
@@ -126,7 +142,7 @@ make_initramfs() {
     work=$(mktemp -d "$guest_folder/root.XXXXXX")
     mkdir -p "$work/bin"
     cp "$(command -v busybox)" "$work/bin/busybox"
-    cp -r "$guest_folder/modules" "$work/modules"
+    cp -r "$guest_folder/modules" "$guest_folder/optional" "$work/"
     install -m 755 "$init" "$work/init"
     (cd "$work" && find . | cpio --quiet -o -H newc) >"$guest_initramfs.$$"
     rm -rf "$work"
@@ -157,7 +173,7 @@ guest_accelerator() {
 
 # guest OPTION... [--] COMMAND...: the launcher's command "guest"; ends with the command's status.
 guest() {
-    local timeout_seconds=600 memory=4096 cpus=2 systemd=false rdma=true console=false shares=()
+    local timeout_seconds=600 memory=4096 cpus=2 systemd=false rdma=true bmc=false console=false shares=()
     while [ $# -gt 0 ]; do
         case $1 in
         --timeout | --memory | --cpus | --share)
@@ -172,6 +188,7 @@ guest() {
             ;;
         --systemd) systemd=true ;;
         --no-rdma) rdma=false ;;
+        --bmc) bmc=true ;;
         --console) console=true ;;
         --help | -h)
             guest_usage
@@ -225,6 +242,7 @@ run_guest() {
         options+=(-fsdev "local,id=share$tag,path=$share,security_model=none,multidevs=remap"
             -device "virtio-9p-pci,fsdev=share$tag,mount_tag=share$tag")
     done
+    if $bmc; then options+=(-device ipmi-bmc-sim,id=bmc0 -device isa-ipmi-kcs,bmc=bmc0); fi
     local cpu=max accel=tcg,thread=multi
     if [ "$accelerator" = kvm ]; then cpu=host accel=kvm; fi
     if $console; then options+=(-serial file:/dev/stderr); else options+=(-serial "file:$run/console"); fi

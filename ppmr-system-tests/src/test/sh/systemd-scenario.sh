@@ -1,7 +1,8 @@
 #!/bin/bash
 # Both services under a real systemd, in a guest that it has booted (./ppmr guest --systemd): installed, started, a job
-# moved, a service hung, killed, stopped, upgraded and uninstalled, and the job goes on. Prints a line for each thing
-# that it has seen; ends with 0 if it has seen all of them. Run by SystemdIT.
+# moved, a node fenced, a service hung, killed, stopped, upgraded and uninstalled, and the job goes on. Commands of the
+# site ask the guest's simulated management controller (--bmc). Prints a line for each thing that it has seen; ends with
+# 0 if it has seen all of them. Run by SystemdIT.
 #
 #   systemd-scenario.sh JAVA HOME     the JDK's java, and the built tree
 set -u
@@ -10,6 +11,8 @@ home=$2
 prefix=/opt/ppmr
 work=/var/tmp/ppmr-scenario
 native_test=$home/ppmr-checkpoint/target/native-test
+ask_bmc=$home/ppmr-system-tests/src/test/perl/ask-bmc.pl
+site=/usr/local/lib/ppmr-scenario
 
 seen() { echo "seen: $* ($(cut -d' ' -f1 /proc/uptime) s)"; }
 fail() {
@@ -29,6 +32,8 @@ await() {
 }
 property() { systemctl show --value -p "$2" "$1"; }
 main_pid() { property "$1" MainPID; }
+# logged source|target PATTERN
+logged() { journalctl --no-pager -o cat -u "ppmr-$1" | grep -q "$2"; }
 # The process that has made the job's last pass, and how many passes there are.
 job_pid() { tail -n 1 "$work/progress" | cut -d' ' -f4; }
 job_passes() { wc -l <"$work/progress"; }
@@ -54,6 +59,46 @@ install_tree() {
 mkdir -p "$work"
 chmod 777 "$work"
 
+# The driver alone, as on a node at whose boot nobody has asked for the device: that is for the units to do.
+insmod "/lib/modules/$(uname -r)/ipmi_msghandler.ko" || fail "ipmi_msghandler"
+insmod "/lib/modules/$(uname -r)/ipmi_si.ko" || fail "ipmi_si"
+[ ! -e /dev/ipmi0 ] || fail "/dev/ipmi0 is there before a unit is started"
+
+# Commands of the site. Each says where it runs, and what the management controller answers.
+mkdir -p "$site"
+cat >"$site/says" <<SH
+#!/bin/sh
+echo "\$* by \$(id -u) in \$(sed -n 's|^0::/system.slice/||p' /proc/self/cgroup): \$(perl $ask_bmc 2>&1)"
+SH
+cat >"$site/health" <<SH
+#!/bin/sh
+# A device that the units do not name, which root may write: were it open, that of the controller would prove nothing.
+if true 2>/dev/null >/dev/kmsg; then echo "health: /dev/kmsg is open" >>$work/health; fi
+$site/says health >>$work/health
+tail -n 1 $work/health | grep -q 'the management controller answers'
+SH
+# A node that is off has no processes.
+cat >"$site/fence" <<SH
+#!/bin/sh
+$site/says "fence \$1" >>$work/fence
+tail -n 1 $work/fence | grep -q 'the management controller answers' || exit 2
+test -e $work/power-off || exit 1
+kill -9 \$(cat $work/fenced-pid)
+SH
+# cr_restart, which says that it has restored only when it may.
+cat >"$site/cr_restart" <<SH
+#!/bin/bash
+words=()
+for word in "\$@"; do
+    case \$word in
+    --run-on-success=*) word="--run-on-success=until test -e $work/go; do sleep 0.2; done; \${word#*=}" ;;
+    esac
+    words+=("\$word")
+done
+exec $native_test/cr_restart "\${words[@]}"
+SH
+chmod 755 "$site"/*
+
 install_tree || fail "ppmr install"
 [ -d /run/ppmr ] || fail "tmpfiles has not made /run/ppmr"
 getent group ppmr >/dev/null || fail "sysusers has not made the group ppmr"
@@ -68,6 +113,11 @@ tools="[checkpointers.blcr]
 type = \"blcr\"
 checkpoint_program = \"$native_test/cr_checkpoint\"
 restart_program = \"$native_test/cr_restart\"
+kernel_module = false
+[checkpointers.waiting]
+type = \"blcr\"
+checkpoint_program = \"$native_test/cr_checkpoint\"
+restart_program = \"$site/cr_restart\"
 kernel_module = false"
 # The words that start CRIU, one a line in PPMR_CRIU; empty where it cannot be had.
 if [ -n "${PPMR_CRIU:-}" ]; then
@@ -88,6 +138,11 @@ work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
 rehearsals = 0
 silence_limit = "60s"
+stall_limit = "10m"
+[fence]
+command = ["$site/fence", "{node}"]
+delay = "1s"
+deadline = "60s"
 $tools
 $([ -n "${PPMR_CRIU:-}" ] && echo "trusted_users = [$criu_user]")
 TOML
@@ -101,13 +156,23 @@ trigger_job = "solver"
 [target]
 address = "127.0.0.1:7411"
 connect_deadline = "30s"
+[triggers]
+health = ["$site/health"]
+health_interval = "2m"
+health_deadline = "2m"
+health_dry_run = true
 $tools
+[jobs.fenced]
+user = 20001
+group = 20001
+checkpointer = "waiting"
+ranks = [{rank = 0, pid_file = "$work/fenced-pid"}]
 [jobs.solver]
 user = 20001
 group = 20001
 checkpointer = "blcr"
 ranks = [{rank = 0, pid_file = "$work/pid"}]
-suspend = ["sh", "-c", 'echo "suspend by \$(id -u)" >>$work/hooks']
+suspend = ["sh", "-c", '$site/says suspend >>$work/hooks']
 reconnect = ["sh", "-c", 'echo "reconnect by \$(id -u): \$(cat "\$PPMR_MAP")" >>$work/hooks']
 TOML
 if [ -n "${PPMR_CRIU:-}" ]; then
@@ -126,7 +191,8 @@ export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1 PPMR_JAVA_HOME=${java%/bin/java
 
 # Emulated beside other work a service is slow.
 mkdir -p /etc/systemd/system/ppmr-source.service.d /etc/systemd/system/ppmr-target.service.d
-printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n' >/etc/systemd/system/ppmr-source.service.d/slow.conf
+printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\nWatchdogSec=10min\n' \
+    >/etc/systemd/system/ppmr-source.service.d/slow.conf
 printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n' >/etc/systemd/system/ppmr-target.service.d/slow.conf
 systemctl daemon-reload
 
@@ -143,6 +209,24 @@ grep -q " /run/ppmr/target fuse" /proc/mounts || fail "ready, and no mount"
 seen "ppmr-target is ready: $(property ppmr-target StatusText)"
 systemctl start ppmr-source || fail "ppmr-source does not start"
 seen "ppmr-source is ready: $(property ppmr-source StatusText)"
+
+# The units have had the device made, and reach it, and none that they do not name.
+true >/dev/kmsg || fail "nobody may write /dev/kmsg, so that a unit cannot says nothing of the unit"
+bmc_answers='the management controller answers'
+await 60 "the health command is asked" test -s "$work/health"
+grep -q "^health by 0 in ppmr-source.service: $bmc_answers" "$work/health" ||
+    fail "the health command: $(cat "$work/health")"
+if grep -q kmsg "$work/health"; then fail "the source's unit reaches /dev/kmsg"; fi
+await 30 "the answer of the health command is believed" logged source '^health command: well'
+# What is a child of the target's unit, such as a command of a site that has PPMR_COMMANDS=direct.
+in_target() { sh -c "echo \$\$ >/sys/fs/cgroup/system.slice/ppmr-target.service/cgroup.procs; $*"; }
+in_target "$site/says child" >"$work/child"
+grep -q "^child by 0 in ppmr-target.service: $bmc_answers" "$work/child" ||
+    fail "in the target's unit: $(cat "$work/child")"
+if in_target "true 2>/dev/null >/dev/kmsg"; then fail "the target's unit reaches /dev/kmsg"; fi
+seen "$(tail -n 1 "$work/health"); $(cat "$work/child")"
+# For the hook, which runs as the job's user: a site may give a user such a device.
+chown 20001 /dev/ipmi0
 
 # Cold and emulated, two services may take longer for their first handshake than the 5 s that it may last; then the job
 # goes on where it is, and is asked for again.
@@ -167,9 +251,10 @@ committed() { property ppmr-source StatusText | grep -q 'idle; last: job solver 
 await 20 "the source says how it went" committed
 seen "status of the source: $(property ppmr-source StatusText)"
 # Hooks run as the job's user, which the service's own capabilities do not allow, and read the map.
-grep -q '^suspend by 20001$' "$work/hooks" || fail "the suspend hook: $(cat "$work/hooks")"
+grep -q "^suspend by 20001 in ppmr-.*\.service: $bmc_answers" "$work/hooks" ||
+    fail "the suspend hook: $(cat "$work/hooks")"
 grep -q '^reconnect by 20001: 0 .' "$work/hooks" || fail "the reconnect hook: $(cat "$work/hooks")"
-seen "hooks have run as the job's user"
+seen "hooks have run as the job's user: $(head -n 1 "$work/hooks")"
 # The journal knows what each entry is about.
 migration=$(journalctl --no-pager -o cat -u ppmr-source | sed -n 's/^migration \([0-9a-f-]*\): COMMITTED.*/\1/p' | tail -n 1)
 journalctl --no-pager -o json PPMR_MIGRATION="$migration" >"$work/journal"
@@ -229,9 +314,37 @@ stat /run/ppmr/source >/dev/null || fail "the mount of the new one does not answ
 seen "a killed source has started again, and has cleared its mount"
 require_job "kill -9"
 
-# Killed and not started again.
+# Killed and not started again, when the target has voted for a copy: its node is to be fenced.
 printf '[Service]\nRestart=no\n' >/etc/systemd/system/ppmr-source.service.d/test.conf
 systemctl daemon-reload
+setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \
+    --seed 9 --out "$work/fenced-out" --progress "$work/fenced-progress" --pace 200 \
+    </dev/null >"$work/fenced.log" 2>&1 &
+await 30 "the third job computes" test -s "$work/fenced-progress"
+fenced=$(tail -n 1 "$work/fenced-progress" | cut -d' ' -f4)
+echo "$fenced" >"$work/fenced-pid"
+[ ! -e "$work/fence" ] || fail "a node was fenced that is well: $(cat "$work/fence")"
+ppmr() { "$prefix/ppmr" "$@" >"$work/ppmr" 2>&1; }
+# is_at source|target PATTERN: what the service says of the migration on SIGUSR1, which is quicker here than a command.
+is_at() {
+    systemctl kill --kill-whom=main -s USR1 "ppmr-$1"
+    sleep 0.5
+    logged "$1" "^state: migration ${migration%%-*}.*$2"
+}
+rolled_back() { logged source "^migration $migration: ROLLED_BACK"; }
+# Once its image is whole the source waits for the target's word.
+written_or_not() { is_at source 'step=RESTART' || rolled_back; }
+for try in 1 2 3 4; do
+    ppmr migrate --no-wait --config /etc/ppmr/source.toml fenced || fail "the third job: $(cat "$work/ppmr")"
+    migration=$(sed -n 's/^migration \([^ ]*\) of job.*/\1/p' "$work/ppmr")
+    await 60 "the third job's image is whole" written_or_not
+    if ! rolled_back; then break; fi
+    echo "try $try: $(journalctl --no-pager -o cat -u ppmr-source | grep "^migration $migration: ROLLED_BACK")"
+done
+if rolled_back; then fail "the third job does not leave"; fi
+systemctl kill --kill-whom=main -s STOP ppmr-source
+touch "$work/go"
+await 60 "the target has voted" is_at target ' held '
 systemctl kill --kill-whom=main -s KILL ppmr-source
 dead() { [ "$(property ppmr-source ActiveState)" = failed ]; }
 await 60 "a killed source is over" dead
@@ -240,6 +353,18 @@ ls /run/ppmr/source >/dev/null || fail "the folder of the killed source's mount 
 seen "a source that was killed and not started again has left no mount"
 rm /etc/systemd/system/ppmr-source.service.d/test.conf
 systemctl daemon-reload
+
+await 60 "the fence command has failed" logged target 'the fence command does not prove the source off'
+fence_ran() { [ "$(grep -c "^fence 127.0.0.1 by 0 in ppmr-fence-.*\.service: $bmc_answers" "$work/fence")" -eq "$1" ]; }
+fence_ran 1 || fail "the fence command: $(cat "$work/fence")"
+copy_passes() { [ "$(tail -n 1 "$work/fenced-progress" | cut -d' ' -f4)" != "$fenced" ]; }
+if copy_passes; then fail "the copy runs, and nothing has proved the source's node off"; fi
+touch "$work/power-off"
+ppmr resolve "$migration" --commit --yes --config /etc/ppmr/target.toml || fail "resolve: $(cat "$work/ppmr")"
+fence_ran 2 || fail "the fence command, run by resolve: $(cat "$work/fence")"
+[ ! -e "/proc/$fenced" ] || fail "the fence has not ended the original"
+await 60 "the copy runs, as the source's node is proved off" copy_passes
+seen "$(tail -n 1 "$work/fence"); believed when it failed and when it succeeded"
 systemctl start ppmr-source || fail "ppmr-source does not start after it was killed"
 
 systemctl stop ppmr-source ppmr-target || fail "systemctl stop"

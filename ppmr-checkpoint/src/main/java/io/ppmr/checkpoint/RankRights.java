@@ -32,7 +32,8 @@ import java.util.stream.Collectors;
  * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared. Immutable;
  * for any thread.
  *
- * <p>The kernel shows the securebits of another process nowhere, so they are not in it.
+ * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/security.md says what
+ * bounds them all the same.
  *
  * @param threads what each thread may do
  * @param files what is open or mapped, and the programs and working directories; each named thing once

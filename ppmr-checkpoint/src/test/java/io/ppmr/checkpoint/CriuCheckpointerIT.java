@@ -12,6 +12,8 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -127,6 +129,47 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
         assertEquals(120, job.passes());
         fixture.requireNothingLeft();
+    }
+
+    /** The kernel shows nobody another process's securebits, so the comparison lacks them: CRIU alone restores them. */
+    @Test
+    void shouldGiveTheCopyItsOriginalsSecurebitsWhenRootRestores() throws Exception {
+        Path told = fixture.userDirectory("told").resolve("bits");
+        // Says its own (PR_GET_SECUREBITS) at its start and at each SIGUSR1.
+        String says = "my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157;"
+                + " $SIG{USR1} = sub { open my $told, '>>', $ARGV[0]; print $told syscall($prctl, 27), qq{\\n} };"
+                + " kill USR1 => $$; while (1) { select undef, undef, undef, 0.1 }";
+        Process process = new ProcessBuilder(
+                        "setpriv",
+                        "--securebits=+noroot,+noroot_locked",
+                        "--reuid=" + fixture.user.uid(),
+                        "--regid=" + fixture.user.gid(),
+                        "--clear-groups",
+                        "setsid",
+                        "perl",
+                        "-e",
+                        says,
+                        told.toString())
+                .redirectInput(ToolProcess.NULL)
+                .redirectErrorStream(true)
+                .redirectOutput(ToolProcess.NULL)
+                .start();
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(told)), "the job says nothing");
+        HeldRank original = dump(fixture.table.of((int) process.pid()), images, "d1");
+        HeldRank restored = restore(images, "r1");
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        run("kill", "-USR1", Integer.toString(restored.processes().get(0).pid()));
+        Polling.until(JobFixture.LIMIT, () -> lines(told).size() > 1);
+        assertEquals(List.of("3", "3"), lines(told));
+    }
+
+    private static List<String> lines(Path file) {
+        try {
+            return Files.readAllLines(file);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Test

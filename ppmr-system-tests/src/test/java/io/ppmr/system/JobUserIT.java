@@ -185,6 +185,24 @@ class JobUserIT {
         rollsBack("NoNewPrivs 0");
     }
 
+    /**
+     * Nobody can read another process's securebits, so they are not compared. They give nothing by themselves, and a
+     * restart of the user's starts without them and cannot set them.
+     */
+    @Test
+    void shouldLetTheCopyHaveNoSecurebitsWhenTheUsersRestartAsksForThem() throws Exception {
+        Path bits = shared.resolve("bits");
+        // PR_GET_SECUREBITS; PR_SET_SECUREBITS of SECBIT_NO_SETUID_FIXUP, with which setuid(2) takes no capabilities.
+        copy(
+                "perl -e 'my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157; my $had = syscall $prctl, 27;"
+                        + " my $set = syscall $prctl, 28, 4; open my $told, q{>}, q{" + bits + "};"
+                        + " print $told qq{$had $set }, syscall $prctl, 27; close $told; exec @ARGV' ",
+                "");
+        MigrationReport report = migrate(pair(RunAs.JOB_USER, Map.of()), RunAs.JOB_USER);
+        assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+        assertEquals("0 -1 0", Files.readString(bits));
+    }
+
     @Test
     void shouldRollBackWhenTheCopyLeavesItsOriginalsNetwork() throws Exception {
         original("unshare --net " + AS_USER);

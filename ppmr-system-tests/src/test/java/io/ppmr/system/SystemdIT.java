@@ -38,6 +38,7 @@ class SystemdIT {
                         "guest",
                         "--systemd",
                         "--no-rdma",
+                        "--bmc",
                         "--timeout",
                         Integer.toString(GUEST_LIMIT_S),
                         "--",
