@@ -1,20 +1,30 @@
 #!/bin/sh
 # Puts a private CRIU 4 into DIR and prints, one word a line, the command prefix that starts it.
 #
-# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian 13 carries 4.1.1. This script derives an apt
-# source for Debian 13 from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
+# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian's suite forky carries 4.2.1, and Debian 13
+# (trixie) 4.1.1, which is taken where forky's cannot be had. This script derives an apt source for the suite from the
+# machine's own apt source files by changing the suite's name, keeps apt's state in DIR
 # (the system's own apt state is not touched), downloads criu with the libraries it needs, and unpacks them into
 # DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C
 # library stays as it is. Signatures are checked with the machine's own archive keyring, which must know the suite's key.
 #
-# usage: install-criu.sh DIR [SUITE]        SUITE defaults to trixie
+# usage: install-criu.sh DIR [SUITE]        SUITE: that one alone
 # A second call with the same DIR downloads nothing.
 set -eu
 
 die() { echo "install-criu.sh: $*" >&2; exit 1; }
 
 [ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
-suite=${2:-trixie}
+if [ $# -eq 1 ]; then
+    had=$(cat "$1/complete" 2>/dev/null || true)
+    case $had in
+        forky | trixie) exec "$0" "$1" "$had" ;;
+    esac
+    if "$0" "$1" forky; then exit 0; fi
+    echo "install-criu.sh: Debian's suite forky has given no CRIU (see above); trixie's is taken" >&2
+    exec "$0" "$1" trixie
+fi
+suite=$2
 for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
     command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
 done
@@ -120,6 +130,7 @@ for package in $packages; do
         criu | libc6 | libgcc-s1 | lib*) case $package in *python* | *perl*) ;; *) wanted="$wanted $package" ;; esac ;;
     esac
 done
+rm -f "$dir"/debs/*.deb
 (cd "$dir/debs" && apt_private apt-get download $wanted >> "$log" 2>&1) || {
     tail -n 20 "$log" >&2
     die "downloading$wanted failed (see $log). Remedy: check the network and repeat"

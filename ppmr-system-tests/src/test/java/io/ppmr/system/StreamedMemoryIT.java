@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StreamedMemoryIT {
     private static final JobUser ROOT = new JobUser(0, 0);
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(120));
+    private static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final int PROCESSES = 8;
     private static final long BYTES_EACH = 256 << 20;
     private static final long MOST_STAGED_BYTES = 64 << 20;

@@ -201,7 +201,7 @@ public final class Demo implements Callable<Integer> {
                 "%s: %d processes of %s%n",
                 selfMade
                         ? "Processes that checkpoint themselves (BLCR's commands and stream), streamed"
-                        : "Ordinary processes with threads, a child and shared memory, with CRIU, retained",
+                        : "Ordinary processes with threads, a child and shared memory, with CRIU, streamed",
                 processes,
                 MigrationText.mib(sizeBytes));
         if (user.equals(ROOT)) {
