@@ -35,7 +35,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -67,6 +66,8 @@ enum {
     MAX_ASKED = 1 << 20,
     /* Questions to CRIU's page server that are under way; many more would fill the socket that it reads them from. */
     MOST_QUESTIONS = 128,
+    /* Questions of CRIU's daemon that are not answered yet: one for each process, and for each thread at the beginning. */
+    MOST_OPEN = 1 << 16,
     IMAGE_HEAD_BYTES = 8,
     DIGITS_MAX = 20
 };
@@ -87,7 +88,9 @@ enum {
 #define FIELD_RSEQ_POINTER 1U
 
 #define LIST_NAME "pages.list"
-#define LIST_HEAD "ppmr pages 1"
+/* Whoever changes the order of the pages or the size of a piece changes this: both sides must know the same. */
+#define LIST_HEAD "ppmr pages 2, pieces of 64"
+_Static_assert(MOST_PIECE_PAGES == 64, "the list's head says how long a piece is");
 #define STREAM_NAME "pages.stream"
 
 static const char *mode = "ppmr-pages";
@@ -777,25 +780,21 @@ static void receive_pages(int server, uint64_t at, uint64_t pages)
     }
 }
 
-/* Takes the answer to one question; the server may cut it at the end of a buffer of its own. */
-static void take(int server, int pid, uint64_t at, uint64_t pages)
+/* Takes the answer to one question, which is whole: a run of the pagemap is within one buffer of CRIU. */
+static void take(int server, int pid, const struct piece *question, uint64_t at)
 {
-    for (uint64_t done = 0; done < pages;) {
-        uint8_t head[MAX_FRAME_BYTES];
-        if (!receive_all(server, "CRIU's page server", head, frame_bytes)) {
-            fail("CRIU's page server has closed the connection with pages of PID %d still to be sent; its log says why",
-                 pid);
-        }
-        struct frame frame = decode(head);
-        if ((frame.command & COMMAND_MASK) != COMMAND_ADD || frame.pages == 0 || frame.pages > pages - done
-            || frame.process != (uint64_t)pid) {
-            fail("CRIU's page server answers for PID %d with %" PRIu64 " pages at %" PRIx64 " of process %" PRIu64
-                 " (command %" PRIx32 "), which was not asked for",
-                 pid, frame.pages, frame.address, frame.process, frame.command);
-        }
-        receive_pages(server, at + done, frame.pages);
-        done += frame.pages;
+    uint8_t head[MAX_FRAME_BYTES];
+    if (!receive_all(server, "CRIU's page server", head, frame_bytes)) {
+        fail("CRIU's page server has closed the connection with pages of PID %d still to be sent; its log says why", pid);
     }
+    struct frame frame = decode(head);
+    if ((frame.command & COMMAND_MASK) != COMMAND_ADD || frame.pages != question->pages
+        || frame.address != question->address || frame.process != (uint64_t)pid) {
+        fail("CRIU's page server was asked for %" PRIu64 " pages at %" PRIx64 " of PID %d, and answers with %" PRIu64
+             " pages at %" PRIx64 " of process %" PRIu64 " (command %" PRIx32 ")",
+             question->pages, question->address, pid, frame.pages, frame.address, frame.process, frame.command);
+    }
+    receive_pages(server, at, frame.pages);
 }
 
 /* Whether so many more pages have room in the ring. Waits until they have, where the caller has nothing else to do. */
@@ -833,7 +832,7 @@ static void send_pages(int server, struct order *order)
         }
         send_all(server, "CRIU's page server", frames, count * frame_bytes);
         const struct piece *question = &questions[first];
-        take(server, order->all[question->process]->pid, taken, question->pages);
+        take(server, order->all[question->process]->pid, question, taken);
         taken += question->pages;
         first = (first + 1) % MOST_QUESTIONS;
         under_way--;
@@ -1176,22 +1175,19 @@ static bool read_piece(void)
     struct arriving *of = &arriving[piece.process];
     if (kept_pages + piece.pages > MAX_KEPT + 2 * MOST_PIECE_PAGES * arriving_count) {
         fail("%" PRIu64 " pages have come that CRIU has not asked for, and more would have to be kept until it does. It asks"
-             " for no more of a process that has ended. Remedy: move the job again; if that fails, with pages = \"images\"",
+             " for none of a process that has ended, and for few at a time where memory lies in many small areas. Remedy: move the job again; if that fails, with pages = \"images\"",
              kept_pages);
     }
     uint8_t *data = enlarge(NULL, piece.pages, PAGE);
+    wait_begins();
     size_t wanted = piece.pages * PAGE;
     size_t done = 0;
     while (done < wanted) {
-        wait_begins();
         ssize_t got = read(stream, data + done, wanted - done);
-        int error = errno;
-        wait_ends();
-        if (got < 0 && error == EINTR) {
+        if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0) {
-            errno = error;
             die("cannot read %s", STREAM_NAME);
         }
         if (got == 0) {
@@ -1200,6 +1196,7 @@ static bool read_piece(void)
         }
         done += (size_t)got;
     }
+    wait_ends();
     if (of->kept_first + of->kept_count == of->kept_room) {
         if (of->kept_first > of->kept_room / 2) {
             memmove(of->kept, of->kept + of->kept_first, of->kept_count * sizeof *of->kept);
@@ -1269,7 +1266,7 @@ static void answer(int client, struct arriving *from, const struct frame *questi
         }
     }
     struct kept *kept = find_kept(from, place);
-    if (kept == NULL) {
+    if (kept == NULL || (from->handed_out[place / 8] & (1U << (place % 8))) != 0) {
         fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d a second time", question->address, from->pages.pid);
     }
     uint64_t inside = place - kept->place;
@@ -1356,18 +1353,82 @@ static void write_pids(const char *path)
     }
 }
 
+/*
+ * The daemon's questions, which a thread of its own takes at once: the daemon ends where its socket is full, and each
+ * process and each thread that is restored may have one open.
+ */
+static struct {
+    int client;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct frame *frames;
+    size_t first;
+    size_t count;
+    bool over;
+} questions = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *take_questions(void *unused)
+{
+    (void)unused;
+    bool last = false;
+    while (!last) {
+        uint8_t head[MAX_FRAME_BYTES];
+        struct frame frame = {0, 0, 0, 0};
+        bool there = receive_all(questions.client, "CRIU's daemon for lazy pages", head, frame_bytes);
+        if (there) {
+            frame = decode(head);
+        }
+        uint32_t command = frame.command & COMMAND_MASK;
+        last = !there || command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE;
+        pthread_mutex_lock(&questions.lock);
+        if (there) {
+            if (questions.count == MOST_OPEN) {
+                fail("CRIU's daemon for lazy pages has more than %d questions open", (int)MOST_OPEN);
+            }
+            questions.frames[(questions.first + questions.count++) % MOST_OPEN] = frame;
+        }
+        questions.over = !there;
+        pthread_cond_signal(&questions.changed);
+        pthread_mutex_unlock(&questions.lock);
+    }
+    return NULL;
+}
+
+static bool has_question(void)
+{
+    pthread_mutex_lock(&questions.lock);
+    bool has = questions.count > 0 || questions.over;
+    pthread_mutex_unlock(&questions.lock);
+    return has;
+}
+
+static struct frame next_question(void)
+{
+    pthread_mutex_lock(&questions.lock);
+    /* A daemon that ends ends its connection, or this program: this wait ends in any case. */
+    while (questions.count == 0) {
+        if (questions.over) {
+            fail("CRIU's daemon for lazy pages has gone without a word");
+        }
+        pthread_cond_wait(&questions.changed, &questions.lock);
+    }
+    struct frame frame = questions.frames[questions.first];
+    questions.first = (questions.first + 1) % MOST_OPEN;
+    questions.count--;
+    pthread_mutex_unlock(&questions.lock);
+    return frame;
+}
+
 /* Answers the daemon until it closes. */
 static void serve(int client)
 {
+    questions.client = client;
+    questions.frames = allocate(MOST_OPEN, sizeof *questions.frames);
+    start_thread(take_questions);
     for (;;) {
-        struct pollfd question = {client, POLLIN, 0};
-        while (kept_pages < AHEAD_PAGES && poll(&question, 1, 0) == 0 && read_piece()) {
+        while (kept_pages < AHEAD_PAGES && !has_question() && read_piece()) {
         }
-        uint8_t head[MAX_FRAME_BYTES];
-        if (!receive_all(client, "CRIU's daemon for lazy pages", head, frame_bytes)) {
-            fail("CRIU's daemon for lazy pages has gone without a word");
-        }
-        struct frame frame = decode(head);
+        struct frame frame = next_question();
         uint32_t command = frame.command & COMMAND_MASK;
         if (command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE) {
             break;

@@ -18,11 +18,11 @@ die() { echo "install-criu.sh: $*" >&2; exit 1; }
 if [ $# -eq 1 ]; then
     had=$(cat "$1/complete" 2>/dev/null || true)
     case $had in
-        forky | trixie) exec "$0" "$1" "$had" ;;
+        forky | trixie) exec sh "$0" "$1" "$had" ;;
     esac
-    if "$0" "$1" forky; then exit 0; fi
+    if sh "$0" "$1" forky; then exit 0; fi
     echo "install-criu.sh: Debian's suite forky has given no CRIU (see above); trixie's is taken" >&2
-    exec "$0" "$1" trixie
+    exec env ppmr_any_suite=1 sh "$0" "$1" trixie
 fi
 suite=$2
 for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
@@ -43,7 +43,7 @@ print_prefix() {
 }
 
 print_complete() {
-    if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
+    if [ -f "$dir/complete" ] && { [ "$(cat "$dir/complete")" = "$suite" ] || [ -n "${ppmr_any_suite:-}" ]; } && [ -x "$root/usr/sbin/criu" ]; then
         print_prefix
         exit 0
     fi
@@ -147,7 +147,7 @@ for link in lib lib64; do
         ln -s "usr/$link" "$root.new/$link"
     fi
 done
-rm -rf "$root"
+rm -rf "$dir/complete" "$root"
 mv "$root.new" "$root"
 # shellcheck disable=SC2046
 $(print_prefix) --version >> "$log" 2>&1 || { tail -n 20 "$log" >&2; die "the unpacked criu does not start (see $log)"; }

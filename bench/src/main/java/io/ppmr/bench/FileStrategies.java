@@ -1,5 +1,7 @@
 package io.ppmr.bench;
 
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
@@ -12,6 +14,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /**
  * The strategies of the paper that go through files: each phase ends before the next begins. The page cache is emptied
@@ -21,6 +24,10 @@ final class FileStrategies {
     private static final Duration LIMIT = Duration.ofMinutes(15);
     private static final Duration SSHD_LIMIT = Duration.ofSeconds(20);
     private static final int PORT = 2222;
+    private static final int PAGE_PORT = 2300;
+    /** What ppmr-launch sets CRIU_FAULT to where they do not work. */
+    private static final String BREAKPOINTS = "130";
+
     private static final double NS_A_SECOND = 1e9;
 
     /** Of whoever calls ssh(1), scp(1) or sshfs(1); the server's key is made for one run. */
@@ -88,6 +95,143 @@ final class FileStrategies {
         } finally {
             server.destroyForcibly();
         }
+    }
+
+    /** CRIU's checkpoint on a local disk, a copy with scp, CRIU's restart from disk. */
+    Run criuCopy() throws Exception {
+        Path here = Files.createDirectories(folder.resolve("criu-a"));
+        Path there = Files.createDirectories(folder.resolve("criu-b"));
+        Process server = startSshd();
+        try {
+            Clock clock = new Clock();
+            List<Command.Running> dumps = new ArrayList<>();
+            for (int rank = 0; rank < processes; rank++) {
+                dumps.add(dump(Files.createDirectories(image(here, rank)), rank, List.of()));
+            }
+            await(dumps);
+            clock.ends("write");
+            copyTree(here, there);
+            clock.ends("transfer");
+            dropCaches();
+            clock.goesOn();
+            criuRestart(there);
+            clock.ends("read");
+            return clock.run("criu-copy", treeBytes(there));
+        } finally {
+            server.destroyForcibly();
+        }
+    }
+
+    /** The same, but CRIU's own page server writes the pages on the other node's disk; scp copies the rest. */
+    Run criuPageServer() throws Exception {
+        Path here = Files.createDirectories(folder.resolve("criu-a"));
+        Path there = Files.createDirectories(folder.resolve("criu-b"));
+        Process server = startSshd();
+        List<Process> pageServers = new ArrayList<>();
+        try {
+            Clock clock = new Clock();
+            List<Command.Running> dumps = new ArrayList<>();
+            for (int rank = 0; rank < processes; rank++) {
+                Path images = Files.createDirectories(image(there, rank));
+                pageServers.add(pageServer(images, rank));
+            }
+            for (int rank = 0; rank < processes; rank++) {
+                dumps.add(dump(
+                        Files.createDirectories(image(here, rank)),
+                        rank,
+                        List.of("--page-server", "--address", TwoNodes.ADDRESS_B, "--port", "" + (PAGE_PORT + rank))));
+            }
+            await(dumps);
+            clock.ends("write");
+            copyTree(here, there);
+            clock.ends("transfer");
+            dropCaches();
+            clock.goesOn();
+            criuRestart(there);
+            clock.ends("read");
+            return clock.run("criu-page-server", treeBytes(there));
+        } finally {
+            pageServers.forEach(Process::destroyForcibly);
+            server.destroyForcibly();
+        }
+    }
+
+    /** CRIU as the services call it, where hardware breakpoints stop no process too. */
+    private List<String> criu(String command, Path images, List<String> more) {
+        List<String> words = new ArrayList<>(
+                List.of(new NativePrograms(nodes.bin()).launch().toString(), "--breakpoints", BREAKPOINTS, "--"));
+        words.addAll(CheckpointerConfig.criu(System.getenv()));
+        words.addAll(List.of(command, "--images-dir", images.toString(), "--log-file", command + ".log"));
+        words.addAll(more);
+        return words;
+    }
+
+    private Command.Running dump(Path images, int rank, List<String> more) throws IOException {
+        List<String> arguments = new ArrayList<>(more);
+        arguments.addAll(
+                List.of("--tree", Files.readString(services.job().pidFile(rank)).strip(), "--leave-stopped"));
+        return start(criu("dump", images, arguments));
+    }
+
+    private Process pageServer(Path images, int rank) throws Exception {
+        Process server = nodes.b()
+                .command(criu(
+                        "page-server",
+                        images,
+                        List.of("--address", TwoNodes.ADDRESS_B, "--port", "" + (PAGE_PORT + rank))))
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        List<String> looking = nodes.b()
+                .command(Programs.words("ss -Hltn sport = :%s", PAGE_PORT + rank))
+                .command();
+        Conditions.until(
+                SSHD_LIMIT,
+                "CRIU's page server listens",
+                () -> !Command.of(looking).run(SSHD_LIMIT).output().isBlank());
+        return server;
+    }
+
+    private void copyTree(Path from, Path to) throws Exception {
+        List<Command.Running> copies = new ArrayList<>();
+        for (int rank = 0; rank < processes; rank++) {
+            copies.add(start(Programs.words(
+                    "scp -q -r -P %s " + CLIENT + " %s %s", PORT, key, image(from, rank), at(to) + "/")));
+        }
+        await(copies);
+        Programs.call(List.of("sync"));
+    }
+
+    /** Each rank in a PID namespace of its own, since its processes have the PIDs that they had. */
+    private void criuRestart(Path from) throws Exception {
+        List<Path> restored = new ArrayList<>();
+        for (int rank = 0; rank < processes; rank++) {
+            Path mark = folder.resolve("restored-" + rank);
+            Files.deleteIfExists(mark);
+            restored.add(mark);
+            List<String> words = new ArrayList<>(Programs.words(
+                    "unshare --pid --fork --kill-child --mount-proc -- sh -c %s %s",
+                    "mark=$1; shift; \"$@\" && touch \"$mark\" && sleep 600", "sh"));
+            words.add(mark.toString());
+            words.addAll(criu("restore", image(from, rank), List.of("--restore-detached", "--leave-stopped")));
+            nodes.b()
+                    .command(words)
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(folder.resolve("restart-" + rank + ".log").toFile())
+                    .start();
+        }
+        Conditions.until(
+                LIMIT, "every rank is restored by CRIU", () -> restored.stream().allMatch(Files::exists));
+    }
+
+    private static long treeBytes(Path directory) throws IOException {
+        long sum = 0;
+        try (Stream<Path> files = Files.walk(directory)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                sum += Files.size(file);
+            }
+        }
+        return sum;
     }
 
     /** A program that stands where cr_restart stands and writes the stream to a local disk first. */
@@ -235,7 +379,8 @@ final class FileStrategies {
         }
 
         private Run run(String strategy, long bytes) {
-            return Run.migration(strategy, bytes, soFar, phases, null, null);
+            // The job stands still from the beginning to the end.
+            return Run.migration(strategy, bytes, soFar, phases, null, null, soFar);
         }
     }
 }

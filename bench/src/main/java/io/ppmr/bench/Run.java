@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
  * @param serviceCpuSeconds processor time of our processes, both sides together
  * @param peakRssBytes the larger of the two sides'
  * @param allocatedBytesPerChunk on the Java heap, by all threads of our processes; null where it was not measured
+ * @param pauseSeconds for how long the job stood still
  * @param more a migration taken apart
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -24,6 +25,7 @@ record Run(
         Double allocatedBytesPerChunk,
         Double cpuPercent,
         Double wakeupsPerSecond,
+        Double pauseSeconds,
         Phases more) {
     private static final double MIB = 1 << 20;
 
@@ -47,27 +49,30 @@ record Run(
                 allocatedBytesPerChunk,
                 null,
                 null,
+                null,
                 null);
     }
 
-    /** A whole migration; the last two may be null. */
+    /** A whole migration; the two before the last may be null. */
     static Run migration(
             String strategy,
             long bytes,
             double seconds,
             Map<String, double[]> phases,
             Double cpuSeconds,
-            Long peakRssBytes) {
+            Long peakRssBytes,
+            double pauseSeconds) {
         double sum = phases.values().stream()
                 .mapToDouble(phase -> phase[1] - phase[0])
                 .sum();
         Phases more = new Phases(strategy, bytes, seconds, phases, Math.max(0, sum - seconds));
-        return new Run(bytes, seconds, bytes / MIB / seconds, cpuSeconds, peakRssBytes, null, null, null, more);
+        return new Run(
+                bytes, seconds, bytes / MIB / seconds, cpuSeconds, peakRssBytes, null, null, null, pauseSeconds, more);
     }
 
     /** Services that had nothing to do. */
     static Run idle(double seconds, double cpuPercent, double wakeupsPerSecond, long peakRssBytes) {
-        return new Run(0, seconds, 0, null, peakRssBytes, null, cpuPercent, wakeupsPerSecond, null);
+        return new Run(0, seconds, 0, null, peakRssBytes, null, cpuPercent, wakeupsPerSecond, null, null);
     }
 
     /**

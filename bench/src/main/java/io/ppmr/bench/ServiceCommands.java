@@ -37,7 +37,7 @@ final class ServiceCommands {
 
         /** Makes two nodes for a job of so many processes. */
         Services nodes(Testbed testbed, int processes, long bytesEach) throws Exception {
-            return new Services(testbed, options, link, processes, bytesEach);
+            return Services.of(testbed, options, link, processes, bytesEach);
         }
 
         /** The same with both services. */
@@ -71,15 +71,36 @@ final class ServiceCommands {
 
     @Command(
             name = "migration",
-            description = "a whole migration by the four strategies of the paper (Fig. 3, 9, Table I)",
+            description =
+                    "a whole migration by the four strategies of the paper (Fig. 3, 9, Table I), and by those of CRIU",
             mixinStandardHelpOptions = true)
     static final class Migration extends ServiceCommand {
+        private static final String CRIU = "criu-";
+
         @Option(
                 names = "--strategies",
                 split = ",",
                 defaultValue = "pipeline,staged,local,shared",
-                description = "which (default: ${DEFAULT-VALUE})")
+                description = "which: pipeline, staged, local and shared move processes that checkpoint themselves,"
+                        + " criu-auto, criu-streamed, criu-images, criu-page-server and criu-copy plain ones, the last"
+                        + " two by CRIU's own means (default: ${DEFAULT-VALUE})")
         private List<String> strategies;
+
+        @Option(
+                names = "--shape",
+                paramLabel = "SHAPE",
+                defaultValue = "contiguous",
+                description = "of the memory of plain processes: contiguous, fragmented, shared or forked (default:"
+                        + " ${DEFAULT-VALUE})")
+        private String shape;
+
+        @Option(
+                names = "--delay",
+                paramLabel = "TIME",
+                defaultValue = "",
+                description = "of each packet on the link, in each direction, as tc(8) writes it, such as 500us"
+                        + " (default: none)")
+        private String delay;
 
         @Override
         Result measure() throws Exception {
@@ -98,8 +119,14 @@ final class ServiceCommands {
         private Run once(String strategy, List<Double> slowest) throws Exception {
             try (Testbed testbed = Testbed.create("bench")) {
                 Path folder = testbed.folder(strategy);
-                Services services = nodes(testbed, options.writers, options.bytesAWriter);
+                boolean plain = strategy.startsWith(CRIU);
+                Services services = plain
+                        ? Services.plain(testbed, options, link, options.writers, options.bytesAWriter, shape)
+                        : nodes(testbed, options.writers, options.bytesAWriter);
                 TwoNodes nodes = services.nodes();
+                if (!delay.isEmpty()) {
+                    nodes.delay(delay);
+                }
                 if (strategy.equals("pipeline") && Programs.present(Programs.IPERF)) {
                     slowest.add(Programs.iperf(nodes.b().prefix(), nodes.a().prefix(), TwoNodes.ADDRESS_B, 3, 1));
                 }
@@ -107,6 +134,9 @@ final class ServiceCommands {
                     services.startJob();
                     FileStrategies files = new FileStrategies(services, folder, options.writers);
                     return strategy.equals("local") ? files.local() : files.shared();
+                }
+                if (plain) {
+                    return migratePlain(strategy, services, folder);
                 }
                 services.start(
                         strategy.equals("staged")
@@ -117,14 +147,31 @@ final class ServiceCommands {
             }
         }
 
+        private Run migratePlain(String strategy, Services services, Path folder) throws Exception {
+            String how = strategy.substring(CRIU.length());
+            if (how.equals("copy") || how.equals("page-server")) {
+                services.startJob();
+                FileStrategies files = new FileStrategies(services, folder, options.writers);
+                return how.equals("copy") ? files.criuCopy() : files.criuPageServer();
+            }
+            services.startCriu(how);
+            services.startJob();
+            return services.migrate(strategy);
+        }
+
         private Result result(Map<String, List<Run>> runs, List<Double> slowest) throws Exception {
             String first = strategies.get(0);
             double ours = median(runs.get(first));
             Map<String, Object> details = new LinkedHashMap<>();
+            details.put("shape of plain processes' memory", shape);
+            details.put("delay of the link", delay.isEmpty() ? "none" : delay);
             details.put("page cache", "synced and emptied before files are read; written past it where dd writes");
             runs.forEach((strategy, ofIt) -> {
                 details.put(strategy + " runs", ofIt);
                 details.put(strategy + " seconds", median(ofIt));
+                details.put(
+                        strategy + " pause seconds",
+                        Result.median(ofIt.stream().map(Run::pauseSeconds).toList()));
                 details.put(first + " is faster than " + strategy + " by", median(ofIt) / ours);
                 out.printf(
                         Locale.ROOT, "%-9s median %.2f s, factor %.2f%n", strategy, median(ofIt), median(ofIt) / ours);

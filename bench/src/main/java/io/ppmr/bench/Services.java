@@ -15,23 +15,51 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The two services of the product in two nodes, and a job that can be moved again and again. */
+/**
+ * The two services of the product in two nodes, and a job that can be moved again and again: processes that checkpoint
+ * themselves, or plain ones, which CRIU moves.
+ */
 final class Services {
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
     private static final JobUser ROOT = new JobUser(0, 0);
     private static final int PASSES = 1_000_000;
     private static final int PACE_MS = 500;
+    private static final int SMALL_IMAGES_MIB = 64;
 
     private final StageOptions options;
     private final TwoNodes nodes;
     private final ComputingJob job;
 
-    /** Makes the nodes; the services are {@linkplain #start started} by themselves. */
-    Services(Testbed testbed, StageOptions options, String link, int processes, long bytesEach) throws Exception {
+    private Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
         this.options = options;
-        nodes = new TwoNodes(testbed, link);
-        job = new ComputingJob(nodes.bin().resolve("selfckpt-job"), ROOT, testbed.folder("job"), processes, bytesEach);
+        this.nodes = nodes;
+        this.job = job;
+    }
+
+    /** Makes the nodes; the services are {@linkplain #start started} by themselves. */
+    static Services of(Testbed testbed, StageOptions options, String link, int processes, long bytesEach)
+            throws Exception {
+        TwoNodes nodes = new TwoNodes(testbed, link);
+        Path program = nodes.bin().resolve("selfckpt-job");
+        return new Services(
+                options, nodes, new ComputingJob(program, ROOT, testbed.folder("job"), processes, bytesEach));
+    }
+
+    /**
+     * The same with plain processes; their services are started by {@link #startCriu}.
+     *
+     * @param shape of their memory, as shaped-job knows it
+     */
+    static Services plain(
+            Testbed testbed, StageOptions options, String link, int processes, long bytesEach, String shape)
+            throws Exception {
+        TwoNodes nodes = new TwoNodes(testbed, link);
+        Path program = nodes.bin().resolve("shaped-job");
+        return new Services(
+                options,
+                nodes,
+                new ComputingJob(program, ROOT, testbed.folder("job"), processes, bytesEach, "--shape", shape));
     }
 
     TwoNodes nodes() {
@@ -53,14 +81,39 @@ final class Services {
      * @param restartProgram what restores a rank, or something that does more before it
      */
     Services start(Path restartProgram) throws Exception {
-        String tables = nodes.blcr(restartProgram) + """
+        String connections = "connections = " + options.connections + "\n";
+        nodes.startServices(
+                "services",
+                connections + job.toml("bench", "blcr"),
+                "allow_root_jobs = true",
+                nodes.blcr(restartProgram) + pool());
+        return this;
+    }
+
+    /**
+     * Starts both with CRIU, and waits until they are ready.
+     *
+     * @param pages how the job's memory travels
+     */
+    Services startCriu(String pages) throws Exception {
+        String connections = "connections = " + options.connections + "\n";
+        // Two for a job whose processes share their memory since a fork: streamed, each has its own.
+        long stagingMib = ((2 * job.totalBytes()) >> 20) + SMALL_IMAGES_MIB;
+        String target = "allow_root_jobs = true\n[staging]\nlimit = \"" + stagingMib + "m\"\n";
+        nodes.startServices(
+                "services",
+                connections + job.toml("bench", "criu") + TwoNodes.criu(pages) + pool(),
+                target + TwoNodes.criu(pages) + "trusted_users = [0]\n" + pool(),
+                "");
+        return this;
+    }
+
+    private String pool() {
+        return """
                 [pool]
                 size = "%dk"
                 chunk = "%dk"
                 """.formatted(options.poolBytes >> 10, options.chunkBytes >> 10);
-        String connections = "connections = " + options.connections + "\n";
-        nodes.startServices("services", connections + job.toml("bench", "blcr"), "allow_root_jobs = true", tables);
-        return this;
     }
 
     /** Starts the processes of the job in the first node; each has its memory filled before this returns. */
@@ -100,7 +153,8 @@ final class Services {
                 report.seconds(),
                 marks.phases(report),
                 cpuSeconds() - cpuBefore,
-                Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes()));
+                Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes()),
+                report.pauseSeconds());
     }
 
     private double cpuSeconds() throws IOException {

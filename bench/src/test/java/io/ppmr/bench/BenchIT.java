@@ -122,6 +122,30 @@ class BenchIT {
         assertEquals("1gbit", result.path("settings").path("link").asText());
     }
 
+    /** The two by CRIU's own means need sshd as well; how they are called is the same. */
+    @Test
+    void shouldMovePlainProcessesByCriuBothWaysWhenAsked() throws Exception {
+        JsonNode result = run(
+                "migration",
+                "--strategies",
+                "criu-streamed,criu-images",
+                "--shape",
+                "fragmented",
+                "--delay",
+                "200us",
+                "--writers",
+                "2",
+                "--bytes",
+                "8m",
+                "--runs",
+                "1");
+        for (String strategy : List.of("criu-streamed", "criu-images")) {
+            JsonNode run = result.path("details").path(strategy + " runs").get(0);
+            assertTrue(run.path("bytes").asLong() > 2 * (8 << 20), run.toString());
+            assertTrue(run.path("pauseSeconds").asDouble() > 0, run.toString());
+        }
+    }
+
     @Test
     void shouldWatchIdleServices() throws Exception {
         JsonNode run = run("idle", "--seconds", "2", "--runs", "1").path("runs").get(0);

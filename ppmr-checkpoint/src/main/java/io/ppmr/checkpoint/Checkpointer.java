@@ -26,6 +26,16 @@ public interface Checkpointer extends ImageTraits {
     /** Whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each start. */
     Availability probe();
 
+    /**
+     * Says why it cannot restart what a checkpointer of the same name has made on another node; empty if it can, or if
+     * too little is known of that one.
+     *
+     * @param detail what that one says of itself: {@link Availability#detail}
+     */
+    default Optional<String> whyNotFrom(String detail) {
+        return Optional.empty();
+    }
+
     /** What its restart takes from the node, besides the image. */
     default RestartNeeds restartNeeds() {
         return RestartNeeds.UNKNOWN;

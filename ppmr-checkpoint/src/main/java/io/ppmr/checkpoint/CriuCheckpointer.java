@@ -329,6 +329,22 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
+    public Optional<String> whyNotFrom(String detail) {
+        return whyNotFrom(detail, kit.versions().of(settings.program()).orElse(""));
+    }
+
+    /** Such images are restored by an older CRIU without the memory that they have, and without an error. */
+    static Optional<String> whyNotFrom(String there, String here) {
+        return VERSION.matcher(there).find()
+                        && VERSION.matcher(here).find()
+                        && compare(there, 4, 2) >= 0
+                        && compare(here, 4, 2) < 0
+                ? Optional.of("the source has " + there + ", whose page maps this node's CRIU (" + here
+                        + ") does not read: the copy would have no memory")
+                : Optional.empty();
+    }
+
+    @Override
     public RestartNeeds restartNeeds() {
         return new RestartNeeds(true, settings.namespaces() == NamespacePolicy.NEVER);
     }

@@ -81,6 +81,19 @@ class CheckpointerSettingsTest {
         assertEquals(0, CriuCheckpointer.compare("6.13.2", 6, 13));
     }
 
+    /** CRIU 4.2 counts pages in a field of their map that older ones do not know. */
+    @Test
+    void shouldSayThatAnOlderCriuLosesMemoryWhenTheSourceHasOneOf42OrLater() {
+        String newer = "CRIU Version: 4.2.1 on kernel 6.18.44";
+        String why = CriuCheckpointer.whyNotFrom(newer, "Version: 4.1.1").orElseThrow();
+        assertTrue(why.contains("4.2.1") && why.contains("4.1.1"), why);
+        assertTrue(CriuCheckpointer.whyNotFrom(newer, "Version: 4.2").isEmpty());
+        assertTrue(CriuCheckpointer.whyNotFrom("CRIU Version: 4.1.1 on kernel 6.18.44", "Version: 4.2.1")
+                .isEmpty());
+        assertTrue(
+                CriuCheckpointer.whyNotFrom("it is not known", "Version: 4.1.1").isEmpty());
+    }
+
     @Test
     void shouldNameTheHelperThatIsMissing() {
         Availability availability =

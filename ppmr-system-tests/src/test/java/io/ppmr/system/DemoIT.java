@@ -57,7 +57,8 @@ class DemoIT {
         // A quarter of the memory is shared and waits; what is a process's own is streamed.
         long sharedBytes = 3 * (12L << 20);
         assertTrue(migration.get("stagedBytes").asLong() <= sharedBytes + (64 << 20), migration::toPrettyString);
-        assertTrue(migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
+        assertTrue(
+                migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
     /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */

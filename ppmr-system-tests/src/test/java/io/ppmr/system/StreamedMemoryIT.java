@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
@@ -39,13 +38,7 @@ class StreamedMemoryIT {
             TwoNodes nodes = new TwoNodes(testbed, "");
             ComputingJob job = new ComputingJob(
                     nodes.bin().resolve("selfckpt-job"), ROOT, testbed.folder("job"), PROCESSES, BYTES_EACH);
-            String tool = """
-                    [checkpointers.criu]
-                    type = "criu"
-                    program = [%s]
-                    """.formatted(CheckpointerConfig.criu(System.getenv()).stream()
-                    .map(word -> '"' + word + '"')
-                    .collect(Collectors.joining(", ")));
+            String tool = TwoNodes.criu("auto");
             String staging = "allow_root_jobs = true\n[staging]\nlimit = \"" + (MOST_STAGED_BYTES >> 20) + "m\"\n";
             nodes.startServices(
                     "services", job.toml("memory", "criu") + tool, staging + tool + "trusted_users = [0]\n", "");

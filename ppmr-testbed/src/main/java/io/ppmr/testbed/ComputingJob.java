@@ -27,6 +27,7 @@ public final class ComputingJob {
     private static final Logger LOG = LoggerFactory.getLogger(ComputingJob.class);
 
     private final Path program;
+    private final List<String> options;
     private final JobUser user;
     private final long sizeBytes;
     private int passes;
@@ -60,13 +61,15 @@ public final class ComputingJob {
     }
 
     /**
-     * @param program selfckpt-job or plain-job
+     * @param program selfckpt-job, plain-job or shaped-job
      * @param folder where it writes; the user's
      * @param processes how many
      * @param sizeBytes memory of each
+     * @param options further ones of the program
      */
-    public ComputingJob(Path program, JobUser user, Path folder, int processes, long sizeBytes) {
+    public ComputingJob(Path program, JobUser user, Path folder, int processes, long sizeBytes, String... options) {
         this.program = program;
+        this.options = List.of(options);
         this.user = user;
         this.sizeBytes = sizeBytes;
         for (int rank = 0; rank < processes; rank++) {
@@ -128,7 +131,7 @@ public final class ComputingJob {
     }
 
     private List<String> computation(Rank rank) {
-        return new ArrayList<>(List.of(
+        List<String> words = new ArrayList<>(List.of(
                 program.toString(),
                 "--size",
                 Long.toString(sizeBytes),
@@ -136,6 +139,8 @@ public final class ComputingJob {
                 Integer.toString(passes),
                 "--seed",
                 Integer.toString(FIRST_SEED + rank.number)));
+        words.addAll(options);
+        return words;
     }
 
     private static int count(Rank rank) {

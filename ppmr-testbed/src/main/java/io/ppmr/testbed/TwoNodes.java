@@ -1,5 +1,6 @@
 package io.ppmr.testbed;
 
+import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.service.JavaCommand;
 import java.io.IOException;
@@ -7,6 +8,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 
 /**
  * Two isolated nodes on this machine, joined by a cable that can be shaped, and in them a source and a target as an
@@ -40,6 +42,13 @@ public final class TwoNodes {
             node.run(
                     LIMIT, "tc", "qdisc", "add", "dev", "node0", "root", "tbf", "rate", link, "burst", "256kb",
                     "latency", "50ms");
+        }
+    }
+
+    /** Delays each packet on the cable in both directions; {@code time} as tc(8) takes it. For an unshaped link. */
+    public void delay(String time) throws IOException, InterruptedException {
+        for (Node node : List.of(a, b)) {
+            node.run(LIMIT, "tc", "qdisc", "add", "dev", "node0", "root", "netem", "delay", time, "limit", "100000");
         }
     }
 
@@ -123,6 +132,24 @@ public final class TwoNodes {
     public String logEnds() throws IOException {
         return "--- end of the source's log\n" + source.logEnd(20) + "\n--- end of the target's log\n"
                 + target.logEnd(20);
+    }
+
+    /**
+     * Real CRIU as a table of both configurations.
+     *
+     * @param pages how a job's memory travels: auto, streamed or images
+     */
+    public static String criu(String pages) {
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%s]
+                pages = "%s"
+                """.formatted(
+                        CheckpointerConfig.criu(System.getenv()).stream()
+                                .map(word -> "\"" + word + "\"")
+                                .collect(Collectors.joining(", ")),
+                        pages);
     }
 
     /** BLCR's stand-ins as a table of both configurations. */

@@ -23,6 +23,11 @@ public record MigrationProgress(
         long expectedBytes,
         String pages) {
 
+    public MigrationProgress {
+        // A service of an earlier release does not say it.
+        pages = pages == null ? "" : pages;
+    }
+
     /** The steps of a migration, in their order (paper 1, section III). */
     public enum Step {
         CONNECT,

@@ -63,6 +63,8 @@ public record MigrationReport(
     }
 
     public MigrationReport {
+        // A service of an earlier release does not say it.
+        pages = pages == null ? "" : pages;
         ranks = List.copyOf(ranks);
     }
 

@@ -22,7 +22,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
     private static final long MIB = 1 << 20;
     /** So many pages of a job's address space are looked at one by one: 4 GiB. */
     private static final long MOST_PAGES = 1 << 20;
-    /** Each process of a rank has a thread and a buffer of its own in ppmr-pages. */
+    /** Each process of a rank is asked for by CRIU's daemon on its own, and kept account of in ppmr-pages. */
     private static final int MOST_PROCESSES = 256;
 
     /**

@@ -245,7 +245,8 @@ final class SourceSession {
                 whyImages = introduced.findings().stream()
                         .filter(finding -> finding.check().equals(Finding.PAGES))
                         .findFirst()
-                        .map(finding -> "target " + leg().target() + " says: " + finding.sentence());
+                        .map(finding -> "target " + leg().target() + " says: " + finding.sentence())
+                        .or(() -> Optional.of("target " + leg().target() + " wants images"));
             }
             for (Finding finding : introduced.findings()) {
                 if (finding.level() == Finding.Level.WARN) {

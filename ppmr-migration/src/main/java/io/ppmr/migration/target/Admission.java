@@ -122,6 +122,9 @@ final class Admission {
         List<Finding> findings = new ArrayList<>(tool(introduce.job(), here));
         JobFacts job = introduce.job();
         Optional<Checkpointer> tool = checkpointer(job.checkpointer());
+        tool.flatMap(restarting -> whyNotFrom(introduce.node(), introduce.job().checkpointer(), restarting))
+                .ifPresent(why -> findings.add(Finding.fail(
+                        "checkpointer", why, "install the same version on both nodes, or a later one here")));
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();
             findings.add(pages(job, form));
@@ -144,6 +147,13 @@ final class Admission {
         }
         link.send(new Introduced(here, job.streamableBytes() > 0, findings));
         return Optional.of(new Visitor(job, findings, tool));
+    }
+
+    private static Optional<String> whyNotFrom(NodeFacts source, String name, Checkpointer restarting) {
+        return source.tools().stream()
+                .filter(tool -> tool.available() && tool.name().equals(name))
+                .findFirst()
+                .flatMap(tool -> restarting.whyNotFrom(tool.detail()));
     }
 
     private static Finding pages(JobFacts job, StreamedForm form) {

@@ -213,7 +213,7 @@ public final class Demo implements Callable<Integer> {
                 testbed.folder("job-" + name, user),
                 processes,
                 sizeBytes);
-        String tool = selfMade ? nodes.blcr(nodes.bin().resolve("cr_restart")) : criu();
+        String tool = selfMade ? nodes.blcr(nodes.bin().resolve("cr_restart")) : TwoNodes.criu("auto");
         long startNs = System.nanoTime();
         // CRIU restarts as root, so the target must be told whose jobs it may restore.
         String trust = selfMade ? "" : "trusted_users = [" + user.uid() + "]\n";
@@ -241,16 +241,6 @@ public final class Demo implements Callable<Integer> {
                 directory = "%s"
                 limit = "%dm"
                 """.formatted(user.equals(ROOT), fits ? MEMORY : testbed.folder(), stagingMib);
-    }
-
-    private static String criu() {
-        return """
-                [checkpointers.criu]
-                type = "criu"
-                program = [%s]
-                """.formatted(CheckpointerConfig.criu(System.getenv()).stream()
-                .map(word -> "\"" + word + "\"")
-                .collect(Collectors.joining(", ")));
     }
 
     private DemoReport.Migration migrate(Shown shown, ComputingJob job, int passes) throws Exception {
