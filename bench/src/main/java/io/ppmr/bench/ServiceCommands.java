@@ -94,14 +94,6 @@ final class ServiceCommands {
                         + " ${DEFAULT-VALUE})")
         private String shape;
 
-        @Option(
-                names = "--delay",
-                paramLabel = "TIME",
-                defaultValue = "",
-                description = "of each packet on the link, in each direction, as tc(8) writes it, such as 500us"
-                        + " (default: none)")
-        private String delay;
-
         @Override
         Result measure() throws Exception {
             Map<String, List<Run>> runs = new LinkedHashMap<>();
@@ -124,9 +116,6 @@ final class ServiceCommands {
                         ? Services.plain(testbed, options, link, options.writers, options.bytesAWriter, shape)
                         : nodes(testbed, options.writers, options.bytesAWriter);
                 TwoNodes nodes = services.nodes();
-                if (!delay.isEmpty()) {
-                    nodes.delay(delay);
-                }
                 if (strategy.equals("pipeline") && Programs.present(Programs.IPERF)) {
                     slowest.add(Programs.iperf(nodes.b().prefix(), nodes.a().prefix(), TwoNodes.ADDRESS_B, 3, 1));
                 }
@@ -164,7 +153,6 @@ final class ServiceCommands {
             double ours = median(runs.get(first));
             Map<String, Object> details = new LinkedHashMap<>();
             details.put("shape of plain processes' memory", shape);
-            details.put("delay of the link", delay.isEmpty() ? "none" : delay);
             details.put("page cache", "synced and emptied before files are read; written past it where dd writes");
             runs.forEach((strategy, ofIt) -> {
                 details.put(strategy + " runs", ofIt);

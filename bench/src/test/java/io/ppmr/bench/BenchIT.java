@@ -131,8 +131,6 @@ class BenchIT {
                 "criu-streamed,criu-images",
                 "--shape",
                 "fragmented",
-                "--delay",
-                "200us",
                 "--writers",
                 "2",
                 "--bytes",

@@ -45,13 +45,6 @@ public final class TwoNodes {
         }
     }
 
-    /** Delays each packet on the cable in both directions; {@code time} as tc(8) takes it. For an unshaped link. */
-    public void delay(String time) throws IOException, InterruptedException {
-        for (Node node : List.of(a, b)) {
-            node.run(LIMIT, "tc", "qdisc", "add", "dev", "node0", "root", "netem", "delay", time, "limit", "100000");
-        }
-    }
-
     /**
      * From now on nothing in them has more of its kernel than Linux 3.10 has (old-kernel.c); x86-64 alone. The second
      * one's was made without CONFIG_CHECKPOINT_RESTORE, as some were: {@code map_files} is missing there.

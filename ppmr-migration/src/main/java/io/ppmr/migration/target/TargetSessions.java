@@ -73,6 +73,8 @@ final class TargetSessions {
     /** Threads of migrations that go on, or answer, without a connection of their own. */
     private final Set<Thread> recovered = ConcurrentHashMap.newKeySet();
 
+    private volatile boolean ended;
+
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile PeerListener listener;
 
@@ -161,13 +163,21 @@ final class TargetSessions {
         }
     }
 
-    /** Ends the threads that go on with what an earlier run of the service has begun; the journal knows the rest. */
+    /**
+     * Ends the threads that go on with what an earlier run of the service has begun, and begins no more of them; the
+     * journal knows the rest.
+     */
     void end() {
+        ended = true;
         recovered.forEach(Thread::interrupt);
     }
 
     private void runRecovered(TargetMigration migration) {
         recovered.add(Thread.currentThread());
+        if (ended) {
+            // Added too late to be interrupted by the end.
+            Thread.currentThread().interrupt();
+        }
         try (LogContext.Scope about = LogContext.migration(migration.id())) {
             migration.run();
             // A later attempt may be under way by now.
