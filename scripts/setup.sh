@@ -138,7 +138,7 @@ set_up_criu() {
         return 0
     fi
     mkdir -p "$cache"
-    if ! PPMR_CRIU=$("$installer" "$cache/criu4" 2>"$cache/criu.log") || [ -z "$PPMR_CRIU" ]; then
+    if ! PPMR_CRIU=$("$installer" "$cache/criu" 2>"$cache/criu.log") || [ -z "$PPMR_CRIU" ]; then
         PPMR_CRIU=
         leave_out "CRIU, because it could not be installed: $(tail -n 1 "$cache/criu.log") (see $cache/criu.log)"
     fi

@@ -1,30 +1,20 @@
 #!/bin/sh
 # Puts a private CRIU 4 into DIR and prints, one word a line, the command prefix that starts it.
 #
-# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian's suite forky carries 4.2.1, and Debian 13
-# (trixie) 4.1.1, which is taken where forky's cannot be had. This script derives an apt source for the suite from the
-# machine's own apt source files by changing the suite's name, keeps apt's state in DIR
+# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian 13 carries 4.1.1. This script derives an apt
+# source for Debian 13 from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
 # (the system's own apt state is not touched), downloads criu with the libraries it needs, and unpacks them into
 # DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C
 # library stays as it is. Signatures are checked with the machine's own archive keyring, which must know the suite's key.
 #
-# usage: install-criu.sh DIR [SUITE]        SUITE: that one alone
+# usage: install-criu.sh DIR [SUITE]        SUITE defaults to trixie; forky has CRIU 4.2.1
 # A second call with the same DIR downloads nothing.
 set -eu
 
 die() { echo "install-criu.sh: $*" >&2; exit 1; }
 
 [ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
-if [ $# -eq 1 ]; then
-    had=$(cat "$1/complete" 2>/dev/null || true)
-    case $had in
-        forky | trixie) exec sh "$0" "$1" "$had" ;;
-    esac
-    if sh "$0" "$1" forky; then exit 0; fi
-    echo "install-criu.sh: Debian's suite forky has given no CRIU (see above); trixie's is taken" >&2
-    exec env ppmr_any_suite=1 sh "$0" "$1" trixie
-fi
-suite=$2
+suite=${2:-trixie}
 for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
     command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
 done
@@ -43,7 +33,7 @@ print_prefix() {
 }
 
 print_complete() {
-    if [ -f "$dir/complete" ] && { [ "$(cat "$dir/complete")" = "$suite" ] || [ -n "${ppmr_any_suite:-}" ]; } && [ -x "$root/usr/sbin/criu" ]; then
+    if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
         print_prefix
         exit 0
     fi

@@ -61,7 +61,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     private static final int SOCKET_STATE = 3;
     private static final int SOCKET_INODE = 9;
-    private static final String ESTABLISHED = "01";
+    /** Closed, so never connected, and listening; CRIU takes every other state for a connection. */
+    private static final String NOT_CONNECTED = "tcp6? (07|0A)";
 
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
@@ -375,7 +376,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     + " without. Remedy: have the job close it, in its suspend hook if need be; or use a later CRIU,"
                     + " or a kernel before Linux 6.16");
         }
-        return !arguments.establishedTcp() && state.matches("tcp6? " + ESTABLISHED)
+        return !arguments.establishedTcp() && state.startsWith("tcp") && !state.matches(NOT_CONNECTED)
                 ? Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
                         + " unless it is told to. Remedy: have the job close it, in its suspend hook if need be; where"
                         + " both ends are in the rank, put --tcp-established into dump_arguments and"
