@@ -14,6 +14,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiFunction;
+import java.util.function.IntFunction;
 import java.util.stream.Stream;
 
 /**
@@ -25,7 +27,7 @@ final class FileStrategies {
     private static final Duration SSHD_LIMIT = Duration.ofSeconds(20);
     private static final int PORT = 2222;
     private static final int PAGE_PORT = 2300;
-    /** What ppmr-launch sets CRIU_FAULT to where they do not work. */
+    /** ppmr-launch sets CRIU_FAULT to this where hardware breakpoints stop no process. */
     private static final String BREAKPOINTS = "130";
 
     private static final double NS_A_SECOND = 1e9;
@@ -52,24 +54,28 @@ final class FileStrategies {
     Run local() throws Exception {
         Path there = Files.createDirectories(folder.resolve("disk-b"));
         Path here = Files.createDirectories(folder.resolve("disk-a"));
+        return byDisk("local", there, () -> checkpoint(here), () -> copy(here, there), () -> restart(there));
+    }
+
+    /** A phase of a strategy; it lasts until this returns. */
+    private interface Phase {
+        void run() throws Exception;
+    }
+
+    /** Runs and times the phases of a strategy whose files end in a directory of the other node. */
+    private Run byDisk(String strategy, Path there, Phase write, Phase transfer, Phase read) throws Exception {
         Process server = startSshd();
         try {
             Clock clock = new Clock();
-            checkpoint(here);
+            write.run();
             clock.ends("write");
-            List<Command.Running> copies = new ArrayList<>();
-            for (int rank = 0; rank < processes; rank++) {
-                copies.add(start(Programs.words(
-                        "scp -q -P %s " + CLIENT + " %s %s", PORT, key, image(here, rank), at(there) + "/")));
-            }
-            await(copies);
-            Programs.call(List.of("sync"));
+            transfer.run();
             clock.ends("transfer");
             dropCaches();
             clock.goesOn();
-            restart(there);
+            read.run();
             clock.ends("read");
-            return clock.run("local", bytes(there));
+            return clock.run(strategy, bytes(there));
         } finally {
             server.destroyForcibly();
         }
@@ -101,58 +107,33 @@ final class FileStrategies {
     Run criuCopy() throws Exception {
         Path here = Files.createDirectories(folder.resolve("criu-a"));
         Path there = Files.createDirectories(folder.resolve("criu-b"));
-        Process server = startSshd();
-        try {
-            Clock clock = new Clock();
-            List<Command.Running> dumps = new ArrayList<>();
-            for (int rank = 0; rank < processes; rank++) {
-                dumps.add(dump(Files.createDirectories(image(here, rank)), rank, List.of()));
-            }
-            await(dumps);
-            clock.ends("write");
-            copyTree(here, there);
-            clock.ends("transfer");
-            dropCaches();
-            clock.goesOn();
-            criuRestart(there);
-            clock.ends("read");
-            return clock.run("criu-copy", treeBytes(there));
-        } finally {
-            server.destroyForcibly();
-        }
+        return byDisk(
+                "criu-copy",
+                there,
+                () -> dump(here, rank -> List.of()),
+                () -> copy(here, there),
+                () -> criuRestart(there));
     }
 
     /** The same, but CRIU's own page server writes the pages on the other node's disk; scp copies the rest. */
     Run criuPageServer() throws Exception {
         Path here = Files.createDirectories(folder.resolve("criu-a"));
         Path there = Files.createDirectories(folder.resolve("criu-b"));
-        Process server = startSshd();
-        List<Process> pageServers = new ArrayList<>();
+        List<Process> servers = new ArrayList<>();
+        Phase write = () -> {
+            for (int rank = 0; rank < processes; rank++) {
+                servers.add(pageServer(there, rank));
+            }
+            dump(here, rank -> {
+                List<String> words = new ArrayList<>(List.of("--page-server"));
+                words.addAll(pageAddress(rank));
+                return words;
+            });
+        };
         try {
-            Clock clock = new Clock();
-            List<Command.Running> dumps = new ArrayList<>();
-            for (int rank = 0; rank < processes; rank++) {
-                Path images = Files.createDirectories(image(there, rank));
-                pageServers.add(pageServer(images, rank));
-            }
-            for (int rank = 0; rank < processes; rank++) {
-                dumps.add(dump(
-                        Files.createDirectories(image(here, rank)),
-                        rank,
-                        List.of("--page-server", "--address", TwoNodes.ADDRESS_B, "--port", "" + (PAGE_PORT + rank))));
-            }
-            await(dumps);
-            clock.ends("write");
-            copyTree(here, there);
-            clock.ends("transfer");
-            dropCaches();
-            clock.goesOn();
-            criuRestart(there);
-            clock.ends("read");
-            return clock.run("criu-page-server", treeBytes(there));
+            return byDisk("criu-page-server", there, write, () -> copy(here, there), () -> criuRestart(there));
         } finally {
-            pageServers.forEach(Process::destroyForcibly);
-            server.destroyForcibly();
+            servers.forEach(Process::destroyForcibly);
         }
     }
 
@@ -166,19 +147,24 @@ final class FileStrategies {
         return words;
     }
 
-    private Command.Running dump(Path images, int rank, List<String> more) throws IOException {
-        List<String> arguments = new ArrayList<>(more);
-        arguments.addAll(
-                List.of("--tree", Files.readString(services.job().pidFile(rank)).strip(), "--leave-stopped"));
-        return start(criu("dump", images, arguments));
+    private void dump(Path to, IntFunction<List<String>> more) throws Exception {
+        List<Command.Running> dumps = new ArrayList<>();
+        for (int rank = 0; rank < processes; rank++) {
+            List<String> arguments = new ArrayList<>(more.apply(rank));
+            arguments.addAll(List.of(
+                    "--tree", Files.readString(services.job().pidFile(rank)).strip(), "--leave-stopped"));
+            dumps.add(start(criu("dump", Files.createDirectories(image(to, rank)), arguments)));
+        }
+        await(dumps);
     }
 
-    private Process pageServer(Path images, int rank) throws Exception {
+    private static List<String> pageAddress(int rank) {
+        return List.of("--address", TwoNodes.ADDRESS_B, "--port", Integer.toString(PAGE_PORT + rank));
+    }
+
+    private Process pageServer(Path to, int rank) throws Exception {
         Process server = nodes.b()
-                .command(criu(
-                        "page-server",
-                        images,
-                        List.of("--address", TwoNodes.ADDRESS_B, "--port", "" + (PAGE_PORT + rank))))
+                .command(criu("page-server", Files.createDirectories(image(to, rank)), pageAddress(rank)))
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
@@ -192,7 +178,7 @@ final class FileStrategies {
         return server;
     }
 
-    private void copyTree(Path from, Path to) throws Exception {
+    private void copy(Path from, Path to) throws Exception {
         List<Command.Running> copies = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             copies.add(start(Programs.words(
@@ -204,34 +190,14 @@ final class FileStrategies {
 
     /** Each rank in a PID namespace of its own, since its processes have the PIDs that they had. */
     private void criuRestart(Path from) throws Exception {
-        List<Path> restored = new ArrayList<>();
-        for (int rank = 0; rank < processes; rank++) {
-            Path mark = folder.resolve("restored-" + rank);
-            Files.deleteIfExists(mark);
-            restored.add(mark);
+        restart((rank, mark) -> {
             List<String> words = new ArrayList<>(Programs.words(
                     "unshare --pid --fork --kill-child --mount-proc -- sh -c %s %s",
                     "mark=$1; shift; \"$@\" && touch \"$mark\" && sleep 600", "sh"));
             words.add(mark.toString());
             words.addAll(criu("restore", image(from, rank), List.of("--restore-detached", "--leave-stopped")));
-            nodes.b()
-                    .command(words)
-                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                    .redirectError(folder.resolve("restart-" + rank + ".log").toFile())
-                    .start();
-        }
-        Conditions.until(
-                LIMIT, "every rank is restored by CRIU", () -> restored.stream().allMatch(Files::exists));
-    }
-
-    private static long treeBytes(Path directory) throws IOException {
-        long sum = 0;
-        try (Stream<Path> files = Files.walk(directory)) {
-            for (Path file : files.filter(Files::isRegularFile).toList()) {
-                sum += Files.size(file);
-            }
-        }
-        return sum;
+            return words;
+        });
     }
 
     /** A program that stands where cr_restart stands and writes the stream to a local disk first. */
@@ -274,15 +240,20 @@ final class FileStrategies {
     }
 
     private void restart(Path from) throws Exception {
+        restart((rank, mark) -> Programs.words(
+                "%s --file %s --stop --no-restore-pid %s",
+                services.restartProgram(), image(from, rank), "--run-on-success=touch " + mark));
+    }
+
+    /** Starts a command for each rank in the second node, and waits until each has made its mark, a file. */
+    private void restart(BiFunction<Integer, Path, List<String>> command) throws Exception {
         List<Path> restored = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             Path mark = folder.resolve("restored-" + rank);
             Files.deleteIfExists(mark);
             restored.add(mark);
             nodes.b()
-                    .command(Programs.words(
-                            "%s --file %s --stop --no-restore-pid %s",
-                            services.restartProgram(), image(from, rank), "--run-on-success=touch " + mark))
+                    .command(command.apply(rank, mark))
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .redirectError(folder.resolve("restart-" + rank + ".log").toFile())
                     .start();
@@ -344,10 +315,12 @@ final class FileStrategies {
         }
     }
 
-    private long bytes(Path directory) throws IOException {
+    private static long bytes(Path directory) throws IOException {
         long sum = 0;
-        for (int rank = 0; rank < processes; rank++) {
-            sum += Files.size(image(directory, rank));
+        try (Stream<Path> files = Files.walk(directory)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                sum += Files.size(file);
+            }
         }
         return sum;
     }

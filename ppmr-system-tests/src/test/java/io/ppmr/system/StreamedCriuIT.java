@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
-import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.Cancellation;
@@ -15,6 +14,7 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TwoNodes;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -30,7 +30,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -219,14 +218,33 @@ class StreamedCriuIT {
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             requireResult(job);
-            Conditions.until(LIMIT, "no program of the migration is left", () -> Stream.of(Program.values())
-                    .allMatch(program -> running(program).isEmpty()));
+            requireNoProgramLeft();
         }
     }
 
     /** It lives for a moment only: where it was missed the copy is moved on. */
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheDaemonIsKilledWhilePagesTravel() throws Exception {
+        killOnTheWay((job, before) -> running(Program.DAEMON));
+    }
+
+    /** All processes of the copy but one are killed. */
+    @Test
+    void shouldGoOnWithEveryByteWhereItWasWhenAProcessOfTheCopyIsKilledWhilePagesTravel() throws Exception {
+        killOnTheWay((job, before) -> {
+            List<Long> copies =
+                    job.pids().stream().filter(pid -> !before.contains(pid)).toList();
+            return copies.size() > 1 ? copies.subList(1, copies.size()) : List.of();
+        });
+    }
+
+    /** Finds what is to be killed, as soon as it is there. {@code before}: the PIDs of the job before the move. */
+    private interface Victims {
+        List<Long> find(CriuJob job, Set<Long> before);
+    }
+
+    /** Kills what comes to be there while a job moves. Moves the copy on where it was whole before that was found. */
+    private void killOnTheWay(Victims victims) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
                 CriuJob job = start()) {
@@ -236,15 +254,17 @@ class StreamedCriuIT {
             do {
                 int moving = pid;
                 String id = "try-" + tries++;
+                Set<Long> before = job.pids();
                 CompletableFuture<MigrationReport> moved =
                         CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, moving, id, new Cancellation()));
                 List<Long> found = new ArrayList<>();
-                Conditions.until(LIMIT, "the daemon runs, or was missed", () -> {
-                    found.addAll(running(Program.DAEMON));
+                Conditions.until(LIMIT, "what is to be killed is there, or was missed", () -> {
+                    found.addAll(victims.find(job, before));
                     return !found.isEmpty() || moved.isDone();
                 });
-                for (long daemon : found) {
-                    Command.of(List.of("kill", "-KILL", Long.toString(daemon))).run(LIMIT);
+                // Once the copy is handed over its processes are the job.
+                for (long victim : moved.isDone() ? List.<Long>of() : found) {
+                    Command.of(List.of("kill", "-KILL", Long.toString(victim))).run(LIMIT);
                 }
                 report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
                 pid = report.outcome() == Outcome.COMMITTED
@@ -292,45 +312,8 @@ class StreamedCriuIT {
         }
     }
 
-    /** Where the whole copy was handed over before it was found, it is moved on. */
-    @Test
-    void shouldGoOnWithEveryByteWhereItWasWhenAProcessOfTheCopyIsKilledWhilePagesTravel() throws Exception {
-        Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
-        try (ServicePair pair = new ServicePair(directory, options(criu));
-                CriuJob job = start()) {
-            int pid = job.pid();
-            MigrationReport report;
-            int tries = 0;
-            do {
-                int moving = pid;
-                String id = "try-" + tries++;
-                Set<Long> before = job.pids();
-                CompletableFuture<MigrationReport> moved =
-                        CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, moving, id, new Cancellation()));
-                List<Long> copies = new ArrayList<>();
-                Conditions.until(LIMIT, "the copy is there, or has been moved", () -> {
-                    copies.clear();
-                    job.pids().stream().filter(one -> !before.contains(one)).forEach(copies::add);
-                    return copies.size() > 1 || moved.isDone();
-                });
-                for (long copy : moved.isDone() ? List.<Long>of() : copies.subList(1, copies.size())) {
-                    Command.of(List.of("kill", "-KILL", Long.toString(copy))).run(LIMIT);
-                }
-                report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
-                pid = report.outcome() == Outcome.COMMITTED
-                        ? report.ranks().get(0).pids().get(0)
-                        : pid;
-            } while (report.outcome() == Outcome.COMMITTED && tries < 5);
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            requireResult(job);
-        }
-    }
-
     /** Starts a service of its own process; what it keeps is in this test's folder. */
     private ServiceProcess service(String role, int port) throws Exception {
-        String program = CheckpointerConfig.criu(System.getenv()).stream()
-                .map(word -> '"' + word + '"')
-                .collect(Collectors.joining(", "));
         String common = """
                 key_file = "%1$s/key"
                 rehearsals = 1
@@ -349,13 +332,7 @@ class StreamedCriuIT {
                 checkpointer = "criu"
                 ranks = [{rank = 0, pid_file = "%s/pid"}]
                 """.formatted(port, directory);
-        String tool = """
-                [checkpointers.criu]
-                type = "criu"
-                program = [%s]
-                pages = "streamed"
-                %s
-                """.formatted(program, role.equals("target") ? "trusted_users = [0]" : "");
+        String tool = TwoNodes.criu("streamed") + (role.equals("target") ? "trusted_users = [0]\n" : "");
         return ServiceProcess.start(role, directory, common, own, tool);
     }
 
@@ -378,8 +355,7 @@ class StreamedCriuIT {
                 services.get(role).kill();
                 services.put(role, service(role, port));
                 requireResult(job);
-                Conditions.until(LIMIT, "no program of the migration is left", () -> Stream.of(Program.values())
-                        .allMatch(program -> running(program).isEmpty()));
+                requireNoProgramLeft();
             }
         } catch (IOException e) {
             StringBuilder logs = new StringBuilder(e.getMessage());
@@ -419,6 +395,11 @@ class StreamedCriuIT {
         Command.Result result =
                 Command.of(List.of("kill", "-" + name, Long.toString(pid))).run(LIMIT);
         assertTrue(result.succeeded(), result.output());
+    }
+
+    private void requireNoProgramLeft() throws Exception {
+        Conditions.until(LIMIT, "no program of the migration is left", () -> Stream.of(Program.values())
+                .allMatch(program -> running(program).isEmpty()));
     }
 
     /** Waits until a program of this test's services runs, and gives its PID. */

@@ -173,7 +173,7 @@ final class MigrationRecord {
         leg(place).sentBytes = bytes;
     }
 
-    /** How the job's memory travels in this attempt, and why. */
+    /** Notes how the job's memory travels in this attempt, and why. */
     void pages(String sentence) {
         pages = sentence;
     }

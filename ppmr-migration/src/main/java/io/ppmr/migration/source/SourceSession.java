@@ -109,7 +109,7 @@ final class SourceSession {
         return checkpointer;
     }
 
-    /** Why the target does not take the job's memory as a stream that was offered; empty if it does. */
+    /** Returns why the target does not take the job's memory as the stream that was offered; empty if it does. */
     Optional<String> whyImages() {
         return whyImages;
     }
