@@ -61,8 +61,10 @@ enum {
     MAX_FIRST = 65536,
     /* Pages that were read before they were asked for: 64 MiB, and two pieces of each process. */
     MAX_KEPT = 16384,
-    /* So many are read before the daemon asks for them. */
-    AHEAD_PAGES = 2 * MOST_PIECE_PAGES,
+    /* So many are read before the daemon asks for them: 4 MiB. */
+    AHEAD_PAGES = 16 * MOST_PIECE_PAGES,
+    /* A daemon that was stopped goes on when so many wait for it, or no more come. */
+    BATCH_PAGES = AHEAD_PAGES / 2,
     MAX_ASKED = 1 << 20,
     /* Questions to CRIU's page server that are under way; many more would fill the socket that it reads them from. */
     MOST_QUESTIONS = 128,
@@ -1039,7 +1041,7 @@ struct kept {
     uint8_t *data;
 };
 
-/* A process whose pages come; the main thread's. */
+/* A process whose pages come. What says how far it has come is guarded by arrivals.lock. */
 struct arriving {
     struct pages pages;
     /* Pages of it that were read. */
@@ -1057,7 +1059,19 @@ static struct arriving *arriving;
 static size_t arriving_count;
 static struct order order;
 static int stream;
-static uint64_t kept_pages;
+
+/* What the thread that reads the stream and the main thread share. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t kept_pages;
+    /* The main thread waits for a page that was not read. */
+    bool wanted;
+    bool over;
+    /* Memory of whole pieces that were handed out, to be used again: the kernel would take and clear it each time. */
+    uint8_t *spare[AHEAD_PAGES / MOST_PIECE_PAGES];
+    size_t spare_count;
+} arrivals = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static pid_t daemon_pid;
 static pid_t restore_pid;
@@ -1070,13 +1084,19 @@ static bool restore_ended;
 /*
  * Once the restore has ended the daemon does not sleep any more: while it waits for pages it asks again and again whether
  * there is something for it (criu/uffd.c, handle_requests), and takes a processor from those who bring them. So it is
- * stopped (SIGSTOP) while the main thread waits for a stream. No copy runs, so nothing else needs the daemon meanwhile.
+ * stopped (SIGSTOP) when it has asked for pages of every process and none of them are there, and goes on when there are
+ * enough to be worth it. No copy runs, so nothing else needs the daemon meanwhile.
  */
-static pthread_mutex_t rest_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool waiting;
-static uint64_t waits;
-static bool daemon_rests;
-static bool daemon_spins;
+static struct {
+    pthread_mutex_t lock;
+    bool daemon_spins;
+    bool daemon_rests;
+    /* The main thread waits for pages. */
+    bool waiting;
+    /* Questions that are not answered, and processes of which there are pages that it has not asked for. */
+    uint64_t open;
+    uint64_t unfinished;
+} rest = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void signal_daemon(int number)
 {
@@ -1085,50 +1105,49 @@ static void signal_daemon(int number)
     }
 }
 
+/* With rest.lock held, after each change of what it looks at. */
+static void look_at_daemon(void)
+{
+    bool stop = rest.daemon_spins && rest.waiting && rest.open >= rest.unfinished;
+    if (stop && !rest.daemon_rests) {
+        signal_daemon(SIGSTOP);
+    } else if (!stop && rest.daemon_rests && rest.daemon_spins) {
+        signal_daemon(SIGCONT);
+    }
+    rest.daemon_rests = stop;
+}
+
 /* Called with false before the daemon's PID is given back: after that it may be another process's. */
 static void let_daemon(bool spin)
 {
-    pthread_mutex_lock(&rest_lock);
-    daemon_spins = spin;
-    pthread_mutex_unlock(&rest_lock);
+    pthread_mutex_lock(&rest.lock);
+    rest.daemon_spins = spin;
+    look_at_daemon();
+    pthread_mutex_unlock(&rest.lock);
 }
 
-/* Stops the daemon when a look finds the main thread in the same wait as the look before. */
-static void *rest_daemon(void *unused)
+static void set_waiting(bool waiting)
 {
-    (void)unused;
-    const struct timespec between = {0, 1000000};
-    uint64_t seen = 0;
-    for (;;) {
-        nanosleep(&between, NULL);
-        pthread_mutex_lock(&rest_lock);
-        if (daemon_spins && waiting && waits == seen && !daemon_rests) {
-            signal_daemon(SIGSTOP);
-            daemon_rests = true;
-        }
-        seen = waits;
-        pthread_mutex_unlock(&rest_lock);
-    }
-    return NULL;
+    pthread_mutex_lock(&rest.lock);
+    rest.waiting = waiting;
+    look_at_daemon();
+    pthread_mutex_unlock(&rest.lock);
 }
 
-static void wait_begins(void)
+static void question_comes(void)
 {
-    pthread_mutex_lock(&rest_lock);
-    waiting = true;
-    waits++;
-    pthread_mutex_unlock(&rest_lock);
+    pthread_mutex_lock(&rest.lock);
+    rest.open++;
+    look_at_daemon();
+    pthread_mutex_unlock(&rest.lock);
 }
 
-static void wait_ends(void)
+static void question_goes(bool last_of_process)
 {
-    pthread_mutex_lock(&rest_lock);
-    waiting = false;
-    if (daemon_spins && daemon_rests) {
-        signal_daemon(SIGCONT);
-    }
-    daemon_rests = false;
-    pthread_mutex_unlock(&rest_lock);
+    pthread_mutex_lock(&rest.lock);
+    rest.open--;
+    rest.unfinished -= last_of_process ? 1 : 0;
+    pthread_mutex_unlock(&rest.lock);
 }
 
 static void *watch_children(void *unused)
@@ -1173,13 +1192,21 @@ static bool read_piece(void)
         return false;
     }
     struct arriving *of = &arriving[piece.process];
+    uint8_t *data = NULL;
+    pthread_mutex_lock(&arrivals.lock);
+    uint64_t kept_pages = arrivals.kept_pages;
+    if (piece.pages == MOST_PIECE_PAGES && arrivals.spare_count > 0) {
+        data = arrivals.spare[--arrivals.spare_count];
+    }
+    pthread_mutex_unlock(&arrivals.lock);
     if (kept_pages + piece.pages > MAX_KEPT + 2 * MOST_PIECE_PAGES * arriving_count) {
         fail("%" PRIu64 " pages have come that CRIU has not asked for, and more would have to be kept until it does. It asks"
              " for none of a process that has ended, and for few at a time where memory lies in many small areas. Remedy: move the job again; if that fails, with pages = \"images\"",
              kept_pages);
     }
-    uint8_t *data = enlarge(NULL, piece.pages, PAGE);
-    wait_begins();
+    if (data == NULL) {
+        data = enlarge(NULL, piece.pages, PAGE);
+    }
     size_t wanted = piece.pages * PAGE;
     size_t done = 0;
     while (done < wanted) {
@@ -1196,7 +1223,7 @@ static bool read_piece(void)
         }
         done += (size_t)got;
     }
-    wait_ends();
+    pthread_mutex_lock(&arrivals.lock);
     if (of->kept_first + of->kept_count == of->kept_room) {
         if (of->kept_first > of->kept_room / 2) {
             memmove(of->kept, of->kept + of->kept_first, of->kept_count * sizeof *of->kept);
@@ -1208,10 +1235,31 @@ static bool read_piece(void)
     }
     of->kept[of->kept_first + of->kept_count++] = (struct kept){piece.place, piece.pages, piece.pages, data};
     of->read += piece.pages;
-    kept_pages += piece.pages;
+    arrivals.kept_pages += piece.pages;
+    pthread_cond_broadcast(&arrivals.changed);
+    pthread_mutex_unlock(&arrivals.lock);
     return true;
 }
 
+/* Reads ahead of the daemon's questions, and whatever the main thread waits for. */
+static void *read_stream(void *unused)
+{
+    (void)unused;
+    do {
+        pthread_mutex_lock(&arrivals.lock);
+        while (arrivals.kept_pages >= AHEAD_PAGES && !arrivals.wanted) {
+            pthread_cond_wait(&arrivals.changed, &arrivals.lock);
+        }
+        pthread_mutex_unlock(&arrivals.lock);
+    } while (read_piece());
+    pthread_mutex_lock(&arrivals.lock);
+    arrivals.over = true;
+    pthread_cond_broadcast(&arrivals.changed);
+    pthread_mutex_unlock(&arrivals.lock);
+    return NULL;
+}
+
+/* With arrivals.lock held. */
 static struct kept *find_kept(struct arriving *from, uint64_t place)
 {
     size_t low = from->kept_first;
@@ -1230,8 +1278,10 @@ static struct kept *find_kept(struct arriving *from, uint64_t place)
     return NULL;
 }
 
-static void hand_out(struct arriving *from, struct kept *kept, uint64_t place, uint64_t pages)
+/* With arrivals.lock held. */
+static void hand_out(struct arriving *from, uint64_t place, uint64_t pages)
 {
+    struct kept *kept = find_kept(from, place);
     for (uint64_t page = place; page < place + pages; page++) {
         uint8_t bit = (uint8_t)(1U << (page % 8));
         if ((from->handed_out[page / 8] & bit) == 0) {
@@ -1241,14 +1291,32 @@ static void hand_out(struct arriving *from, struct kept *kept, uint64_t place, u
         }
     }
     if (kept->left == 0) {
-        kept_pages -= kept->pages;
-        free(kept->data);
+        arrivals.kept_pages -= kept->pages;
+        if (kept->pages == MOST_PIECE_PAGES && arrivals.spare_count < AHEAD_PAGES / MOST_PIECE_PAGES) {
+            arrivals.spare[arrivals.spare_count++] = kept->data;
+        } else {
+            free(kept->data);
+        }
         kept->data = NULL;
+        pthread_cond_broadcast(&arrivals.changed);
     }
     while (from->kept_count > 0 && from->kept[from->kept_first].data == NULL) {
         from->kept_first++;
         from->kept_count--;
     }
+}
+
+/* Waits until a page was read, and enough others for the daemon, or no more come. With arrivals.lock held. */
+static void await_page(const struct arriving *from, uint64_t place)
+{
+    arrivals.wanted = true;
+    pthread_cond_broadcast(&arrivals.changed);
+    set_waiting(true);
+    while ((from->read <= place || arrivals.kept_pages < BATCH_PAGES) && !arrivals.over) {
+        pthread_cond_wait(&arrivals.changed, &arrivals.lock);
+    }
+    set_waiting(false);
+    arrivals.wanted = false;
 }
 
 /* Answers a question with what there is of it in one piece. */
@@ -1260,24 +1328,33 @@ static void answer(int client, struct arriving *from, const struct frame *questi
              from->pages.pid);
     }
     uint64_t place = run->place + (question->address - run->address) / PAGE;
-    while (from->read <= place) {
-        if (!read_piece()) {
-            fail("%s has no page %" PRIx64 " of PID %d", STREAM_NAME, question->address, from->pages.pid);
-        }
+    pthread_mutex_lock(&arrivals.lock);
+    if (from->read <= place) {
+        await_page(from, place);
     }
-    struct kept *kept = find_kept(from, place);
+    if (from->read <= place) {
+        fail("%s has no page %" PRIx64 " of PID %d", STREAM_NAME, question->address, from->pages.pid);
+    }
+    const struct kept *kept = find_kept(from, place);
     if (kept == NULL || (from->handed_out[place / 8] & (1U << (place % 8))) != 0) {
         fail("CRIU's daemon asks for the page %" PRIx64 " of PID %d a second time", question->address, from->pages.pid);
     }
     uint64_t inside = place - kept->place;
+    const uint8_t *data = kept->data + inside * PAGE;
     struct frame frame = *question;
     frame.command = COMMAND_ADD | (PAGE_PRESENT << FLAGS_SHIFT);
     frame.pages = kept->pages - inside < question->pages ? kept->pages - inside : question->pages;
+    pthread_mutex_unlock(&arrivals.lock);
     uint8_t head[MAX_FRAME_BYTES];
     encode(&frame, head);
+    /* The main thread alone gives memory back, so the pages stay while they are sent. */
     send_all(client, "CRIU's daemon for lazy pages", head, frame_bytes);
-    send_all(client, "CRIU's daemon for lazy pages", kept->data + inside * PAGE, frame.pages * PAGE);
-    hand_out(from, kept, place, frame.pages);
+    send_all(client, "CRIU's daemon for lazy pages", data, frame.pages * PAGE);
+    pthread_mutex_lock(&arrivals.lock);
+    hand_out(from, place, frame.pages);
+    bool last = from->left == 0;
+    pthread_mutex_unlock(&arrivals.lock);
+    question_goes(last);
 }
 
 static void read_list(int images)
@@ -1336,6 +1413,7 @@ static void prepare(int images, struct arriving *one)
     }
     put_in_order(&one->pages);
     one->handed_out = allocate(told / 8 + 1, 1);
+    rest.unfinished += one->left > 0 ? 1 : 0;
 }
 
 static void write_pids(const char *path)
@@ -1388,18 +1466,13 @@ static void *take_questions(void *unused)
             questions.frames[(questions.first + questions.count++) % MOST_OPEN] = frame;
         }
         questions.over = !there;
+        if (there && command == COMMAND_GET) {
+            question_comes();
+        }
         pthread_cond_signal(&questions.changed);
         pthread_mutex_unlock(&questions.lock);
     }
     return NULL;
-}
-
-static bool has_question(void)
-{
-    pthread_mutex_lock(&questions.lock);
-    bool has = questions.count > 0 || questions.over;
-    pthread_mutex_unlock(&questions.lock);
-    return has;
 }
 
 static struct frame next_question(void)
@@ -1426,8 +1499,6 @@ static void serve(int client)
     questions.frames = allocate(MOST_OPEN, sizeof *questions.frames);
     start_thread(take_questions);
     for (;;) {
-        while (kept_pages < AHEAD_PAGES && !has_question() && read_piece()) {
-        }
         struct frame frame = next_question();
         uint32_t command = frame.command & COMMAND_MASK;
         if (command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE) {
@@ -1486,7 +1557,7 @@ static int run_target(const char *images_path, const char *pids_path, char **laz
     }
     restore_pid = start(restore, -1, -1, true);
     start_thread(watch_children);
-    start_thread(rest_daemon);
+    start_thread(read_stream);
     serve(pair[0]);
     pthread_mutex_lock(&ends_lock);
     while (!daemon_ended || !restore_ended) {

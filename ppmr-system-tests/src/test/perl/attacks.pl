@@ -220,6 +220,8 @@ my %attacks = (
                 }
                 push @children, $child;
                 $tried++;
+                # To start so many can take longer than the whole attack.
+                tell_count("waiters");
             }
         }
         sleep 0.2;

@@ -15,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -25,8 +26,8 @@ import java.util.Set;
  * Finds in a rank that runs what CRIU cannot move, or what it moves into something else than it was: file locks, System
  * V IPC, sessions that reach out of the rank, processes that have left its tree, some pipes and sockets. It reads
  * {@code /proc} and touches no process. A rank changes while it is looked at, so where something is found it is looked
- * at again and again for a moment, and that counts which is there most of the time; what comes up after that, CRIU
- * itself may find.
+ * at again and again for a moment, and that counts which is there most of the time. So is a rank that takes TCP
+ * connections, since one may be there the next moment. What comes up after that, CRIU itself may find.
  *
  * @param proc where proc(5) is mounted
  * @param semaphores tells who has used a semaphore
@@ -64,6 +65,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     /** Closed, so never connected, and listening; CRIU takes every other state for a connection. */
     private static final String NOT_CONNECTED = "tcp6? (07|0A)";
 
+    private static final String LISTENS = "tcp6? 0A";
+
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
 
@@ -90,6 +93,20 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     interface SemaphoreUsers {
         /** Returns its PID; 0 if there was none, -1 if that may not be known. */
         int lastUser(int set, int semaphore);
+    }
+
+    /**
+     * The result of a look at a rank.
+     *
+     * @param obstacle why CRIU would not move it, and the remedy
+     * @param listens whether it takes TCP connections
+     */
+    private record Found(Optional<String> obstacle, boolean listens) {
+        static final Found NOTHING = new Found(Optional.empty(), false);
+
+        static Found of(String obstacle) {
+            return new Found(Optional.of(obstacle), false);
+        }
     }
 
     /** The processes of a rank, the root first, among all of the node at one look. */
@@ -133,9 +150,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     void require(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         Map<Integer, ProcStat> all = all();
         for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
-            Optional<String> first = found(rank.getValue(), all, user);
-            if (first.isPresent()) {
-                requireGone(rank.getKey(), rank.getValue(), user, new Sightings(first.get()));
+            Found first = found(rank.getValue(), all, user);
+            if (first.obstacle().isPresent() || (first.listens() && !arguments.establishedTcp())) {
+                requireGone(rank.getKey(), rank.getValue(), user, new Sightings(first));
             }
         }
     }
@@ -151,20 +168,20 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    /** Looks at a rank in which something was found; it counts if most of them find something. For one thread. */
+    /** Some looks at a rank; it counts if most of them find something. For one thread. */
     private static final class Sightings {
         private String last;
-        private int with = 1;
+        private int with;
         private int without;
 
-        Sightings(String first) {
-            last = first;
+        Sightings(Found first) {
+            add(first);
         }
 
-        void add(Optional<String> found) {
-            found.ifPresent(text -> last = text);
-            with += found.isPresent() ? 1 : 0;
-            without += found.isPresent() ? 0 : 1;
+        void add(Found found) {
+            found.obstacle().ifPresent(text -> last = text);
+            with += found.obstacle().isPresent() ? 1 : 0;
+            without += found.obstacle().isPresent() ? 0 : 1;
         }
 
         boolean are() {
@@ -172,21 +189,21 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    private Optional<String> found(ProcessIdentity root, Map<Integer, ProcStat> all, JobUser user)
-            throws CheckpointException {
+    private Found found(ProcessIdentity root, Map<Integer, ProcStat> all, JobUser user) throws CheckpointException {
         Optional<Look> look = look(root, all);
         if (look.isEmpty()) {
-            return Optional.empty();
+            return Found.NOTHING;
         }
         try {
-            Optional<String> found = outerSession(look.get());
-            if (found.isEmpty()) {
-                found = outerMember(look.get());
+            Optional<String> outside = outerSession(look.get());
+            if (outside.isEmpty()) {
+                outside = outerMember(look.get());
             }
-            if (found.isEmpty()) {
-                found = descriptor(look.get());
+            if (outside.isPresent()) {
+                return Found.of(outside.get());
             }
-            return found.isPresent() ? found : systemV(look.get(), user);
+            Found open = descriptor(look.get());
+            return open.obstacle().isPresent() ? open : new Found(systemV(look.get(), user), open.listens());
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException(
                     "PID " + root.pid() + " and its descendants cannot be looked at: " + e
@@ -294,8 +311,10 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     // ---- what is open --------------------------------------------------------------------------------------------
 
-    private Optional<String> descriptor(Look look) throws IOException {
+    private Found descriptor(Look look) throws IOException {
         Map<Path, Map<String, String>> sockets = new HashMap<>();
+        Set<Path> readAgain = new HashSet<>();
+        boolean listens = false;
         for (ProcStat process : look.tree().values()) {
             Path own = proc.resolve(Integer.toString(process.pid()));
             for (Path descriptor : list(own.resolve("fdinfo"))) {
@@ -311,14 +330,20 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     if (!sockets.containsKey(network)) {
                         sockets.put(network, internetSockets(own.resolve("net")));
                     }
-                    found = internetSocket(process, sockets.get(network).get(open));
+                    // One that was opened after the first one was found is not among those that were there then.
+                    if (!sockets.get(network).containsKey(open) && readAgain.add(network)) {
+                        sockets.get(network).putAll(internetSockets(own.resolve("net")));
+                    }
+                    String state = sockets.get(network).get(open);
+                    listens |= state != null && state.matches(LISTENS);
+                    found = internetSocket(process, state);
                 }
                 if (found.isPresent()) {
-                    return found;
+                    return Found.of(found.get());
                 }
             }
         }
-        return Optional.empty();
+        return new Found(Optional.empty(), listens);
     }
 
     private Optional<String> lock(ProcStat process, String open, List<String> lines) throws IOException {

@@ -308,6 +308,39 @@ class CriuLimitsTest {
         isMovable();
     }
 
+    /** A look falls between two connections; those that follow find one. */
+    @Test
+    void shouldRefuseConnectionsThatComeAndGo() throws Exception {
+        open("socket:[78]", "02");
+        semaphores(USER.uid());
+        AtomicInteger looks = new AtomicInteger();
+        CriuLimits limits = new CriuLimits(
+                proc,
+                (set, semaphore) -> {
+                    if (looks.getAndIncrement() == 0) {
+                        assertDoesNotThrow(() -> connect(77));
+                    }
+                    return 0;
+                },
+                new CriuLimits.Arguments(false, false, establishedTcp, true),
+                Duration.ofMillis(300));
+        String message = assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER))
+                .getMessage();
+        assertTrue(message.contains("PID 101 (worker) has an established TCP connection"), message);
+    }
+
+    @Test
+    void shouldMoveARankThatWaitsForConnectionsAndHasNone() throws Exception {
+        open("socket:[78]", "02");
+        isMovable();
+    }
+
+    private void connect(int inode) throws IOException {
+        Path own = proc.resolve("101");
+        Files.writeString(own.resolve("fdinfo/5"), "pos:\t0\nflags:\t02\nmnt_id:\t14\n");
+        Files.createSymbolicLink(own.resolve("fd/5"), Path.of("socket:[" + inode + "]"));
+    }
+
     @ParameterizedTest
     @ValueSource(ints = {77, 78})
     void shouldRefuseEveryInternetSocketWhereCriuCannotReadItsOptions(int inode) throws Exception {

@@ -395,7 +395,13 @@ final class LedgerJob implements AutoCloseable {
             while (System.nanoTime() - deadlineNs < 0) {
                 LockSupport.parkNanos(deadlineNs - System.nanoTime());
             }
-            assertEquals(before, steps(rank).size(), "rank " + rank + " is to be held");
+            List<Step> steps = steps(rank);
+            assertEquals(
+                    before,
+                    steps.size(),
+                    "rank " + rank + " is to be held; original " + pid(rank) + ", copies " + copies(rank)
+                            + ", programs that live " + programs() + ", last steps "
+                            + steps.subList(Math.max(0, before - 2), steps.size()));
         }
     }
 

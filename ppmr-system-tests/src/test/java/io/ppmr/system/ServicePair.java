@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
@@ -50,6 +51,7 @@ public final class ServicePair implements AutoCloseable {
         private Duration discardDeadline = Duration.ofMinutes(5);
         private boolean unknownUsers = true;
         private boolean rootJobs;
+        private Map<String, Set<Integer>> trustedUsers = Map.of();
 
         private Options(List<Checkpointer> restores) {
             this.restores = List.copyOf(restores);
@@ -66,6 +68,7 @@ public final class ServicePair implements AutoCloseable {
             discardDeadline = other.discardDeadline;
             unknownUsers = other.unknownUsers;
             rootJobs = other.rootJobs;
+            trustedUsers = other.trustedUsers;
         }
 
         /** Pool and limits of a small site. */
@@ -120,6 +123,11 @@ public final class ServicePair implements AutoCloseable {
         /** The target restores jobs of root, too. */
         Options alsoRootsJobs() {
             return changed(next -> next.rootJobs = true);
+        }
+
+        /** The target restores this user's jobs by CRIU as root. */
+        public Options trusts(JobUser user) {
+            return changed(next -> next.trustedUsers = Map.of("criu", Set.of(user.uid())));
         }
 
         Options restores(List<Checkpointer> checkpointers) {
@@ -187,7 +195,7 @@ public final class ServicePair implements AutoCloseable {
                         Set.of(),
                         Map.of(),
                         Map.of(),
-                        Map.of()),
+                        options.trustedUsers),
                 targetChoice,
                 () -> targetIs.apply(probe.facts()));
         target.start();

@@ -240,7 +240,7 @@ class SlurmIT {
 
     @Test
     void shouldEndTheMovedRanksWhenAnOperatorHasMovedThemAndTheJobIsCancelled() throws Exception {
-        submit("cancelled", "--drain-check 0", computing());
+        submit("cancelled", "--drain-check 0", computing().replace("--passes " + PASSES, "--passes " + 100 * PASSES));
         Path socket = cluster.sourceSocket();
         cluster.onComputeNode(
                 cluster.ppmr().toString(), "migrate", "--socket", socket.toString(), "slurm-" + job + ".0");

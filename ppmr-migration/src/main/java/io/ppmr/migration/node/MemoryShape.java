@@ -20,7 +20,8 @@ import org.slf4j.LoggerFactory;
  * pages: that is what CRIU calls lazy. Immutable.
  *
  * @param streamableBytes what can be streamed, counted for each process
- * @param sharedBytes of that, what processes share since a fork: it is streamed once for each of them
+ * @param sharedBytes of that, what processes share since a fork, but for once: it is streamed once for each of them,
+ *     and so much more memory their copies take
  * @param pages how many of the pages were looked at one by one
  * @param runs in how many runs of adjacent ones these lie
  */
@@ -40,15 +41,21 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     private static final long KIB = 1024;
     private static final long MIB = 1 << 20;
     private static final long LEAST_PAGES_A_RUN = 8;
-    private static final int SHARED_PART = 4;
+    /** More of a node's memory than one part of so many is not given for what the copies do not share any more. */
+    private static final int UNSHARED_PART = 16;
 
     private static final int FIELDS = 6;
     private static final int PERMISSIONS_FIELD = 1;
     private static final int INODE_FIELD = 4;
     private static final int PRIVATE_AT = 3;
 
-    /** Says why images are the better way for a job of this shape; empty if streaming is. */
-    public Optional<String> whyImages(long residentBytes) {
+    /**
+     * Says why images are the better way for a job of this shape; empty if streaming is.
+     *
+     * @param residentBytes of the job
+     * @param nodeBytes memory of its node, and so of one like it
+     */
+    public Optional<String> whyImages(long residentBytes, long nodeBytes) {
         if (streamableBytes < LEAST_BYTES) {
             return Optional.of("only " + streamableBytes / MIB + " MiB of the job's memory could be streamed, for which"
                     + " nothing is gained");
@@ -57,9 +64,11 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             return Optional.of("only " + streamableBytes / MIB + " of the job's " + residentBytes / MIB
                     + " MiB could be streamed; the rest is shared, locked, or of files");
         }
-        if (sharedBytes > streamableBytes / SHARED_PART) {
-            return Optional.of("the job's processes share " + sharedBytes / MIB
-                    + " MiB since a fork, which would be streamed once for each of them");
+        if (sharedBytes > nodeBytes / UNSHARED_PART) {
+            return Optional.of(
+                    "the job's processes share " + sharedBytes / MIB + " MiB since a fork, which their copies"
+                            + " would have once each: that is more than a sixteenth of this node's " + nodeBytes / MIB
+                            + " MiB");
         }
         if (runs > pages / LEAST_PAGES_A_RUN) {
             return Optional.of("the job's memory lies in small pieces: " + runs + " for " + pages + " pages of 4 KiB");

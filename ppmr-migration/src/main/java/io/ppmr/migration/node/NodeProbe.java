@@ -160,6 +160,16 @@ public final class NodeProbe {
         return Math.max(0, reckonedKib) * KIB;
     }
 
+    /** Returns how much memory this machine has; see proc_meminfo(5). */
+    public static long totalBytes() throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/meminfo"))) {
+            if (line.startsWith("MemTotal:")) {
+                return number(line) * KIB;
+            }
+        }
+        throw new IOException("/proc/meminfo has no MemTotal");
+    }
+
     private static long number(String text) {
         String digits = text.replaceAll("[^0-9]", "");
         return digits.isEmpty() ? 0 : Long.parseLong(digits);

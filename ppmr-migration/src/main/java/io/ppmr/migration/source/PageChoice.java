@@ -3,8 +3,10 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.migration.node.MemoryShape;
+import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
+import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -62,9 +64,10 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                                     + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
                             : form.required()
                                     ? ""
-                                    : whole.whyImages(residentBytes).orElse("");
+                                    : whole.whyImages(residentBytes, memoryOfNode())
+                                            .orElse("");
             streams = why.isEmpty();
-            why = streams ? whole.streamableBytes() / MIB + " MiB" : why;
+            why = streams ? sizes(whole) : why;
         }
         if (form.required() && !streams) {
             throw new CheckpointException("job " + job.name() + " is not moved: the configuration says pages ="
@@ -73,6 +76,22 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         return streams
                 ? new PageChoice(offered, "streamed: " + why, form.required())
                 : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
+    }
+
+    private static String sizes(MemoryShape shape) {
+        long sharedMib = shape.sharedBytes() / MIB;
+        return shape.streamableBytes() / MIB + " MiB"
+                + (sharedMib > 0
+                        ? ", of which " + sharedMib + " MiB are shared since a fork and will not be in the copies"
+                        : "");
+    }
+
+    private static long memoryOfNode() throws CheckpointException {
+        try {
+            return NodeProbe.totalBytes();
+        } catch (IOException e) {
+            throw new CheckpointException("it cannot be found out how much memory this node has: " + e, e);
+        }
     }
 
     /**

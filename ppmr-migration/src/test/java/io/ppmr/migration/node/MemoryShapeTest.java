@@ -12,14 +12,16 @@ class MemoryShapeTest {
     private static final long MIB = 1 << 20;
     private static final long PAGES_A_MIB = 256;
 
+    private static final long NODE_BYTES = 4096 * MIB;
+
     private static String why(MemoryShape shape, long residentMib) {
-        return shape.whyImages(residentMib * MIB).orElse("");
+        return shape.whyImages(residentMib * MIB, NODE_BYTES).orElse("");
     }
 
     @Test
     void shouldPreferToStreamWhatIsMostlyPrivateAndInOnePiece() {
         MemoryShape shape = new MemoryShape(512 * MIB, 20 * MIB, 512 * PAGES_A_MIB, 300);
-        assertEquals(Optional.empty(), shape.whyImages(600 * MIB));
+        assertEquals(Optional.empty(), shape.whyImages(600 * MIB, NODE_BYTES));
     }
 
     @Test
@@ -29,9 +31,10 @@ class MemoryShapeTest {
     }
 
     @Test
-    void shouldPreferImagesWhenProcessesShareTheirMemorySinceAFork() {
+    void shouldPreferImagesWhenProcessesShareMuchOfTheNodesMemorySinceAFork() {
         assertTrue(why(new MemoryShape(800 * MIB, 400 * MIB, 800 * PAGES_A_MIB, 9), 400)
-                .contains("since a fork"));
+                .contains("share 400 MiB since a fork"));
+        assertEquals("", why(new MemoryShape(400 * MIB, 200 * MIB, 400 * PAGES_A_MIB, 9), 200));
     }
 
     @Test

@@ -582,6 +582,34 @@ class CriuAsUserInGuest {
         }
     }
 
+    /** CRIU is root's then, in both services: the user is one whom the operator trusts on that target. */
+    @Test
+    void shouldStreamATrustedUsersJobThroughBothServices() throws Exception {
+        Checkpointer streamed = new CheckpointerSettings.Criu(
+                        installed, List.of(), List.of(), PagePolicy.STREAMED, false, NamespacePolicy.AUTO)
+                .create("criu", programs);
+        Trial trial = new Trial("children", AS_USER, streamed);
+        Path folder = Files.createDirectory(base.resolve("services"));
+        ServicePair.Options options = ServicePair.Options.with(streamed).staging(STAGING_BYTES);
+        Job job = new Job("kinds", USER, streamed, List.of(new Job.RankProcess(0, trial.root.pid())));
+        try (ServicePair untrusting = new ServicePair(Files.createDirectory(folder.resolve("untrusting")), options);
+                ServicePair pair =
+                        new ServicePair(Files.createDirectory(folder.resolve("trusting")), options.trusts(USER))) {
+            MigrationReport refused = untrusting.source().migrate(job, progress -> {});
+            assertFalse(refused.moved(), "a user who is not trusted");
+            trial.requireTurns(1);
+            MigrationReport report = pair.source().migrate(job, progress -> {});
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(report.pages().startsWith("streamed: "), report.pages());
+            assertFalse(table.isAlive(trial.root), "the original is gone");
+            trial.requireTurns(TURNS_AFTER);
+            for (int pid : report.ranks().get(0).pids()) {
+                assertTrue(isUsers(pid), "process " + pid + " is the user's");
+            }
+            endAll();
+        }
+    }
+
     @Test
     void shouldMoveOnceMoreWhatWasMoved() throws Exception {
         Trial trial = new Trial("children", AS_USER, asUser);
