@@ -272,6 +272,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
         }
         String version = kit.versions().of(settings.program()).orElse("");
+        if (version.isEmpty()) {
+            return Optional.of(
+                    String.join(" ", settings.program()) + " does not say its version, so CRIU cannot be run here");
+        }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
             return Optional.of(
                     "the frames of this CRIU's page server are not known (" + version + "): those of 4.0 to 4.2 are");
