@@ -43,6 +43,9 @@ _Static_assert(sizeof(struct ibv_recv_wr) == 32, "as in NatIbvRecvWR");
 _Static_assert(sizeof(struct ibv_sge) == 16, "as in NatIbvSge");
 _Static_assert(sizeof(struct ibv_wc) == 48, "as in IbvWC");
 _Static_assert(offsetof(struct ibv_wc, vendor_err) == 16 && offsetof(struct ibv_wc, qp_num) == 28, "as in NatPollCqCall");
+_Static_assert(offsetof(struct ibv_wc, byte_len) == 20 && offsetof(struct ibv_wc, imm_data) == 24, "as in NatPollCqCall");
+_Static_assert(offsetof(struct ibv_send_wr, imm_data) == 36, "as in NatIbvSendWR");
+_Static_assert(IBV_WC_RECV == 128 && IBV_WC_RECV_RDMA_WITH_IMM == 129, "as in Completions");
 _Static_assert(IBV_EVENT_CQ_ERR == 0 && IBV_EVENT_PORT_ERR == 10 && IBV_EVENT_WQ_FATAL == 19, "as in DeviceEvent");
 _Static_assert(sizeof(struct sockaddr_in6) == SOCKADDR_BYTES, "as in SockAddrIn");
 

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -69,14 +70,15 @@ record Carrier(
      * service.
      */
     static Carrier rdma(StageOptions options) throws IOException {
-        String unusable = RdmaTransport.load().unusable();
+        String unusable = RdmaTransport.load(options.rdmaMode).unusable();
         if (unusable != null) {
             throw new IOException("--transport rdma: " + unusable + "; without a card, build here by ./ppmr bench "
                     + "--help and measure in the emulated machine, which has two soft-RoCE devices: "
                     + "./ppmr guest -- ./ppmr bench transfer --transport rdma --bytes 1m");
         }
-        if (!Programs.present(IbReadBw.PROGRAM)) {
-            throw new IOException("--transport rdma: " + IbReadBw.PROGRAM
+        String program = IbBandwidth.program(options.rdmaMode);
+        if (!Programs.present(program)) {
+            throw new IOException("--transport rdma: " + program
                     + ", which gives the limit, is not installed: apt-get install perftest");
         }
         List<RdmaDevice> devices = RdmaDevice.all(RdmaDevice.DEVICES);
@@ -93,13 +95,15 @@ record Carrier(
         settings.put("sourceAddress", source.host());
         settings.put("targetDevice", target.device());
         settings.put("targetAddress", target.host());
-        settings.put("limitMessagesUnderWay", IbReadBw.UNDER_WAY);
+        settings.put("rdmaMode", options.rdmaMode.name().toLowerCase(Locale.ROOT));
+        settings.put("limitMessagesUnderWay", IbBandwidth.UNDER_WAY);
         return new Carrier(
                 "RDMA from " + source + " to " + target,
                 settings,
-                List.of(StageOptions.RDMA, target.host()),
-                IbReadBw.PROGRAM,
-                () -> new IbReadBw(source, target).mibPerSecond(options.chunkBytes, options.allChunks()));
+                List.of(StageOptions.RDMA, target.host(), options.rdmaMode.name()),
+                program,
+                () -> new IbBandwidth(options.rdmaMode, source, target)
+                        .mibPerSecond(options.chunkBytes, options.allChunks()));
     }
 
     /** The target's end: where it was wished, or the last device that is up. */

@@ -82,11 +82,14 @@ final class Stage implements Closeable {
         };
     }
 
-    /** Pool to pool (Fig. 8a), beside a sender and a receiver in C, or with RDMA beside ib_read_bw(1). */
+    /**
+     * Pool to pool (Fig. 8a), beside a sender and a receiver in C, or with RDMA beside ib_read_bw(1) or
+     * ib_write_bw(1).
+     */
     private void transfer() throws Exception {
         Pair pair = new Pair(testbed, options, "offer", options.poolBytes, "");
         parts.put("B", options.carrier().limit());
-        // ib_read_bw takes no CRC to begin with.
+        // Those take no CRC to begin with.
         if (options.transport.equals(StageOptions.TCP)) {
             parts.put("B without CRC", () -> Programs.limit(options, "net", options.connections));
             if (Programs.present(Programs.IPERF)) {
@@ -293,7 +296,10 @@ final class Stage implements Closeable {
             String where = target.ask("begin", options.writers, options.connections);
             String[] directoryAndProof = source.ask("begin", options.writers, options.connections, where)
                     .split(" ", 2);
-            target.ask("join", directoryAndProof[1]);
+            String writable = target.ask("join", directoryAndProof[1]);
+            if (!writable.isEmpty()) {
+                source.ask("mayWrite", writable);
+            }
             Run run = NodeProcess.measure(
                     List.of(source, target), options.allChunks(), () -> work.in(directoryAndProof[0]));
             source.ask("end");

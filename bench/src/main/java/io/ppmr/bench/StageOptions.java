@@ -1,10 +1,13 @@
 package io.ppmr.bench;
 
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.testbed.SizeConverter;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
+import picocli.CommandLine;
 import picocli.CommandLine.Option;
 
 /** What every benchmark can be told. The defaults are the paper's settings, section V. */
@@ -57,6 +60,15 @@ final class StageOptions {
     String transport;
 
     @Option(
+            names = "--rdma-mode",
+            paramLabel = "read|write",
+            defaultValue = "write",
+            converter = RdmaModeConverter.class,
+            description = "with --transport rdma, who copies: the target reads, or the source writes (default: "
+                    + "${DEFAULT-VALUE})")
+    RdmaMode rdmaMode;
+
+    @Option(
             names = "--target-address",
             paramLabel = "ADDRESS",
             defaultValue = "",
@@ -87,6 +99,19 @@ final class StageOptions {
     Path json;
 
     private Carrier carrier;
+
+    /** The mode as the configuration of a service names it. */
+    static final class RdmaModeConverter implements CommandLine.ITypeConverter<RdmaMode> {
+        @Override
+        public RdmaMode convert(String value) {
+            for (RdmaMode mode : RdmaMode.values()) {
+                if (mode.name().toLowerCase(Locale.ROOT).equals(value)) {
+                    return mode;
+                }
+            }
+            throw new CommandLine.TypeConversionException("there is no mode " + value + "; take read or write");
+        }
+    }
 
     /** {@code whyTcpAlone}: why this command cannot be measured over RDMA; null if it can. */
     void requireSense(String command, String whyTcpAlone) throws IOException {

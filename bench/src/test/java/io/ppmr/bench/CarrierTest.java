@@ -72,7 +72,7 @@ class CarrierTest {
 
     @Test
     void shouldFindTheAverageInAReport() throws Exception {
-        assertEquals(37.52, IbReadBw.average(REPORT, 131072));
-        assertThrows(IOException.class, () -> IbReadBw.average("unable to connect", 131072));
+        assertEquals(37.52, IbBandwidth.average(REPORT, 131072));
+        assertThrows(IOException.class, () -> IbBandwidth.average("unable to connect", 131072));
     }
 }

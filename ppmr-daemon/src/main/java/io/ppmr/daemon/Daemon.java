@@ -88,8 +88,10 @@ final class Daemon {
                 Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
                 WarmUp warmUp =
                         new WarmUp(role, config.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
-                Service service =
-                        opening.open(meters, new TransportChoice(config.transport(), RdmaTransport::load), watchdog)) {
+                Service service = opening.open(
+                        meters,
+                        new TransportChoice(config.transport(), config.transportMode(), RdmaTransport::load),
+                        watchdog)) {
             warmUp.run(config.warmUpMigrations());
             service.start();
             try (ControlServer control = new ControlServer(config.controlSocket(), access, service.requests())) {

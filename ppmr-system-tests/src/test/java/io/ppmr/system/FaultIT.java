@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.testbed.ChunkWay;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.FaultyPuller.Drawn;
 import io.ppmr.testbed.FaultyPuller.PullFault;
@@ -26,6 +27,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a bad network does to chunks, and when fsync returns. */
@@ -38,19 +40,18 @@ class FaultIT {
     private Path directory;
 
     /**
-     * @param sends whether chunks are sent, as over TCP; else they are pulled
+     * @param way how chunks get to the target
      * @param faultOf the fault of each chunk by its number, from 0
      */
-    private ServicePair pair(ReplayJob job, boolean sends, IntFunction<Drawn> faultOf) throws Exception {
-        return pair(job, sends, faultOf, Duration.ofSeconds(6));
+    private ServicePair pair(ReplayJob job, ChunkWay way, IntFunction<Drawn> faultOf) throws Exception {
+        return pair(job, way, faultOf, Duration.ofSeconds(6));
     }
 
-    private ServicePair pair(ReplayJob job, boolean sends, IntFunction<Drawn> faultOf, Duration stall)
-            throws Exception {
+    private ServicePair pair(ReplayJob job, ChunkWay way, IntFunction<Drawn> faultOf, Duration stall) throws Exception {
         AtomicInteger chunks = new AtomicInteger();
         TransportChoice choice = new TransportChoice(
                 TransportChoice.Wish.RDMA,
-                () -> new FaultyTransport(sends, () -> faultOf.apply(chunks.getAndIncrement())));
+                () -> new FaultyTransport(way, () -> faultOf.apply(chunks.getAndIncrement())));
         return new ServicePair(
                 directory,
                 ServicePair.Options.with(job.checkpointer()).staging(64 << 20).stall(stall),
@@ -62,33 +63,40 @@ class FaultIT {
         return pull == at ? new Drawn(fault, 0) : Drawn.NOTHING;
     }
 
-    @ParameterizedTest(name = "chunk {0}, sent {1}")
-    @CsvSource({"0, false", "17, false", "0, true", "17, true"})
-    void shouldFailByNameWhenAChunkIsChangedOnTheWay(int chunk, boolean sends) throws Exception {
+    @ParameterizedTest(name = "chunk {0}, {1}")
+    @CsvSource({"0, PULLED", "17, PULLED", "0, SENT", "17, SENT", "17, WRITTEN"})
+    void shouldFailByNameWhenAChunkIsChangedOnTheWay(int chunk, ChunkWay way) throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, sends, pull -> onlyAt(pull, chunk, PullFault.CORRUPT))) {
+                ServicePair pair = pair(job, way, pull -> onlyAt(pull, chunk, PullFault.CORRUPT))) {
             job.rollsBack(pair, "/image", "arrived changed (CRC32C", "check memory and network");
         }
     }
 
-    @ParameterizedTest(name = "sent {0}")
-    @ValueSource(booleans = {true, false})
-    void shouldFailByNameWhenAChunkDoesNotCome(boolean sends) throws Exception {
+    @ParameterizedTest
+    @EnumSource(ChunkWay.class)
+    void shouldFailByNameWhenAChunkDoesNotCome(ChunkWay way) throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, sends, pull -> onlyAt(pull, 30, PullFault.FAIL))) {
+                ServicePair pair = pair(job, way, pull -> onlyAt(pull, 30, PullFault.FAIL))) {
             job.rollsBack(pair, "a fault was injected");
         }
     }
 
-    @ParameterizedTest(name = "retained {0}, sent {1}")
-    @CsvSource({"true, true", "true, false", "false, true", "false, false"})
-    void shouldMoveEveryByteWhenChunksOvertakeEachOther(boolean retained, boolean sends) throws Exception {
+    @ParameterizedTest(name = "retained {0}, {1}")
+    @CsvSource({
+        "true, SENT",
+        "true, PULLED",
+        "true, WRITTEN",
+        "false, SENT",
+        "false, PULLED",
+        "false, WRITTEN",
+    })
+    void shouldMoveEveryByteWhenChunksOvertakeEachOther(boolean retained, ChunkWay way) throws Exception {
         SplittableRandom random = new SplittableRandom(retained ? 7 : 8);
         ReplayJob made = new ReplayJob(directory);
         try (ReplayJob job = (retained ? made.retained() : made)
                         .rank(List.of("open image wcx", "scatter 0 24m 70000 5", "close"), RESTART)
                         .rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, sends, pull -> new Drawn(PullFault.DELAY, delay(random)))) {
+                ServicePair pair = pair(job, way, pull -> new Drawn(PullFault.DELAY, delay(random)))) {
             job.commits(pair);
         }
     }
@@ -102,15 +110,15 @@ class FaultIT {
     @Test
     void shouldMoveTheSameProcessesWhenTheirFirstMigrationFailed() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
-                ServicePair pair = pair(job, true, pull -> onlyAt(pull, 3, PullFault.CORRUPT))) {
+                ServicePair pair = pair(job, ChunkWay.SENT, pull -> onlyAt(pull, 3, PullFault.CORRUPT))) {
             job.rollsBack(pair, "CRC32C");
             job.commits(pair);
         }
     }
 
-    @ParameterizedTest(name = "sent {0}")
-    @ValueSource(booleans = {true, false})
-    void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget(boolean sends) throws Exception {
+    @ParameterizedTest
+    @EnumSource(ChunkWay.class)
+    void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget(ChunkWay way) throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
                                 List.of(
@@ -122,7 +130,7 @@ class FaultIT {
                                         "least 700 fsync",
                                         "close"),
                                 List.of("open image r", "read 431072"));
-                ServicePair pair = pair(job, sends, pull -> new Drawn(PullFault.DELAY, 750))) {
+                ServicePair pair = pair(job, way, pull -> new Drawn(PullFault.DELAY, 750))) {
             MigrationReport report = job.commits(pair);
             assertTrue(report.seconds() < 5, "it took " + report.seconds() + " s");
         }
@@ -137,7 +145,7 @@ class FaultIT {
         try (ReplayJob job = new ReplayJob(directory)) {
             job.rank(List.of("open image wcx", "write 200000", "close"), List.of("open image r", "read 200000"));
             job.rank(List.of("await " + job.outside("never")), List.of("await " + job.outside("never")));
-            try (ServicePair pair = pair(job, true, late, Duration.ofMinutes(1))) {
+            try (ServicePair pair = pair(job, ChunkWay.SENT, late, Duration.ofMinutes(1))) {
                 Cancellation cancellation = new Cancellation();
                 CompletableFuture<MigrationReport> migration = CompletableFuture.supplyAsync(() -> {
                     try {

@@ -1,8 +1,12 @@
 package io.ppmr.system;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.DataMessage.Writable;
+import io.ppmr.testbed.ChunkWay;
 import io.ppmr.testbed.FaultyArrivals;
 import io.ppmr.testbed.FaultyPuller;
+import io.ppmr.testbed.MemoryChunkReceiver;
+import io.ppmr.testbed.MemoryChunkSender;
 import io.ppmr.testbed.pull.SocketExporter;
 import io.ppmr.testbed.pull.SocketPuller;
 import io.ppmr.transport.Arrivals;
@@ -23,6 +27,7 @@ import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -30,21 +35,30 @@ import java.util.function.Supplier;
 /**
  * A transport in the place of RDMA, whose target listens on a port of its own and whose chunks go wrong as told.
  *
- * @param sends whether the source sends chunks, as over TCP; else the target pulls them
+ * @param way how they get there
  * @param faults gives the fault of the next chunk; any thread
  */
-record FaultyTransport(boolean sends, Supplier<FaultyPuller.Drawn> faults) implements Transport {
+record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implements Transport {
     private static final int CONNECTIONS = 2;
     private static final int SLICE_MS = 20;
+
+    /** What is written is told of by one. */
+    private int connections() {
+        return way == ChunkWay.WRITTEN ? 1 : CONNECTIONS;
+    }
 
     @Override
     public SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException {
         List<SocketChannel> channels = new ArrayList<>();
-        for (int i = 0; i < CONNECTIONS; i++) {
+        for (int i = 0; i < connections(); i++) {
             channels.add(SocketChannel.open(target));
         }
-        return sends ? new TcpChunkSender(pool, channels, onFailure) : new SocketExporter(pool, channels, onFailure);
+        return switch (way) {
+            case SENT -> new TcpChunkSender(pool, channels, onFailure);
+            case PULLED -> new SocketExporter(pool, channels, onFailure);
+            case WRITTEN -> new MemoryChunkSender(pool, channels.get(0), onFailure);
+        };
     }
 
     @Override
@@ -66,7 +80,7 @@ record FaultyTransport(boolean sends, Supplier<FaultyPuller.Drawn> faults) imple
                     last = spoken.getAsBoolean();
                     try {
                         channels.add(server.socket().accept().getChannel());
-                        if (channels.size() == CONNECTIONS) {
+                        if (channels.size() == connections()) {
                             return new FaultyPeer(pool, channels);
                         }
                     } catch (SocketTimeoutException e) {
@@ -88,10 +102,17 @@ record FaultyTransport(boolean sends, Supplier<FaultyPuller.Drawn> faults) imple
     private final class FaultyPeer implements Peer {
         private final BufferPool pool;
         private final List<SocketChannel> channels;
+        private final MemoryChunkReceiver written;
 
         private FaultyPeer(BufferPool pool, List<SocketChannel> channels) {
             this.pool = pool;
             this.channels = channels;
+            written = way == ChunkWay.WRITTEN ? new MemoryChunkReceiver(pool, channels.get(0)) : null;
+        }
+
+        @Override
+        public Optional<Writable> writable() {
+            return Optional.ofNullable(written).map(MemoryChunkReceiver::writable);
         }
 
         @Override
@@ -103,10 +124,13 @@ record FaultyTransport(boolean sends, Supplier<FaultyPuller.Drawn> faults) imple
 
         @Override
         public TargetPath open(Arrivals arrivals) {
-            return sends
-                    ? new TcpChunkReceiver(channels, new FaultyArrivals(pool, arrivals, faults))
-                    : new FaultyPuller(
+            return switch (way) {
+                case SENT -> new TcpChunkReceiver(channels, new FaultyArrivals(pool, arrivals, faults));
+                case PULLED ->
+                    new FaultyPuller(
                             pool, arrivals, pull -> faults.get(), inner -> new SocketPuller(pool, channels, inner));
+                case WRITTEN -> written.open(new FaultyArrivals(pool, arrivals, faults));
+            };
         }
 
         @Override

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
@@ -14,7 +15,9 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
@@ -23,10 +26,14 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** How two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransportChoiceIT {
+    private static final String OTHER_MODE = "transport_mode is \"write\" here, which the source does not allow"
+            + " (configure \"auto\" on one of both nodes)";
     private static final Unlucky WITHOUT_DEVICE = new Unlucky("this node has no RDMA device");
 
     @TempDir
@@ -80,6 +87,51 @@ class TransportChoiceIT {
 
     private static TransportChoice of(TransportChoice.Wish wish, Transport rdma) {
         return new TransportChoice(wish, () -> rdma);
+    }
+
+    private static TransportChoice of(TransportChoice.Wish wish, TransportChoice.ModeWish mode) {
+        return new TransportChoice(wish, mode, one -> new Unlucky());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "AUTO, AUTO, WRITE",
+        "AUTO, READ, READ",
+        "READ, AUTO, READ",
+        "WRITE, AUTO, WRITE",
+        "WRITE, WRITE, WRITE",
+    })
+    void shouldConnectInTheBestModeThatBothNodesAllow(
+            TransportChoice.ModeWish source, TransportChoice.ModeWish target, RdmaMode chosen) throws Exception {
+        Map<RdmaMode, Unlucky> made = new EnumMap<>(RdmaMode.class);
+        String state = commits(
+                new TransportChoice(
+                        TransportChoice.Wish.AUTO, source, mode -> made.computeIfAbsent(mode, any -> new Unlucky())),
+                of(TransportChoice.Wish.AUTO, target));
+        assertEquals("tcp: the network swallows it", state);
+        for (Map.Entry<RdmaMode, Unlucky> each : made.entrySet()) {
+            assertEquals(
+                    each.getKey() == chosen, each.getValue().offered().get() != null, each.getKey() + " was tried");
+        }
+    }
+
+    @Test
+    void shouldUseTcpWhenTheNodesAllowDifferentModes() throws Exception {
+        String state = commits(
+                of(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.READ),
+                of(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.WRITE));
+        assertEquals("tcp: " + OTHER_MODE, state);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"RDMA, AUTO", "AUTO, RDMA"})
+    void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheNodesAllowDifferentModes(
+            TransportChoice.Wish source, TransportChoice.Wish target) throws Exception {
+        fails(
+                MigrationReport.Outcome.REFUSED,
+                of(source, TransportChoice.ModeWish.READ),
+                of(target, TransportChoice.ModeWish.WRITE),
+                OTHER_MODE);
     }
 
     @Test

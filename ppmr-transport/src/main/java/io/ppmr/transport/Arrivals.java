@@ -11,7 +11,7 @@ import java.nio.ByteBuffer;
 public interface Arrivals extends PullListener {
 
     /**
-     * A chunk is about to come.
+     * A chunk is about to come, or, written by RDMA, lies in this node's memory already.
      *
      * @return where exactly its bytes go: a part of the receive slot that it was sent for. It belongs to the transport
      *     until {@link #came}, or for good if the bytes do not come

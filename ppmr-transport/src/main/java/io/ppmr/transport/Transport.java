@@ -1,10 +1,12 @@
 package io.ppmr.transport;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.DataMessage.Writable;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 
@@ -76,6 +78,11 @@ public interface Transport {
          * @throws IOException if it is not, or the bytes do not come within {@code deadline}
          */
         void require(MemoryProof proof, Duration deadline) throws IOException;
+
+        /** After {@link #require}: where the source may write; empty where it writes nothing by itself. */
+        default Optional<Writable> writable() {
+            return Optional.empty();
+        }
 
         /** Makes the target's half, which owns the connection from now on and reports to the arrivals. */
         TargetPath open(Arrivals arrivals);

@@ -3,14 +3,22 @@ package io.ppmr.transport;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.Offer;
+import io.ppmr.protocol.data.DataMessage.Writable;
+import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -21,14 +29,13 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Where the source cannot use RDMA it connects by TCP before it asks the target for anything. Else the target
  * chooses: its {@link Offer} says what it listens for, the source connects so, or by TCP where that fails, and says in
- * {@link Attached} how it has.
+ * {@link Attached} how it has. The target also chooses who copies over RDMA, among the modes that both sides allow;
+ * where the source writes it is told where by {@link Writable}.
  */
 public final class TransportChoice {
     private static final Logger LOG = LoggerFactory.getLogger(TransportChoice.class);
     /** In what a source says it may use: data connections. */
     private static final int OVER_TCP = 1;
-    /** In what a source says it may use: RDMA. */
-    private static final int OVER_RDMA = 2;
 
     private static final Duration DATA_DEADLINE = Duration.ofSeconds(10);
     /** The source may try RDMA until its own deadline before it says what it has. */
@@ -42,14 +49,45 @@ public final class TransportChoice {
         TCP
     }
 
+    /** What a node is told about who copies over RDMA. */
+    public enum ModeWish {
+        /** The faster one of those that both nodes allow (docs/rdma.md has the figures). */
+        AUTO,
+        READ,
+        WRITE;
+
+        private List<RdmaMode> bestFirst() {
+            return switch (this) {
+                case AUTO -> List.of(RdmaMode.WRITE, RdmaMode.READ);
+                case READ -> List.of(RdmaMode.READ);
+                case WRITE -> List.of(RdmaMode.WRITE);
+            };
+        }
+    }
+
     private final Wish wish;
-    private final Transport rdma;
+    private final ModeWish modeWish;
+    /** The modes that are allowed, the best first. */
+    private final List<RdmaMode> modes;
+
+    /** The transports of the modes that are allowed; none where the wish is TCP. */
+    private final Map<RdmaMode, Transport> rdma = new EnumMap<>(RdmaMode.class);
+
     private volatile String state;
 
-    /** @param rdma makes the transport, and is asked only where the wish allows it */
+    /** @param rdma makes the transport of reads, the one mode; asked only where the wish allows it */
     public TransportChoice(Wish wish, Supplier<? extends Transport> rdma) {
+        this(wish, ModeWish.READ, mode -> rdma.get());
+    }
+
+    /** @param rdma makes the transport of a mode, and is asked only where the wishes allow it */
+    public TransportChoice(Wish wish, ModeWish modeWish, Function<RdmaMode, ? extends Transport> rdma) {
         this.wish = wish;
-        this.rdma = wish == Wish.TCP ? null : rdma.get();
+        this.modeWish = modeWish;
+        modes = modeWish.bestFirst();
+        if (wish != Wish.TCP) {
+            modes.forEach(mode -> this.rdma.put(mode, rdma.apply(mode)));
+        }
         String why = whyNotRdma();
         if (wish == Wish.RDMA) {
             state = why == null ? "rdma" : "none: transport is \"rdma\", and " + why;
@@ -70,7 +108,21 @@ public final class TransportChoice {
     }
 
     private String whyNotRdma() {
-        return rdma == null ? "the configuration says so" : rdma.unusable();
+        return wish == Wish.TCP ? "the configuration says so" : anyRdma().unusable();
+    }
+
+    /** What a node has and whom it reaches is the same in each mode. */
+    private Transport anyRdma() {
+        return rdma.get(modes.get(0));
+    }
+
+    /** In what a source says it may use: RDMA in this mode. */
+    private static int overRdma(RdmaMode mode) {
+        return mode.code() << 1;
+    }
+
+    private static String over(RdmaMode mode, String path) {
+        return path + ", by RDMA " + (mode == RdmaMode.READ ? "Read" : "Write");
     }
 
     /** Notes what is used for a session, in the log as well. */
@@ -97,7 +149,7 @@ public final class TransportChoice {
      */
     public Proposal propose(InetSocketAddress target, Transport tcp, Duration deadline) throws IOException {
         String why = whyNotRdma();
-        why = why == null ? rdma.unreachable(target.getAddress(), deadline) : why;
+        why = why == null ? anyRdma().unreachable(target.getAddress(), deadline) : why;
         if (why != null) {
             requireTcpAllowed(why);
         }
@@ -126,9 +178,13 @@ public final class TransportChoice {
             return whyNotRdma == null;
         }
 
-        /** How the bytes may travel, for the target to choose: 1 by TCP, 2 by RDMA, 3 either way. */
+        /** How the bytes may travel, for the target to choose, as a sum: 1 by TCP, 2 by RDMA Read, 4 by RDMA Write. */
         public int transports() {
-            return (offersRdma() ? OVER_RDMA : 0) | (wish == Wish.RDMA ? 0 : OVER_TCP);
+            int sum = wish == Wish.RDMA ? 0 : OVER_TCP;
+            for (RdmaMode mode : modes) {
+                sum |= offersRdma() ? overRdma(mode) : 0;
+            }
+            return sum;
         }
 
         /** Connects by TCP, which the target is not asked about. */
@@ -142,11 +198,16 @@ public final class TransportChoice {
         public Attachment attach(Offer offer, BufferPool pool, Consumer<String> onFailure)
                 throws IOException, InterruptedException {
             String reason = offer.reason();
-            if (offer.direct()) {
+            if (offer.direct().isPresent()) {
+                RdmaMode mode = offer.direct().get();
                 try {
+                    if (!rdma.containsKey(mode)) {
+                        throw new IOException("the target offers RDMA in mode " + mode + ", and transport_mode is "
+                                + modeWish + " here");
+                    }
                     InetSocketAddress at = new InetSocketAddress(target.getAddress(), offer.port());
-                    SourcePath path = rdma.connect(pool, at, deadline, onFailure);
-                    chosen("rdma", path.path());
+                    SourcePath path = rdma.get(mode).connect(pool, at, deadline, onFailure);
+                    chosen("rdma", over(mode, path.path()));
                     return attachment(true, path, path.path());
                 } catch (IOException e) {
                     reason = e.getMessage();
@@ -167,19 +228,40 @@ public final class TransportChoice {
 
     // ---- at the target ----------------------------------------------------------------------------------------
 
+    /** Gives the best mode of RDMA that both sides allow, by what the source has said. */
+    private Optional<RdmaMode> mode(int sourceMay) {
+        return modes.stream().filter(mode -> (sourceMay & overRdma(mode)) != 0).findFirst();
+    }
+
+    private static boolean mayUseRdma(int sourceMay) {
+        return (sourceMay & ~OVER_TCP) != 0;
+    }
+
+    /** Says why RDMA cannot be used with a source that could use it; null if it can. */
+    private String whyNotRdmaWith(int sourceMay) {
+        String whyNot = whyNotRdma();
+        return whyNot == null && mode(sourceMay).isEmpty()
+                ? "transport_mode is \"" + modeWish.name().toLowerCase(Locale.ROOT)
+                        + "\" here, which the source does not allow (configure \"auto\" on one of both nodes)"
+                : whyNot;
+    }
+
     /**
      * Says why there is no transport that both nodes may use; null if there is one.
      *
      * @param sourceMay how the bytes may travel for the source, as {@link Proposal#transports} says it
      */
     public String refusal(int sourceMay) {
-        boolean sourceRdma = (sourceMay & OVER_RDMA) != 0;
-        String whyNot = whyNotRdma();
+        boolean sourceRdma = mayUseRdma(sourceMay);
+        String whyNot = whyNotRdmaWith(sourceMay);
         if ((sourceMay & OVER_TCP) == 0 && (!sourceRdma || whyNot != null)) {
             return "it must use RDMA, and this node cannot: " + whyNot;
         }
         if (wish == Wish.RDMA && !sourceRdma) {
             return "this node's configuration allows RDMA alone, which the source cannot use";
+        }
+        if (wish == Wish.RDMA && mode(sourceMay).isEmpty()) {
+            return "this node's configuration allows RDMA alone, and " + whyNot;
         }
         return null;
     }
@@ -201,14 +283,15 @@ public final class TransportChoice {
             throws IOException, InterruptedException {
         InetAddress here = ((InetSocketAddress) control.getLocalAddress()).getAddress();
         InetAddress source = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
-        if ((sourceMay & OVER_RDMA) == 0) {
+        if (!mayUseRdma(sourceMay)) {
             return takeTcp(tcp, pool, here, source, "the source cannot use RDMA");
         }
-        String whyNot = whyNotRdma();
+        String whyNot = whyNotRdmaWith(sourceMay);
+        Optional<RdmaMode> mode = mode(sourceMay);
         Transport.Listener waiting = null;
-        if (whyNot == null) {
+        if (whyNot == null && mode.isPresent()) {
             try {
-                waiting = rdma.listen(pool, here);
+                waiting = rdma.get(mode.get()).listen(pool, here);
             } catch (IOException e) {
                 whyNot = e.getMessage();
                 LOG.warn("{}", whyNot);
@@ -216,12 +299,12 @@ public final class TransportChoice {
         }
         if (waiting == null) {
             requireTcpAllowed(whyNot);
-            link.send(new Offer(false, 0, whyNot));
+            link.send(new Offer(Optional.empty(), 0, whyNot));
             requireAttached(events);
             return takeTcp(tcp, pool, here, source, whyNot);
         }
         try (Transport.Listener open = waiting) {
-            link.send(new Offer(true, open.port(), ""));
+            link.send(new Offer(mode, open.port(), ""));
             Transport.Peer peer = open.accept(source, ATTACH_DEADLINE, () -> events.peek() != null);
             boolean kept = false;
             try {
@@ -233,7 +316,11 @@ public final class TransportChoice {
                     throw new IOException("the source says that it has connected by RDMA, and no connection has come");
                 }
                 peer.require(new MemoryProof(said.address(), said.key(), said.digest()), DATA_DEADLINE);
-                chosen("rdma", peer.path());
+                Optional<Writable> writable = peer.writable();
+                if (writable.isPresent()) {
+                    link.send(writable.get());
+                }
+                chosen("rdma", over(mode.orElseThrow(), peer.path()));
                 kept = true;
                 return peer;
             } finally {

@@ -95,6 +95,9 @@ final class OfferNode implements NodeMain.BenchNode {
 
     @Override
     public String command(List<String> words) throws Exception {
+        if (SourceConnections.mayWrite(words, path)) {
+            return "";
+        }
         long chunks = Long.parseLong(words.get(1)) / pool.geometry().chunkBytes();
         List<Thread> threads = new ArrayList<>();
         for (Offerer offerer : offerers) {

@@ -6,8 +6,10 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
@@ -38,6 +40,7 @@ import org.slf4j.LoggerFactory;
  * A source with its mount. In the role "aggregation" what it has is thrown away at once: {@code begin WRITERS
  * crc|plain} gives the directory. In the role "source" it has a session: {@code begin WRITERS DATA-CONNECTIONS WHERE}
  * gives the directory and what the target must be told to join; {@code endranks} says that every image is whole.
+ * Where it writes by RDMA, {@code mayWrite WHERE} tells it where, before anything is written.
  */
 final class SourceNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(SourceNode.class);
@@ -109,6 +112,9 @@ final class SourceNode implements NodeMain.BenchNode {
 
     @Override
     public String command(List<String> words) throws Exception {
+        if (SourceConnections.mayWrite(words, path)) {
+            return "";
+        }
         for (int rank = 0; rank < writers; rank++) {
             files.endRank(rank, System.nanoTime() + END_NS);
         }
@@ -212,7 +218,7 @@ final class SourceNode implements NodeMain.BenchNode {
 
         /**
          * Connects to where {@link TargetConnections#begin} says it listens: {@code ADDRESS PORT}, and with RDMA its
-         * port.
+         * port and mode.
          */
         static SourceConnections join(
                 List<String> where, int dataConnections, BufferPool pool, Consumer<String> onFailure)
@@ -221,7 +227,8 @@ final class SourceNode implements NodeMain.BenchNode {
             SocketChannel control = noDelay(SocketChannel.open(target));
             if (where.size() > 2) {
                 InetSocketAddress direct = new InetSocketAddress(target.getAddress(), Integer.parseInt(where.get(2)));
-                SourcePath path = RdmaTransport.load().connect(pool, direct, DEADLINE, onFailure);
+                SourcePath path =
+                        RdmaTransport.load(RdmaMode.valueOf(where.get(3))).connect(pool, direct, DEADLINE, onFailure);
                 MemoryProof proof = path.proof();
                 return new SourceConnections(control, path, proof.address() + " " + proof.key() + " " + proof.digest());
             }
@@ -230,6 +237,20 @@ final class SourceNode implements NodeMain.BenchNode {
                 data.add(noDelay(SocketChannel.open(target)));
             }
             return new SourceConnections(control, new TcpChunkSender(pool, data, onFailure), "");
+        }
+
+        /** Takes the command that says where the source may write; tells whether it is that one. */
+        static boolean mayWrite(List<String> words, SourcePath path) throws IOException {
+            if (!words.get(0).equals("mayWrite")) {
+                return false;
+            }
+            path.mayWrite(new DataMessage.Writable(
+                    Long.parseLong(words.get(1)),
+                    Long.parseLong(words.get(2)),
+                    Long.parseLong(words.get(3)),
+                    Long.parseLong(words.get(4)),
+                    Integer.parseInt(words.get(5))));
+            return true;
         }
 
         static SocketChannel noDelay(SocketChannel channel) throws IOException {

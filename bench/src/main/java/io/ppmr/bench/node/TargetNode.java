@@ -7,7 +7,9 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.image.ArrivingImages;
@@ -46,7 +48,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} says where the source is to connect to,
- * {@code join PROOF}, once it has done so, gives the directory.
+ * {@code join PROOF}, once it has done so, says where the source may write, if it may.
  */
 final class TargetNode implements NodeMain.BenchNode {
     static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
@@ -140,7 +142,10 @@ final class TargetNode implements NodeMain.BenchNode {
         end.begin(transfer);
         view.add(directory, transfer.images());
         agent.start();
-        return directory;
+        return joined.writable()
+                .map(where -> where.address() + " " + where.key() + " " + where.ringAddress() + " " + where.ringKey()
+                        + " " + where.ringEntries())
+                .orElse("");
     }
 
     @Override
@@ -163,6 +168,7 @@ final class TargetNode implements NodeMain.BenchNode {
         private static final String RDMA = "rdma";
 
         private final boolean direct;
+        private final RdmaMode mode;
         private final BufferPool pool;
         private final ServerSocketChannel listener = ServerSocketChannel.open();
         private FutureTask<Joined> joining;
@@ -170,11 +176,13 @@ final class TargetNode implements NodeMain.BenchNode {
         private CompletableFuture<MemoryProof> proof;
 
         /** A run's connections. */
-        record Joined(SocketChannel control, Function<Arrivals, TargetPath> opens) {}
+        record Joined(
+                SocketChannel control, Optional<DataMessage.Writable> writable, Function<Arrivals, TargetPath> opens) {}
 
-        /** {@code words}: the transport's name and the address to listen at. */
+        /** {@code words}: the transport's name, the address to listen at, and of RDMA the mode. */
         TargetConnections(List<String> words, BufferPool pool) throws IOException {
             this.direct = words.get(0).equals(RDMA);
+            this.mode = direct ? RdmaMode.valueOf(words.get(2)) : null;
             this.pool = pool;
             listener.bind(new InetSocketAddress(InetAddress.getByName(words.get(1)), 0));
         }
@@ -183,9 +191,10 @@ final class TargetNode implements NodeMain.BenchNode {
         String begin(int dataConnections) throws IOException {
             InetSocketAddress at = (InetSocketAddress) listener.getLocalAddress();
             String where = at.getAddress().getHostAddress() + " " + at.getPort();
-            Transport transport = direct ? RdmaTransport.load() : new TcpTransport(deadline -> accept(dataConnections));
+            Transport transport =
+                    direct ? RdmaTransport.load(mode) : new TcpTransport(deadline -> accept(dataConnections));
             Transport.Listener waiting = transport.listen(pool, at.getAddress());
-            where += direct ? " " + waiting.port() : "";
+            where += direct ? " " + waiting.port() + " " + mode : "";
             CompletableFuture<MemoryProof> expected = new CompletableFuture<>();
             proof = expected;
             joining = new FutureTask<>(() -> accept(waiting, expected));
@@ -207,7 +216,7 @@ final class TargetNode implements NodeMain.BenchNode {
                     }
                     peer.require(expected.getNow(MemoryProof.NONE), SourceConnections.DEADLINE);
                 }
-                return new Joined(control, peer::open);
+                return new Joined(control, peer.writable(), peer::open);
             }
         }
 

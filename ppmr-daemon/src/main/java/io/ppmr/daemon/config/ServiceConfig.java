@@ -25,6 +25,7 @@ import java.util.Optional;
  * @param key by which the nodes know each other
  * @param silenceLimit how long the connected peer may say nothing
  * @param transport how the bytes may travel
+ * @param transportMode who copies where they travel by RDMA
  * @param warmUpMigrations small migrations that it makes within itself before it is ready
  * @param controlSocket where commands reach it
  * @param access who may use that socket
@@ -39,6 +40,7 @@ public record ServiceConfig(
         PreSharedKey key,
         Duration silenceLimit,
         TransportChoice.Wish transport,
+        TransportChoice.ModeWish transportMode,
         int warmUpMigrations,
         Path controlSocket,
         ControlAccess access,
@@ -72,6 +74,12 @@ public record ServiceConfig(
             ValueType.choice(TransportChoice.Wish.class),
             "auto",
             "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
+    private static final ConfigKey<TransportChoice.ModeWish> TRANSPORT_MODE = TOP.withDefault(
+            "transport_mode",
+            ValueType.choice(TransportChoice.ModeWish.class),
+            "auto",
+            "who copies over RDMA: read, the target reads chunks out of the source's pool; write, the source writes"
+                    + " them into the target's; auto is the faster one of those that both nodes allow");
 
     private static final ConfigKey<Integer> WARM_UP_MIGRATIONS = TOP.withDefault(
             "rehearsals",
@@ -135,6 +143,7 @@ public record ServiceConfig(
                 top.here(KEY_FILE, PreSharedKey::load),
                 top.get(SILENCE_LIMIT),
                 top.get(TRANSPORT),
+                top.get(TRANSPORT_MODE),
                 top.get(WARM_UP_MIGRATIONS),
                 top.get(socketKey),
                 access(top),

@@ -160,6 +160,10 @@ final class SourceSession {
             path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
+            if (answer instanceof DataMessage.Writable writable) {
+                path.mayWrite(writable);
+                answer = awaitAnswer(cancellation);
+            }
         }
         if (answer instanceof ControlMessage.Refuse refuse) {
             close();

@@ -1,5 +1,6 @@
 package io.ppmr.protocol.data;
 
+import java.util.Optional;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
@@ -72,14 +73,14 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * T to S, where the source could use RDMA: connect so, {@code direct} by RDMA to this port of the address that the
-     * control connection goes to, else by data connections; and why.
+     * T to S, where the source could use RDMA: connect so, in this mode to this port of the address that the control
+     * connection goes to, or without one by data connections; and why.
      */
-    record Offer(boolean direct, int port, String reason) implements DataMessage {
+    record Offer(Optional<RdmaMode> direct, int port, String reason) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
-            out.writeByte((byte) 40);
-            MessageFields.writeFlag(out, direct);
+            out.writeByte((byte) 40)
+                    .writeByte((byte) direct.map(RdmaMode::code).orElse(0).intValue());
             out.writeInt(port);
             MessageFields.writeText(out, reason);
         }
@@ -96,6 +97,18 @@ public sealed interface DataMessage extends Message {
             MessageFields.writeFlag(out, direct);
             out.writeLong(address).writeLong(key);
             MessageFields.writeTexts(out, digest, reason);
+        }
+    }
+
+    /**
+     * T to S, after {@link Attached} where the source writes: the pool of this session lies at the address, and a ring
+     * of so many entries for the chunks' frames at the other one. The keys open nothing else, and not for longer.
+     */
+    record Writable(long address, long key, long ringAddress, long ringKey, int ringEntries) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 42).writeLong(address).writeLong(key);
+            out.writeLong(ringAddress).writeLong(ringKey).writeInt(ringEntries);
         }
     }
 
@@ -116,7 +129,7 @@ public sealed interface DataMessage extends Message {
             case 7 -> new Changed(MessageFields.text(in), in.readInt(), in.readInt(), in.readInt(), in.readLong());
             case 14 -> new Failed(MessageFields.text(in));
             case 15 -> new Progress(in.readLong(), in.readLong(), in.readLong());
-            case 40 -> new Offer(MessageFields.flag(in), in.readInt(), MessageFields.text(in));
+            case 40 -> new Offer(direct(in.readUnsignedByte()), in.readInt(), MessageFields.text(in));
             case 41 ->
                 new Attached(
                         MessageFields.flag(in),
@@ -124,7 +137,12 @@ public sealed interface DataMessage extends Message {
                         in.readLong(),
                         MessageFields.text(in),
                         MessageFields.text(in));
+            case 42 -> new Writable(in.readLong(), in.readLong(), in.readLong(), in.readLong(), in.readInt());
             default -> null;
         };
+    }
+
+    private static Optional<RdmaMode> direct(int code) throws ProtocolException {
+        return code == 0 ? Optional.empty() : Optional.of(RdmaMode.of(code));
     }
 }

@@ -11,6 +11,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.TransferReport.ReadSample;
 import java.nio.charset.StandardCharsets;
@@ -18,6 +19,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -76,7 +78,12 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
                         "02 8877665544332211 3075000000000000 0100000000000000"),
-                Arguments.of(new DataMessage.Offer(true, 4660, "ok"), "28 01 34120000 02 6f6b"),
+                Arguments.of(new DataMessage.Offer(Optional.of(RdmaMode.READ), 4660, "ok"), "28 01 34120000 02 6f6b"),
+                Arguments.of(new DataMessage.Offer(Optional.of(RdmaMode.WRITE), 4660, "ok"), "28 02 34120000 02 6f6b"),
+                Arguments.of(new DataMessage.Offer(Optional.empty(), 0, "ok"), "28 00 00000000 02 6f6b"),
+                Arguments.of(
+                        new DataMessage.Writable(0x1122334455667788L, 5, 0x99L, 6, 64),
+                        "2a 8877665544332211 0500000000000000 9900000000000000 0600000000000000 40000000"),
                 Arguments.of(
                         new DataMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
                         "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),

@@ -9,6 +9,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.TransferReport.ReadSample;
 import java.util.List;
@@ -76,7 +77,9 @@ class MessagePropertyTest {
                                 some,
                                 where)),
                 Combinators.combine(wide, times, times).as(ControlMessage.Accept::new),
-                Combinators.combine(Arbitraries.of(true, false), number, text).as(DataMessage.Offer::new),
+                Combinators.combine(Arbitraries.of(RdmaMode.class).optional(), number, text)
+                        .as((mode, port, why) -> new DataMessage.Offer(mode, port, why)),
+                Combinators.combine(wide, wide, wide, wide, number).as(DataMessage.Writable::new),
                 Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
                         .as(DataMessage.Attached::new),
                 text.map(ControlMessage.Refuse::new),

@@ -13,6 +13,7 @@ import java.io.EOFException;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.agrona.DirectBuffer;
@@ -55,7 +56,8 @@ class FrameFuzzTest {
                     List.of(0, 1),
                     List.of("0 u", "1 v")),
             new ControlMessage.Accept(5, 30_000, 10_000),
-            new DataMessage.Offer(true, 4660, "ok"),
+            new DataMessage.Offer(Optional.of(RdmaMode.WRITE), 4660, "ok"),
+            new DataMessage.Writable(6, 5, 4, 3, 64),
             new DataMessage.Attached(true, 6, 5, "ab", "ok"),
             new ControlMessage.Refuse("busy"),
             new DataMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),

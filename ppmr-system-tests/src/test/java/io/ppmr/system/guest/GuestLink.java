@@ -1,5 +1,6 @@
 package io.ppmr.system.guest;
 
+import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
@@ -13,9 +14,18 @@ final class GuestLink {
         run("ip", "link", "set", "v0", "down");
     }
 
+    /**
+     * Takes the link of the end that does not copy down. Soft-RoCE's connection manager does not recover from sending
+     * by a link that is down on its own side, and the end that copies sends.
+     */
+    static void downFor(RdmaMode mode) throws Exception {
+        run("ip", "link", "set", mode == RdmaMode.READ ? "v0" : "v1", "down");
+    }
+
     /** Up again, with the routes that the kernel drops with a link. */
     static void up() throws Exception {
         run("ip", "link", "set", "v0", "up");
+        run("ip", "link", "set", "v1", "up");
         run("ip", "route", "replace", "table", "77", "10.77.0.2", "dev", "v0", "src", "10.77.0.1");
         run("ip", "route", "replace", "table", "77", "10.77.0.1", "dev", "v1", "src", "10.77.0.2");
     }

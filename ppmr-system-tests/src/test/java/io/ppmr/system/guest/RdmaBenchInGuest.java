@@ -31,7 +31,7 @@ class RdmaBenchInGuest {
     private Path folder;
 
     @Test
-    void shouldMeasureATransferBesideIbReadBwWhenThereAreTwoDevices() throws Exception {
+    void shouldMeasureATransferBesideIbWriteBwWhenThereAreTwoDevices() throws Exception {
         assumeTrue(
                 Files.isDirectory(HOME.resolve(CLASSES).resolveSibling("lib")),
                 "the benchmarks are not built: build the module bench before this one (mvn -pl bench -am package)");
@@ -60,7 +60,8 @@ class RdmaBenchInGuest {
         String device = result.path("machine").path("device").asText();
         assertEquals("RDMA from rxe0 at 10.77.0.1 to rxe1 at 10.77.0.2", device);
         assertTrue(result.path("median").asDouble() > 0, () -> "median in " + result);
-        assertEquals("ib_read_bw", result.path("limit").path("name").asText());
+        assertEquals("write", settings.path("rdmaMode").asText());
+        assertEquals("ib_write_bw", result.path("limit").path("name").asText());
         assertTrue(result.path("limit").path("mibPerSecond").asDouble() > 0, () -> "limit in " + result);
         assertTrue(result.path("ratio").asDouble() > 0, () -> "ratio in " + result);
     }

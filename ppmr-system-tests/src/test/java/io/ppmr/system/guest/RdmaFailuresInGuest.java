@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
@@ -35,7 +36,7 @@ class RdmaFailuresInGuest {
     private final BufferPool targetPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     private final List<String> exporterFailures = new CopyOnWriteArrayList<>();
     private final AnswerBook answers = new AnswerBook();
-    private final RdmaTransport transport = RdmaTransport.load();
+    private final RdmaTransport transport = RdmaTransport.load(RdmaMode.READ);
 
     @Test
     void shouldFindTheDevicesAndTheRoute() throws Exception {
@@ -123,7 +124,7 @@ class RdmaFailuresInGuest {
 
     @Test
     void shouldEndTheConnectionAndAnswerOnceFlushedWhenAReadIsPastItsDeadline() throws Exception {
-        RdmaTransport impatient = RdmaTransport.withReadDeadline(Duration.ofMillis(500));
+        RdmaTransport impatient = RdmaTransport.load(RdmaMode.READ, Duration.ofMillis(500));
         RdmaPair pair = RdmaPair.join(impatient, sourcePool, targetPool, exporterFailures::add);
         ChunkPuller puller = pair.puller(answers);
         try {

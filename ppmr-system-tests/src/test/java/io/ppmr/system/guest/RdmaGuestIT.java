@@ -15,7 +15,9 @@ import org.junit.jupiter.api.Timeout;
 class RdmaGuestIT {
     private static final List<String> CLASSES = List.of(
             "RdmaPullInGuest",
+            "RdmaWriteInGuest",
             "RdmaFailuresInGuest",
+            "RdmaPipelineInGuest",
             "RdmaStrangersInGuest",
             "RdmaMemoryLockInGuest",
             "RdmaMigrationInGuest",

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
@@ -33,8 +34,8 @@ class RdmaMemoryLockInGuest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Try.class.getName()));
-        try (Transport.Listener listener =
-                RdmaTransport.load().listen(new BufferPool(new PoolGeometry(1 << 17, 64)), RdmaPair.target())) {
+        try (Transport.Listener listener = RdmaTransport.load(RdmaMode.READ)
+                .listen(new BufferPool(new PoolGeometry(1 << 17, 64)), RdmaPair.target())) {
             words.add(String.valueOf(listener.port()));
             Process process =
                     new ProcessBuilder(words).redirectErrorStream(true).start();
@@ -54,7 +55,7 @@ class RdmaMemoryLockInGuest {
         public static void main(String[] port) throws Exception {
             BufferPool pool = new BufferPool(new PoolGeometry(1 << 17, 64));
             try {
-                RdmaTransport.load()
+                RdmaTransport.load(RdmaMode.READ)
                         .connect(
                                 pool,
                                 new InetSocketAddress(RdmaPair.target(), Integer.parseInt(port[0])),

@@ -21,12 +21,13 @@ import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
-import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.RemoteBlock;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -50,10 +51,10 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** A real migration over soft-RoCE: both mounts, the job that checkpoints itself, a device for each service. */
 @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -80,8 +81,7 @@ class RdmaMigrationInGuest {
     private Process original;
     private final List<Integer> copies = new ArrayList<>();
 
-    @BeforeEach
-    void start() throws Exception {
+    private void start(RdmaMode mode) throws Exception {
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
         PreSharedKey key =
                 new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
@@ -106,7 +106,7 @@ class RdmaMigrationInGuest {
                         Map.of(),
                         Map.of(),
                         Map.of()),
-                rdma());
+                new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load));
         target.start();
         source = new SourceService(
                 new SourceSettings(
@@ -122,13 +122,12 @@ class RdmaMigrationInGuest {
                         LONG,
                         SILENCE,
                         new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
-                new TransportChoice(TransportChoice.Wish.AUTO, () -> new Noting(RdmaTransport.load(), pool)),
+                new TransportChoice(
+                        TransportChoice.Wish.RDMA,
+                        TransportChoice.ModeWish.valueOf(mode.name()),
+                        one -> new Noting(RdmaTransport.load(one), pool)),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
         source.start();
-    }
-
-    private static TransportChoice rdma() {
-        return new TransportChoice(TransportChoice.Wish.AUTO, RdmaTransport::load);
     }
 
     /** RDMA that remembers the pool which it was given. */
@@ -149,7 +148,7 @@ class RdmaMigrationInGuest {
         }
 
         @Override
-        public RegionExporter connect(
+        public SourcePath connect(
                 BufferPool sources, InetSocketAddress at, Duration deadline, Consumer<String> onFailure)
                 throws IOException {
             pool.set(sources);
@@ -162,7 +161,7 @@ class RdmaMigrationInGuest {
         PoolGeometry geometry = pool.geometry();
         BufferPool reader = new BufferPool(geometry);
         AnswerBook answers = new AnswerBook();
-        RdmaPair pair = RdmaPair.join(RdmaTransport.load(), pool, reader, reason -> {});
+        RdmaPair pair = RdmaPair.join(RdmaTransport.load(RdmaMode.READ), pool, reader, reason -> {});
         int left = 0;
         try (ChunkPuller puller = pair.puller(answers)) {
             for (int chunk = 0; chunk < geometry.chunkCount(); chunk++) {
@@ -216,12 +215,16 @@ class RdmaMigrationInGuest {
         }
     }
 
-    @Test
-    void shouldMoveTheSelfCheckpointingJobOverSoftRoce() throws Exception {
+    @ParameterizedTest
+    @EnumSource(RdmaMode.class)
+    void shouldMoveTheSelfCheckpointingJobOverSoftRoce(RdmaMode mode) throws Exception {
+        start(mode);
         List<String> computation = startJob(16);
         MigrationReport report = migrate(progress -> {});
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
-        assertTrue(source.transport().startsWith("rdma: rxe0, peer 10.77.0.2"), source.transport());
+        String way = "rdma: rxe0, peer 10.77.0.2, by RDMA " + (mode == RdmaMode.READ ? "Read" : "Write");
+        assertEquals(way, source.transport());
+        assertEquals(way.replace("rxe0, peer 10.77.0.2", "rxe1, peer 10.77.0.1"), target.transport());
         assertTrue(original.waitFor(10, TimeUnit.SECONDS), "the original is gone");
         assertEquals(0, leftForTheNextTarget(pool.get()), "bytes of this job that the next one's target could read");
         int atEnd = passes();
@@ -233,13 +236,15 @@ class RdmaMigrationInGuest {
                 Files.readString(directory.resolve("out")).strip());
     }
 
-    @Test
-    void shouldLetTheOriginalGoOnAndNameTheStatusWhenTheLinkGoesDownInMidTransfer() throws Exception {
+    @ParameterizedTest
+    @EnumSource(RdmaMode.class)
+    void shouldLetTheOriginalGoOnAndNameTheStatusWhenTheLinkGoesDownInMidTransfer(RdmaMode mode) throws Exception {
+        start(mode);
         startJob(128);
         AtomicBoolean cut = new AtomicBoolean();
         Thread mender = new Thread(() -> {
             try {
-                GuestLink.down();
+                GuestLink.downFor(mode);
                 long untilNs = System.nanoTime() + DOWN_NS;
                 while (System.nanoTime() - untilNs < 0) {
                     LockSupport.parkNanos(untilNs - System.nanoTime());

@@ -5,6 +5,7 @@ import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.PullsAlone;
 import io.ppmr.transport.RegionExporter;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.net.InetAddress;
@@ -17,13 +18,18 @@ import java.util.function.Consumer;
 /**
  * Two ends in this process, each on its own device of the guest: the source at 10.77.0.1, the target at 10.77.0.2.
  *
- * @param exporter the source's end
+ * @param path the source's end, which knows where it may write if it writes
  * @param peer the target's, proved
  */
-record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
+record RdmaPair(SourcePath path, Transport.Peer peer) {
     static final Duration DEADLINE = Duration.ofSeconds(60);
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
+
+    /** The source's end of reads. */
+    RegionExporter exporter() {
+        return (RegionExporter) path;
+    }
 
     /** The target's end from now on. */
     ChunkPuller puller(PullListener listener) {
@@ -62,7 +68,7 @@ record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
             Consumer<String> onExporterFailure,
             Attack attack)
             throws Exception {
-        CompletableFuture<RegionExporter> connecting = new CompletableFuture<>();
+        CompletableFuture<SourcePath> connecting = new CompletableFuture<>();
         try (Transport.Listener listener = transport.listen(target, target())) {
             InetSocketAddress at = new InetSocketAddress(target(), listener.port());
             Thread connector = new Thread(() -> {
@@ -76,9 +82,9 @@ record RdmaPair(RegionExporter exporter, Transport.Peer peer) {
             connector.start();
             Transport.Peer peer = listener.accept(source(), DEADLINE, connecting::isDone);
             try {
-                RegionExporter exporter = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
-                peer.require(exporter.proof(), DEADLINE);
-                return new RdmaPair(exporter, peer);
+                SourcePath path = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
+                peer.require(path.proof(), DEADLINE);
+                return new RdmaPair(path, peer);
             } catch (Exception e) {
                 if (peer != null) {
                     peer.close();

@@ -1,6 +1,7 @@
 package io.ppmr.system.guest;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.PullContract;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.rdma.RdmaTransport;
@@ -8,7 +9,7 @@ import java.util.function.Consumer;
 
 /** The contract that every transport keeps, over RDMA. */
 class RdmaPullInGuest extends PullContract {
-    private final RdmaTransport transport = RdmaTransport.load();
+    private final RdmaTransport transport = RdmaTransport.load(RdmaMode.READ);
 
     @Override
     protected Ends join(BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
@@ -24,7 +25,7 @@ class RdmaPullInGuest extends PullContract {
 
     @Override
     protected String outsideReason() {
-        return "the advertised block is outside its region";
+        return "the block is outside its region";
     }
 
     @Override

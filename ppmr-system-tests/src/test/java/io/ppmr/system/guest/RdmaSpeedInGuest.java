@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import com.sun.management.ThreadMXBean;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;
@@ -76,7 +77,7 @@ class RdmaSpeedInGuest {
 
     @BeforeEach
     void join() throws Exception {
-        pair = RdmaPair.join(RdmaTransport.load(), sourcePool, targetPool, failures::add);
+        pair = RdmaPair.join(RdmaTransport.load(RdmaMode.READ), sourcePool, targetPool, failures::add);
         puller = pair.puller(counting);
         assertTrue(puller.depth() >= IN_FLIGHT, "depth " + puller.depth());
     }

@@ -10,12 +10,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.RemoteBlock;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.BufferedReader;
@@ -50,7 +51,7 @@ class RdmaStrangersInGuest {
     private final BufferPool targetPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     private final BufferPool strangersPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     private final List<String> failures = new ArrayList<>();
-    private final RdmaTransport transport = RdmaTransport.load();
+    private final RdmaTransport transport = RdmaTransport.load(RdmaMode.READ);
     private final List<AutoCloseable> strangers = new ArrayList<>();
 
     private final LogLines log = new LogLines();
@@ -84,7 +85,7 @@ class RdmaStrangersInGuest {
     @Test
     void shouldJoinWhenAnotherProcessAtTheSourcesAddressEstablishesFirst() throws Exception {
         joinsDespite(port -> {
-            RegionExporter stranger = transport.connect(
+            SourcePath stranger = transport.connect(
                     strangersPool, new InetSocketAddress(RdmaPair.target(), port), LONG, reason -> {});
             strangers.add(stranger);
         });
@@ -124,7 +125,7 @@ class RdmaStrangersInGuest {
                 MemoryProof[] real = new MemoryProof[1];
                 Thread source = new Thread(() -> {
                     try {
-                        RegionExporter exporter = transport.connect(sourcePool, at, LONG, failures::add);
+                        SourcePath exporter = transport.connect(sourcePool, at, LONG, failures::add);
                         strangers.add(exporter);
                         real[0] = exporter.proof();
                     } catch (IOException e) {

@@ -20,8 +20,11 @@ import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.testbed.ChunkWay;
 import io.ppmr.testbed.FaultyArrivals;
 import io.ppmr.testbed.FaultyPuller;
+import io.ppmr.testbed.MemoryChunkReceiver;
+import io.ppmr.testbed.MemoryChunkSender;
 import io.ppmr.testbed.pull.SocketExporter;
 import io.ppmr.testbed.pull.SocketPuller;
 import io.ppmr.transport.Arrivals;
@@ -40,6 +43,8 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
 
@@ -47,7 +52,7 @@ import java.util.stream.IntStream;
  * The whole data path in one JVM, from the source's view to the target's, over real sockets and without FUSE: what is
  * tested on it is the same code that a mount drives.
  */
-final class Pipeline implements AutoCloseable {
+public final class Pipeline implements AutoCloseable {
     private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
     private static final String DIRECTORY = "test.1";
 
@@ -74,7 +79,7 @@ final class Pipeline implements AutoCloseable {
             boolean streamed,
             int ranks,
             Duration stall,
-            boolean sends,
+            ChunkWay way,
             Supplier<FaultyPuller.Drawn> faults) {}
 
     private record Habits(ReadingMode readingMode) implements ImageTraits {
@@ -94,17 +99,30 @@ final class Pipeline implements AutoCloseable {
         }
     }
 
-    Pipeline(Shape shape) throws IOException, ErrnoException {
+    /** The transport of a case, between two pools of this JVM. */
+    public record Joined(SourcePath path, Function<Arrivals, TargetPath> opens) {}
+
+    /** Joins them. */
+    @FunctionalInterface
+    public interface Joining {
+        Joined join(BufferPool source, BufferPool target, Consumer<String> onFailure) throws Exception;
+    }
+
+    /** Over sockets of this machine, or memory of this JVM, as the case has it. */
+    static Pipeline of(Shape shape) throws Exception {
+        return new Pipeline(shape, (source, target, onFailure) -> join(shape, source, target, onFailure));
+    }
+
+    Pipeline(Shape shape, Joining joining) throws Exception {
         PoolGeometry targetGeometry = new PoolGeometry(shape.chunkBytes, shape.targetChunks);
         sourcePool = new BufferPool(new PoolGeometry(shape.chunkBytes, shape.sourceChunks));
         targetPool = new BufferPool(targetGeometry.plus(shape.bounceBuffers));
         claims = new FairClaims(sourcePool);
         LoopbackPair control = LoopbackPair.open();
-        List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
         List<Integer> ranks = IntStream.range(0, shape.ranks).boxed().toList();
 
         ControlLink targetLink = new ControlLink(control.far(), 1, SILENCE_NS);
-        List<SocketChannel> far = data.stream().map(LoopbackPair::far).toList();
+        Joined joined = joining.join(sourcePool, targetPool, this::fail);
         transfer = new Transfer(
                 new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 4 << 20, 1 << 20, shape.stall),
                 targetPool,
@@ -119,7 +137,7 @@ final class Pipeline implements AutoCloseable {
                         0,
                         0,
                         ranks),
-                arrivals -> open(shape, far, arrivals),
+                joined.opens(),
                 this::fail,
                 new TargetHops(new SimpleMeterRegistry()));
         TargetEnd targetEnd = new TargetEnd(targetLink, event -> {});
@@ -128,10 +146,7 @@ final class Pipeline implements AutoCloseable {
         targetView.add(DIRECTORY, transfer.images());
 
         ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
-        List<SocketChannel> near = data.stream().map(LoopbackPair::near).toList();
-        path = shape.sends
-                ? new TcpChunkSender(sourcePool, near, this::fail)
-                : new SocketExporter(sourcePool, near, this::fail);
+        path = joined.path();
         outlet = new LinkOutlet(
                 sourceLink,
                 path,
@@ -147,14 +162,35 @@ final class Pipeline implements AutoCloseable {
         sourceAgent.start();
     }
 
-    private TargetPath open(Shape shape, List<SocketChannel> far, Arrivals arrivals) {
-        return shape.sends
-                ? new TcpChunkReceiver(far, new FaultyArrivals(targetPool, arrivals, shape.faults))
-                : new FaultyPuller(
-                        targetPool,
-                        arrivals,
-                        pull -> shape.faults.get(),
-                        inner -> new SocketPuller(targetPool, far, inner));
+    private static Joined join(Shape shape, BufferPool source, BufferPool target, Consumer<String> onFailure)
+            throws IOException {
+        List<LoopbackPair> data = List.of(LoopbackPair.open(), LoopbackPair.open());
+        List<SocketChannel> near = data.stream().map(LoopbackPair::near).toList();
+        List<SocketChannel> far = data.stream().map(LoopbackPair::far).toList();
+        switch (shape.way) {
+            case SENT -> {
+                return new Joined(
+                        new TcpChunkSender(source, near, onFailure),
+                        arrivals -> new TcpChunkReceiver(far, new FaultyArrivals(target, arrivals, shape.faults)));
+            }
+            case PULLED -> {
+                return new Joined(
+                        new SocketExporter(source, near, onFailure),
+                        arrivals -> new FaultyPuller(
+                                target,
+                                arrivals,
+                                pull -> shape.faults.get(),
+                                inner -> new SocketPuller(target, far, inner)));
+            }
+            case WRITTEN -> {
+                MemoryChunkReceiver receiver = new MemoryChunkReceiver(target, far.get(0));
+                MemoryChunkSender sender = new MemoryChunkSender(source, near.get(0), onFailure);
+                sender.mayWrite(receiver.writable());
+                return new Joined(
+                        sender, arrivals -> receiver.open(new FaultyArrivals(target, arrivals, shape.faults)));
+            }
+        }
+        throw new IllegalArgumentException(shape.way.name());
     }
 
     OutgoingImageView source() {

@@ -9,6 +9,7 @@ import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.fuse.OpenFlags;
+import io.ppmr.testbed.ChunkWay;
 import io.ppmr.testbed.FaultyPuller;
 import io.ppmr.testbed.FaultyPuller.PullFault;
 import java.nio.ByteBuffer;
@@ -39,12 +40,13 @@ import org.slf4j.LoggerFactory;
  * still.
  */
 @Tag("long")
-class PipelinePropertyTest {
+public class PipelinePropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
     private static final Caller ROOT = new Caller(0, 0, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
     private static final OpenFlags READ = new OpenFlags(0);
     private static final List<Order> ORDERS = List.of(Order.values());
+    private static final List<ChunkWay> WAYS = List.of(ChunkWay.values());
     private static final Duration STALL = Duration.ofSeconds(8);
     private static final long STANDSTILL_S = 20;
 
@@ -98,7 +100,7 @@ class PipelinePropertyTest {
                     streamed,
                     manyRanks ? files : 1,
                     STALL,
-                    random.nextBoolean(),
+                    WAYS.get(random.nextInt(WAYS.size())),
                     faults(seed));
             for (int file = 0; file < files; file++) {
                 images.add(image(manyRanks ? file : 0, file));
@@ -167,8 +169,16 @@ class PipelinePropertyTest {
 
     private static void run(long seed) throws Exception {
         Case chosen = new Case(seed);
-        String context = "seed " + seed + ": " + chosen;
-        Pipeline pipeline = new Pipeline(chosen.shape);
+        run(chosen, "seed " + seed + ": " + chosen, Pipeline.of(chosen.shape));
+    }
+
+    /** Runs a case over another transport than its own. */
+    public static void run(long seed, Pipeline.Joining joining) throws Exception {
+        Case chosen = new Case(seed);
+        run(chosen, "seed " + seed + ": " + chosen, new Pipeline(chosen.shape, joining));
+    }
+
+    private static void run(Case chosen, String context, Pipeline pipeline) throws Exception {
         ExecutorService threads = Executors.newCachedThreadPool();
         List<byte[]> read;
         String failure;

@@ -19,15 +19,18 @@ import java.util.List;
 /**
  * What one end of one connection has of its device: protection domain, completion channel, completion queue, queue
  * pair, registered memory. One queue and one channel for it alone, so that an event and a completion can only be its
- * own. Made, and taken down, by the owner of the connection; {@link #disconnect} by any thread.
+ * own. Made, and taken down, by the owner of the connection; {@link #disconnect} and {@link #revoke} by any thread.
  */
 final class Endpoint implements AutoCloseable {
     /** Requests that a queue pair takes: more than any device has under way, and room for the proof. */
     static final int QUEUE_DEPTH = 256;
 
+    /** Receives that a queue pair takes: as many as a ring of frames has entries at most. */
+    static final int RECEIVES = FrameRing.MOST_ENTRIES;
+
     private static final int FIRST_VECTOR = 0;
-    /** About what a queue of that depth takes of the memory that may be locked. */
-    private static final long QUEUE_BYTES = QUEUE_DEPTH * 256L;
+    /** About what queues of that depth take of the memory that may be locked. */
+    private static final long QUEUE_BYTES = (QUEUE_DEPTH + RECEIVES) * 256L;
 
     private final RdmaCmId id;
     private final Device device;
@@ -71,14 +74,14 @@ final class Endpoint implements AutoCloseable {
             undo.push(() -> Closing.quietly("a protection domain", domain::deallocPd));
             IbvCompChannel events = context.createCompChannel();
             undo.push(() -> Closing.quietly("a completion channel", events::destroyCompChannel));
-            IbvCQ completions = context.createCQ(events, QUEUE_DEPTH, FIRST_VECTOR);
+            IbvCQ completions = context.createCQ(events, QUEUE_DEPTH + RECEIVES, FIRST_VECTOR);
             undo.push(() -> Closing.quietly("a completion queue", completions::destroyCQ));
             IbvQPInitAttr attributes = new IbvQPInitAttr();
             attributes.setQp_type(IbvQP.IBV_QPT_RC);
             attributes.setSend_cq(completions);
             attributes.setRecv_cq(completions);
             attributes.cap().setMax_send_wr(QUEUE_DEPTH);
-            attributes.cap().setMax_recv_wr(1);
+            attributes.cap().setMax_recv_wr(RECEIVES);
             return new Endpoint(id, device, path, domain, events, completions, id.createQP(domain, attributes));
         } catch (RuntimeException | Error e) {
             undo.forEach(Runnable::run);
@@ -112,7 +115,7 @@ final class Endpoint implements AutoCloseable {
     }
 
     /** Registers memory until this end is closed; {@code what} names it where that fails. */
-    IbvMr register(String what, long address, int lengthBytes, int access) throws IOException {
+    synchronized IbvMr register(String what, long address, int lengthBytes, int access) throws IOException {
         try {
             SVCRegMr call = domain.regMr(address, lengthBytes, access);
             IbvMr region = call.execute().getMr();
@@ -142,19 +145,28 @@ final class Endpoint implements AutoCloseable {
         }
     }
 
+    /**
+     * Takes the queue pair down and ends all registrations: when it returns the memory is this process's alone,
+     * whatever the peer or a late thread does. May be called twice, and by another thread than the owner's.
+     */
+    synchronized void revoke() {
+        destroyQueuePair();
+        for (IbvMr region : regions) {
+            Closing.quietly(
+                    "registered memory", () -> region.deregMr().execute().free());
+        }
+        regions.clear();
+    }
+
     @Override
     public void close() {
         if (closed) {
             return;
         }
         closed = true;
-        destroyQueuePair();
+        revoke();
         Closing.quietly("a completion queue", completions::destroyCQ);
         Closing.quietly("a completion channel", events::destroyCompChannel);
-        for (IbvMr region : regions) {
-            Closing.quietly(
-                    "registered memory", () -> region.deregMr().execute().free());
-        }
         Closing.quietly("a protection domain", domain::deallocPd);
         Closing.quietly("a connection's id", id::destroyId);
     }

@@ -1,10 +1,7 @@
 package io.ppmr.transport.rdma;
 
-import com.ibm.disni.verbs.IbvWC;
 import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
-import com.ibm.disni.verbs.SVCPollCq;
-import com.ibm.disni.verbs.SVCReqNotify;
 import io.ppmr.os.LogContext;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
@@ -28,10 +25,6 @@ import org.slf4j.LoggerFactory;
  */
 final class RdmaChunkPuller implements ChunkPuller {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkPuller.class);
-    private static final int BATCH = 32;
-    /** Empty polls in a row before the agent sleeps. */
-    private static final int EMPTY_POLLS = 200;
-
     private static final int SLEEP_MS = 50;
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
     /** Looks at deadlines for one at the connection, for which DiSNI allocates. */
@@ -54,11 +47,7 @@ final class RdmaChunkPuller implements ChunkPuller {
 
     private final long[] pullIds;
     private final int[] lengths;
-    private final IbvWC[] completions = new IbvWC[BATCH];
-    private final long[] workIds = new long[BATCH];
-    private final int[] statuses = new int[BATCH];
-    private final SVCPollCq poll;
-    private final SVCReqNotify notify;
+    private final Completions completions;
     /** Guards the queue pair against being posted to, or disconnected, while it is taken down. */
     private final Object queueLock = new Object();
 
@@ -81,13 +70,9 @@ final class RdmaChunkPuller implements ChunkPuller {
         dueNs = new AtomicLongArray(depth);
         pullIds = new long[depth];
         lengths = new int[depth];
-        for (int i = 0; i < BATCH; i++) {
-            completions[i] = new IbvWC();
-        }
         try {
             request = new ReadRequest(endpoint.queuePair());
-            poll = endpoint.completions().poll(completions, BATCH);
-            notify = endpoint.completions().reqNotification(false);
+            completions = new Completions(endpoint, this::complete);
         } catch (IOException e) {
             throw new IllegalStateException("RDMA (" + endpoint.path() + "): the connection was closed before", e);
         }
@@ -108,7 +93,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         dueNs.set(entry, (System.nanoTime() + readDeadlineNs) | 1);
         String refusal = lengthBytes <= 0 || localOffset < 0 || lengthBytes > chunkBytes - localOffset
                 ? "a block of " + lengthBytes + " bytes does not fit a chunk at " + localOffset
-                        + ": the advertised block is outside its region"
+                        + ": the block is outside its region"
                 : post(entry, from, peer.pool().address(localChunk) + localOffset);
         if (refusal != null && dueNs.getAndSet(entry, FREE) != FREE) {
             listener.pullFailed(pullId, refusal);
@@ -157,17 +142,12 @@ final class RdmaChunkPuller implements ChunkPuller {
     }
 
     private void takeDown() {
-        free("the request of reads", request::free);
-        free("the request to poll", poll::free);
-        free("the request for events", notify::free);
-        peer.takeDown();
-    }
-
-    private static void free(String what, Runnable request) {
-        Closing.quietly(what, () -> {
-            request.run();
+        Closing.quietly("the request of reads", () -> {
+            request.free();
             return 0;
         });
+        completions.free();
+        peer.takeDown();
     }
 
     /** The first cause counts; it ends the connection, which flushes what is under way. */
@@ -185,14 +165,9 @@ final class RdmaChunkPuller implements ChunkPuller {
 
     private void run() {
         try {
-            int empty = 0;
             long lookNs = System.nanoTime();
             while (!isOver()) {
-                empty = drain() > 0 ? 0 : empty + 1;
-                if (empty > EMPTY_POLLS) {
-                    sleep();
-                    empty = 0;
-                }
+                completions.await(SLEEP_MS);
                 long nowNs = System.nanoTime();
                 if (nowNs - lookNs >= 0) {
                     look(nowNs);
@@ -236,32 +211,19 @@ final class RdmaChunkPuller implements ChunkPuller {
         return count;
     }
 
-    private int drain() throws IOException {
-        int count = poll.execute().getPolls();
-        // Copied out first: the objects are used again by the next poll.
-        for (int i = 0; i < count; i++) {
-            workIds[i] = completions[i].getWr_id();
-            statuses[i] = completions[i].getStatus();
-        }
-        for (int i = 0; i < count; i++) {
-            complete(workIds[i], statuses[i]);
-        }
-        return count;
-    }
-
-    private void complete(long workId, int status) {
+    private void complete(long workId, int status, int opcode, int lengthBytes, int immediate) {
         int entry = WorkId.entry(workId);
         if (WorkId.kind(workId) != WorkId.PULL || entry >= depth || dueNs.get(entry) == FREE) {
-            LOG.error("a completion that nobody waits for: {}, {}", Long.toHexString(workId), ReadFailure.name(status));
+            LOG.error("a completion that nobody waits for: {}, {}", Long.toHexString(workId), WorkFailure.name(status));
             return;
         }
         long pullId = pullIds[entry];
-        if (status != ReadFailure.SUCCESS) {
-            fail(ReadFailure.text(status, lengths[entry], endpoint.path()));
+        if (status != WorkFailure.SUCCESS) {
+            fail(WorkFailure.text("RDMA Read of " + lengths[entry] + " bytes", status, endpoint.path()));
         }
         dueNs.set(entry, FREE);
         try {
-            if (status == ReadFailure.SUCCESS) {
+            if (status == WorkFailure.SUCCESS) {
                 listener.pulled(pullId);
             } else {
                 listener.pullFailed(pullId, failure);
@@ -275,14 +237,6 @@ final class RdmaChunkPuller implements ChunkPuller {
     private void listenerFails(long pullId, Throwable cause) {
         fail("RDMA (" + endpoint.path() + "): what becomes of pull " + pullId + " cannot be told: " + cause);
         LOG.error("the listener fails on pull {}", pullId, cause);
-    }
-
-    private void sleep() throws IOException {
-        notify.execute();
-        // What came before the event was asked for makes none.
-        if (drain() == 0 && endpoint.events().getCqEvent(endpoint.completions(), SLEEP_MS)) {
-            endpoint.completions().ackEvents(1);
-        }
     }
 
     private void look(long nowNs) throws IOException {

@@ -5,6 +5,7 @@ import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.RareLog;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.rdma.RdmaException.Step;
@@ -41,6 +42,7 @@ final class RdmaListener implements Transport.Listener {
     private static final long PROOF_POLL_NS = TimeUnit.MICROSECONDS.toNanos(200);
 
     private final BufferPool pool;
+    private final RdmaMode mode;
     private final Duration readDeadline;
     private final CmChannel channel;
     private final RdmaCmId listenId;
@@ -51,8 +53,9 @@ final class RdmaListener implements Transport.Listener {
     private String lastFailure;
     private boolean over;
 
-    RdmaListener(BufferPool pool, InetAddress address, Duration readDeadline) throws IOException {
+    RdmaListener(BufferPool pool, InetAddress address, RdmaMode mode, Duration readDeadline) throws IOException {
         this.pool = pool;
+        this.mode = mode;
         this.readDeadline = readDeadline;
         channel = new CmChannel();
         RdmaCmId id = null;
@@ -91,7 +94,7 @@ final class RdmaListener implements Transport.Listener {
             }
             step((int) Math.min(SLICE_MS, leftMs));
         }
-        return candidates.isEmpty() ? null : new RdmaPeer(this, pool, readDeadline);
+        return candidates.isEmpty() ? null : new RdmaPeer(this, pool, mode, readDeadline);
     }
 
     /**
@@ -135,8 +138,8 @@ final class RdmaListener implements Transport.Listener {
             if (status == Candidate.NO_ANSWER) {
                 return false;
             }
-            if (status != ReadFailure.SUCCESS) {
-                drop(candidate, ReadFailure.text(status, MemoryProof.SECRET_BYTES, path));
+            if (status != WorkFailure.SUCCESS) {
+                drop(candidate, WorkFailure.text("RDMA Read of the proof", status, path));
             } else if (candidate.holds(proof)) {
                 return true;
             } else {

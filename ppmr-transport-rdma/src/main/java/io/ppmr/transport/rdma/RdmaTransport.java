@@ -3,7 +3,8 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaProvider;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.RegionExporter;
+import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.net.Inet4Address;
@@ -25,7 +26,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.function.Consumer;
 
-/** RDMA, where this node has it. Immutable, for any thread. */
+/** RDMA in one of its modes, where this node has it. Immutable, for any thread. */
 public final class RdmaTransport implements Transport {
     /**
      * How often a device sends again before it gives the peer up: with the time-out that the connection manager gives
@@ -33,7 +34,7 @@ public final class RdmaTransport implements Transport {
      */
     static final int RETRIES = 3;
     /** A device gives up by itself long before. */
-    private static final Duration READ_DEADLINE = Duration.ofSeconds(20);
+    private static final Duration DEADLINE = Duration.ofSeconds(20);
 
     private static final Path ROOT = Path.of("/");
     private static final String DEVICES = "sys/class/infiniband";
@@ -41,24 +42,26 @@ public final class RdmaTransport implements Transport {
     private static final String NODES = "dev/infiniband";
 
     private final String libraryFailure;
-    private final Duration readDeadline;
+    private final RdmaMode mode;
+    private final Duration deadline;
     private final Path root;
 
     /** @param root where {@code sys} and {@code dev} are; {@code /} but in tests */
-    RdmaTransport(String libraryFailure, Duration readDeadline, Path root) {
+    RdmaTransport(String libraryFailure, RdmaMode mode, Duration deadline, Path root) {
         this.libraryFailure = libraryFailure;
-        this.readDeadline = readDeadline;
+        this.mode = mode;
+        this.deadline = deadline;
         this.root = root;
     }
 
     /** Loads the native library once a process; that it cannot be had is no error, and {@link #unusable} says why. */
-    public static RdmaTransport load() {
-        return new RdmaTransport(probe(RdmaProvider::provider), READ_DEADLINE, ROOT);
+    public static RdmaTransport load(RdmaMode mode) {
+        return load(mode, DEADLINE);
     }
 
-    /** As {@link #load}, with another deadline for each read: for tests. */
-    public static RdmaTransport withReadDeadline(Duration readDeadline) {
-        return new RdmaTransport(probe(RdmaProvider::provider), readDeadline, ROOT);
+    /** As {@link #load(RdmaMode)}, with another deadline for each read or write: for tests. */
+    public static RdmaTransport load(RdmaMode mode, Duration deadline) {
+        return new RdmaTransport(probe(RdmaProvider::provider), mode, deadline, ROOT);
     }
 
     /**
@@ -163,7 +166,7 @@ public final class RdmaTransport implements Transport {
     }
 
     @Override
-    public String unreachable(InetAddress peer, Duration deadline) {
+    public String unreachable(InetAddress peer, Duration within) {
         if (!(peer instanceof Inet4Address)) {
             return "DiSNI knows IPv4 alone, and the peer is " + peer.getHostAddress();
         }
@@ -173,8 +176,8 @@ public final class RdmaTransport implements Transport {
         try (CmChannel channel = new CmChannel()) {
             RdmaCmId id = channel.createId();
             try {
-                RdmaRegionExporter.resolve(
-                        channel, id, new InetSocketAddress(peer, 1), System.nanoTime() + deadline.toNanos());
+                SourceConnection.resolve(
+                        channel, id, new InetSocketAddress(peer, 1), System.nanoTime() + within.toNanos());
                 Device.of(id.getVerbs()).requireUsable();
             } finally {
                 Closing.quietly("a connection's id", id::destroyId);
@@ -190,13 +193,16 @@ public final class RdmaTransport implements Transport {
         if (!(address instanceof Inet4Address)) {
             throw new IOException("DiSNI knows IPv4 alone, and this node was called at " + address.getHostAddress());
         }
-        return new RdmaListener(pool, address, readDeadline);
+        return new RdmaListener(pool, address, mode, deadline);
     }
 
     @Override
-    public RegionExporter connect(
-            BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+    public SourcePath connect(
+            BufferPool pool, InetSocketAddress target, Duration connectDeadline, Consumer<String> onFailure)
             throws IOException {
-        return RdmaRegionExporter.connect(pool, target, System.nanoTime() + deadline.toNanos(), onFailure);
+        long deadlineNs = System.nanoTime() + connectDeadline.toNanos();
+        return mode == RdmaMode.READ
+                ? RdmaRegionExporter.connect(pool, target, deadlineNs, onFailure)
+                : RdmaChunkSender.connect(pool, target, deadlineNs, deadline, onFailure);
     }
 }

@@ -17,6 +17,17 @@ final class WorkId {
     /** The read that proves who the peer is. */
     static final int PROOF = 2;
 
+    /** The write of a chunk, whose immediate data tells the target. */
+    static final int CHUNK = 3;
+    /** The write of a chunk's frame, which completes by itself only if it fails. */
+    static final int FRAME = 4;
+    /** A receive for the word that a chunk was written. */
+    static final int ARRIVAL = 5;
+    /** A message with releases to the source. */
+    static final int RELEASES_OUT = 6;
+    /** A receive for such a message. */
+    static final int RELEASES_IN = 7;
+
     private static final int KIND_SHIFT = 56;
     private static final int GENERATION_SHIFT = 16;
     private static final long GENERATION_MASK = (1L << (KIND_SHIFT - GENERATION_SHIFT)) - 1;

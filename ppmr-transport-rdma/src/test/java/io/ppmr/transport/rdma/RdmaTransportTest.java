@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -47,7 +48,7 @@ class RdmaTransportTest {
 
     @Test
     void shouldBeUnusableForTheLibrarysReasonEachTimeItIsAsked() {
-        RdmaTransport without = new RdmaTransport("no library", SHORT, Path.of("/"));
+        RdmaTransport without = new RdmaTransport("no library", RdmaMode.READ, SHORT, Path.of("/"));
         assertTrue(without.unusable().contains("no library"));
         assertTrue(without.unusable().contains("no library"));
     }
@@ -94,7 +95,7 @@ class RdmaTransportTest {
     }
 
     private RdmaTransport here() {
-        return new RdmaTransport(null, SHORT, root);
+        return new RdmaTransport(null, RdmaMode.READ, SHORT, root);
     }
 
     private void device(String verbs, String name, String type) throws IOException {
@@ -133,7 +134,7 @@ class RdmaTransportTest {
 
     @Test
     void shouldRefuseAddressesThatDisniDoesNotKnow() throws Exception {
-        RdmaTransport transport = new RdmaTransport(null, SHORT, Path.of("/"));
+        RdmaTransport transport = new RdmaTransport(null, RdmaMode.READ, SHORT, Path.of("/"));
         byte[] ofDocumentation = {0x20, 0x01, 0x0d, (byte) 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
         InetAddress six = InetAddress.getByAddress(ofDocumentation);
         assertTrue(transport.unreachable(six, SHORT).contains("IPv4 alone"));
@@ -147,12 +148,12 @@ class RdmaTransportTest {
 
     @Test
     void shouldNameStatusDeviceAndPeerOfAFailedRead() {
-        String said = ReadFailure.text(12, 4096, "mlx5_0, peer 192.0.2.7");
+        String said = WorkFailure.text("RDMA Read of 4096 bytes", 12, "mlx5_0, peer 192.0.2.7");
         assertTrue(
                 said.startsWith("RDMA Read of 4096 bytes failed: IBV_WC_RETRY_EXC_ERR (mlx5_0, peer 192.0.2.7)"), said);
-        assertTrue(ReadFailure.text(10, 1, "").contains("IBV_WC_REM_ACCESS_ERR"), "remote access");
-        assertTrue(ReadFailure.text(5, 1, "").contains("IBV_WC_WR_FLUSH_ERR"), "flush");
-        assertTrue(ReadFailure.text(99, 1, "").contains("status 99"), "unknown");
+        assertTrue(WorkFailure.text("", 10, "").contains("IBV_WC_REM_ACCESS_ERR"), "remote access");
+        assertTrue(WorkFailure.text("", 5, "").contains("IBV_WC_WR_FLUSH_ERR"), "flush");
+        assertTrue(WorkFailure.text("", 99, "").contains("status 99"), "unknown");
     }
 
     @Test

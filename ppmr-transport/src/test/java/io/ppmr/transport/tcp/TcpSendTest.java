@@ -2,141 +2,70 @@ package io.ppmr.transport.tcp;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
-import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.Loopback;
+import io.ppmr.transport.SendContract;
 import java.io.IOException;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Chunks that are sent when they are full, over real sockets. */
-class TcpSendTest {
-    private static final int CHUNK_BYTES = 64 * 1024;
-    private static final int CHUNKS = 16;
-    private static final int ATTEMPT = 5;
+/** Tests chunks that are sent when they are full, over real sockets. */
+class TcpSendTest extends SendContract {
     private static final int CONNECTIONS = 3;
     private static final int LITTLE_BYTES = 16 * 1024;
 
-    private final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
-    private final BufferPool targetPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
-    private final List<String> failures = new CopyOnWriteArrayList<>();
-    private final Semaphore[] released = new Semaphore[CHUNKS];
-    private final Taken taken = new Taken();
     private final List<Loopback> pairs = new ArrayList<>();
-    private TcpChunkSender sender;
-    private TcpChunkReceiver receiver;
-
-    /** Takes each chunk into the slot that it names, and notes what has come. */
-    private final class Taken implements Arrivals {
-        private final ConcurrentLinkedQueue<String> order = new ConcurrentLinkedQueue<>();
-        private final Map<Integer, byte[]> bytes = new ConcurrentHashMap<>();
-        private final List<String> broken = new CopyOnWriteArrayList<>();
-        private final AtomicInteger count = new AtomicInteger();
-        private volatile CountDownLatch held = new CountDownLatch(0);
-        private volatile int bad = -1;
-
-        @Override
-        public ByteBuffer comes(ChunkFrame chunk) throws ProtocolException {
-            if (chunk.slot() < 0 || chunk.slot() >= CHUNKS) {
-                throw new ProtocolException("slot " + chunk.slot() + " is not granted");
-            }
-            try {
-                if (!held.await(10, TimeUnit.SECONDS)) {
-                    throw new AssertionError("nobody lets the target go on");
-                }
-            } catch (InterruptedException e) {
-                throw new AssertionError(e);
-            }
-            int at = targetPool.geometry().offsetInWindow(chunk.offset());
-            return targetPool
-                    .buffer(chunk.slot())
-                    .limit(at + chunk.lengthBytes())
-                    .position(at);
-        }
-
-        @Override
-        public boolean came(ChunkFrame chunk) {
-            int at = targetPool.geometry().offsetInWindow(chunk.offset());
-            byte[] got = new byte[chunk.lengthBytes()];
-            targetPool.buffer(chunk.slot()).get(at, got);
-            bytes.put(chunk.slot(), got);
-            order.add(chunk.sourceChunk() + " ");
-            return count.getAndIncrement() != bad;
-        }
-
-        @Override
-        public void broken(String reason) {
-            broken.add(reason);
-        }
-
-        @Override
-        public void pulled(long pullId) {
-            throw new AssertionError("nothing is pulled here");
-        }
-
-        @Override
-        public void pullFailed(long pullId, String reason) {
-            throw new AssertionError("nothing is pulled here");
-        }
-    }
-
-    @BeforeEach
-    void fill() {
-        byte[] bytes = new byte[CHUNKS * CHUNK_BYTES];
-        new Random(3).nextBytes(bytes);
-        sourcePool.region().duplicate().put(bytes);
-        for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            released[chunk] = new Semaphore(0);
-        }
-    }
+    private int connections = 1;
 
     @AfterEach
-    void close() throws IOException {
-        taken.held.countDown();
-        if (sender != null) {
-            sender.close();
-        }
-        if (receiver != null) {
-            receiver.close();
-        }
+    void closePairs() throws IOException {
         for (Loopback pair : pairs) {
             pair.close();
         }
+    }
+
+    @Override
+    protected Ends join(BufferPool source, BufferPool target, Arrivals arrivals, Consumer<String> onFailure)
+            throws IOException {
+        List<SocketChannel> near = new ArrayList<>();
+        List<SocketChannel> far = new ArrayList<>();
+        for (int i = 0; i < connections; i++) {
+            Loopback pair = pair();
+            near.add(pair.near());
+            far.add(pair.far());
+        }
+        return new Ends(new TcpChunkSender(source, near, onFailure), new TcpChunkReceiver(far, arrivals));
+    }
+
+    @Override
+    protected int rounds(int most) {
+        return most;
+    }
+
+    @Override
+    protected String closedByTarget() {
+        return "data connection to the target failed";
     }
 
     private Loopback pair() throws IOException {
@@ -145,69 +74,29 @@ class TcpSendTest {
         return pair;
     }
 
-    private void open(int connections) throws IOException {
-        List<SocketChannel> near = new ArrayList<>();
-        List<SocketChannel> far = new ArrayList<>();
-        for (int i = 0; i < connections; i++) {
-            Loopback pair = pair();
-            near.add(pair.near());
-            far.add(pair.far());
-        }
-        receiver = new TcpChunkReceiver(far, taken);
-        send(near);
-    }
-
     private void send(List<SocketChannel> near) {
         sender = new TcpChunkSender(sourcePool, near, failures::add);
-        sender.begin(ATTEMPT, chunk -> {
-            if (chunk < 0 || chunk >= CHUNKS) {
-                throw new ProtocolException("chunk " + chunk + " is not on its way");
-            }
-            released[chunk].release();
-        });
-    }
-
-    private static byte[] part(BufferPool pool, int chunk, int offset, int length) {
-        byte[] bytes = new byte[length];
-        pool.buffer(chunk).clear().get(offset, bytes);
-        return bytes;
-    }
-
-    private void awaitRelease(int chunk) throws InterruptedException {
-        assertTrue(released[chunk].tryAcquire(10, TimeUnit.SECONDS), "chunk " + chunk + " does not come back");
+        begin();
     }
 
     @Test
-    void shouldBringEveryByteToItsPlaceAndEveryChunkBackOnceWhateverItsLength() throws Exception {
-        open(CONNECTIONS);
-        ExecutorService writers = Executors.newFixedThreadPool(CHUNKS);
-        List<Future<Void>> ends = new ArrayList<>();
-        for (int writer = 0; writer < CHUNKS; writer++) {
-            int own = writer;
-            ends.add(writers.submit(() -> {
-                Random random = new Random(own);
-                for (long window = 0; window < 200; window++) {
-                    int at = random.nextInt(CHUNK_BYTES);
-                    int length = 1 + random.nextInt(CHUNK_BYTES - at);
-                    byte[] expected = part(sourcePool, own, at, length);
-                    sender.send(own, at, length, own + 1, window * CHUNK_BYTES + at, own, 0, window % 2 == 0);
-                    awaitRelease(own);
-                    assertArrayEquals(expected, taken.bytes.get(own));
-                }
-                return null;
-            }));
-        }
-        for (Future<Void> end : ends) {
-            end.get(60, TimeUnit.SECONDS);
-        }
-        writers.shutdown();
-        assertEquals(CHUNKS * 200, taken.count.get());
-        assertEquals(CHUNKS * 200, sender.work());
-        for (Semaphore left : released) {
-            assertEquals(0, left.availablePermits(), "a chunk came back twice");
-        }
-        assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken);
+    void shouldBringEveryByteToItsPlaceWhenThereAreSeveralConnections() throws Exception {
+        connections = CONNECTIONS;
+        bringEveryByte();
+    }
+
+    @Test
+    void shouldSendEachChunkOnceWhenThereAreSeveralConnections() throws Exception {
+        connections = CONNECTIONS;
+        sendEachChunkOnce();
+    }
+
+    @Test
+    void shouldFailByNameWhenTheTargetSaysWhereItsMemoryMayBeWritten() throws Exception {
+        open();
+        IOException refused =
+                assertThrows(IOException.class, () -> sender.mayWrite(new DataMessage.Writable(1, 2, 3, 4, 5)));
+        assertTrue(refused.getMessage().contains("1 data connections does not write"), refused.getMessage());
     }
 
     @Test
@@ -215,59 +104,22 @@ class TcpSendTest {
         Loopback pair = pair();
         pair.near().setOption(StandardSocketOptions.SO_SNDBUF, LITTLE_BYTES);
         pair.far().setOption(StandardSocketOptions.SO_RCVBUF, LITTLE_BYTES);
-        taken.held = new CountDownLatch(1);
+        taken.hold();
         receiver = new TcpChunkReceiver(List.of(pair.far()), taken);
         send(List.of(pair.near()));
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             // A writer that waited for the target would wait for good.
             sender.send(chunk, 0, CHUNK_BYTES, 1, (chunk % 2) * (long) CHUNK_BYTES, chunk, 0, false);
         }
-        assertEquals(0, taken.count.get());
-        taken.held.countDown();
+        assertEquals(0, taken.count());
+        taken.goOn();
         StringBuilder expected = new StringBuilder();
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             awaitRelease(chunk);
-            assertArrayEquals(part(sourcePool, chunk, 0, CHUNK_BYTES), taken.bytes.get(chunk));
+            assertArrayEquals(part(sourcePool, chunk, 0, CHUNK_BYTES), taken.bytes(chunk));
             expected.append(chunk).append(' ');
         }
-        assertEquals(expected.toString(), String.join("", taken.order));
-    }
-
-    /** Other writers get a chunk as soon as it has come back, while the one before may still be about to return. */
-    @ParameterizedTest
-    @ValueSource(ints = {1, CONNECTIONS})
-    void shouldSendEachChunkOnceAndWholeWhenAnotherWriterGetsItAtOnce(int connections) throws Exception {
-        BlockingQueue<Integer> free = new LinkedBlockingQueue<>(List.of(0, 1));
-        List<SocketChannel> near = new ArrayList<>();
-        List<SocketChannel> far = new ArrayList<>();
-        for (int i = 0; i < connections; i++) {
-            Loopback pair = pair();
-            near.add(pair.near());
-            far.add(pair.far());
-        }
-        receiver = new TcpChunkReceiver(far, taken);
-        sender = new TcpChunkSender(sourcePool, near, failures::add);
-        sender.begin(ATTEMPT, free::add);
-        ExecutorService writers = Executors.newFixedThreadPool(4);
-        List<Future<Void>> ends = new ArrayList<>();
-        for (int writer = 0; writer < 4; writer++) {
-            ends.add(writers.submit(() -> {
-                for (int round = 0; round < 5_000; round++) {
-                    Integer chunk = free.poll(10, TimeUnit.SECONDS);
-                    assertNotNull(chunk, "no chunk comes back");
-                    sender.send(chunk, round % 7, 1 + round % 300, 1, (long) round * CHUNK_BYTES, chunk, 0, true);
-                }
-                return null;
-            }));
-        }
-        for (Future<Void> end : ends) {
-            end.get(60, TimeUnit.SECONDS);
-        }
-        writers.shutdown();
-        Loopback.until("all have come back", () -> free.size() == 2);
-        assertEquals(20_000, taken.count.get());
-        assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken);
+        assertEquals(expected.toString(), taken.order());
     }
 
     @ParameterizedTest
@@ -280,14 +132,14 @@ class TcpSendTest {
         if (sentBytes == 0) {
             // Between two chunks it is no failure: the session ends so, too.
             receiver.close();
-            assertEquals(List.of(), taken.broken);
+            assertEquals(List.of(), taken.broken());
             return;
         }
-        Loopback.until("the target says so", () -> taken.broken.size() == 1);
+        Loopback.until("the target says so", () -> taken.broken().size() == 1);
         assertTrue(
-                taken.broken.get(0).contains("data connection to the source failed: java.io.EOFException"),
-                taken.broken.get(0));
-        assertEquals(0, taken.count.get());
+                taken.broken().get(0).contains("data connection to the source failed: java.io.EOFException"),
+                taken.broken().get(0));
+        assertEquals(0, taken.count());
     }
 
     /** A chunk as a source would send it. */
@@ -321,9 +173,9 @@ class TcpSendTest {
         }
         pair.near().write(bytes);
         pair.near().write(frames(100, 0));
-        Loopback.until("the target says so", () -> taken.broken.size() == 1);
-        assertTrue(taken.broken.get(0).contains(said), taken.broken.get(0));
-        assertEquals(0, taken.count.get());
+        Loopback.until("the target says so", () -> taken.broken().size() == 1);
+        assertTrue(taken.broken().get(0).contains(said), taken.broken().get(0));
+        assertEquals(0, taken.count());
     }
 
     /** Each byte is sent when the one before has been taken: no time between two is as long as a release may wait. */
@@ -349,47 +201,6 @@ class TcpSendTest {
             pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + ++sent));
         }
         assertEquals(FrameType.RELEASE, Frame.requireValid(new UnsafeBuffer(release), 0));
-    }
-
-    @Test
-    void shouldReleaseNothingAndTakeNothingMoreAfterAChunkThatIsNotRight() throws Exception {
-        open(1);
-        taken.bad = 2;
-        for (int chunk = 0; chunk < 5; chunk++) {
-            sender.send(chunk, 0, 100, 1, (long) chunk * CHUNK_BYTES, chunk, 0, false);
-        }
-        awaitRelease(0);
-        awaitRelease(1);
-        Loopback.until("the third chunk has come", () -> taken.count.get() == 3);
-        assertFalse(released[2].tryAcquire(100, TimeUnit.MILLISECONDS));
-        assertEquals(3, taken.count.get());
-        // The session says why; the connection is there until it has.
-        assertEquals(List.of(), failures);
-    }
-
-    @Test
-    void shouldTellOnceAndRefuseWhatIsSentWhenTheTargetCloses() throws Exception {
-        open(1);
-        receiver.close();
-        Loopback.until("the source says so", () -> failures.size() == 1);
-        assertTrue(failures.get(0).contains("data connection to the target failed"), failures.get(0));
-        IOException refused = assertThrows(IOException.class, () -> sender.send(0, 0, 100, 1, 0, 0, 0, false));
-        assertTrue(refused.getMessage().contains("data connection to the target failed"), refused.getMessage());
-        sender.close();
-        sender.close();
-        assertEquals(1, failures.size());
-    }
-
-    @Test
-    void shouldTellNothingWhenItIsClosedItself() throws Exception {
-        open(CONNECTIONS);
-        sender.close();
-        receiver.close();
-        receiver.close();
-        IOException refused = assertThrows(IOException.class, () -> sender.send(0, 0, 100, 1, 0, 0, 0, false));
-        assertEquals("the transport was closed", refused.getMessage());
-        assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken);
     }
 
     @ParameterizedTest

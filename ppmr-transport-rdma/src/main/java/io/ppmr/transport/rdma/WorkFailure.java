@@ -3,15 +3,15 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.IbvWC.IbvWcStatus;
 
 /** Says what a failed completion means. */
-final class ReadFailure {
+final class WorkFailure {
     /** Of every completion that ended well (enum ibv_wc_status of ibv_poll_cq(3)). */
     static final int SUCCESS = 0;
 
-    private ReadFailure() {}
+    private WorkFailure() {}
 
-    /** The status by name, what it means here, the device and the peer. */
-    static String text(int status, int lengthBytes, String path) {
-        return "RDMA Read of " + lengthBytes + " bytes failed: " + name(status) + " (" + path + ")" + remedy(status);
+    /** Says that a request failed: the status by name, what it means here, the device and the peer. */
+    static String text(String request, int status, String path) {
+        return request + " failed: " + name(status) + " (" + path + ")" + remedy(status);
     }
 
     static String name(int status) {
@@ -33,7 +33,10 @@ final class ReadFailure {
             case IBV_WC_RETRY_EXC_ERR ->
                 ": the peer's device does not answer any more; its node, a link or a switch is down";
             case IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR ->
-                ": the peer's device refuses the address or the key; the advertised block is outside its region";
+                ": the peer's device refuses the address or the key; the block is outside its region";
+            case IBV_WC_LOC_QP_OP_ERR -> ": this node's device could not carry it out; is its link up?";
+            case IBV_WC_RNR_RETRY_EXC_ERR ->
+                ": the peer's service does not take what comes; it hangs, or breaks the protocol";
             case IBV_WC_WR_FLUSH_ERR -> ": the connection was ended";
             default -> "";
         };

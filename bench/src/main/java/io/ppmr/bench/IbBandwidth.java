@@ -1,6 +1,7 @@
 package io.ppmr.bench;
 
 import io.ppmr.os.Command;
+import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -8,12 +9,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * B of RDMA: ib_read_bw(1) between the two devices that the benchmark uses, reading as many messages of a chunk's size,
- * but {@link #LEAST_MESSAGES} at least. Its server is at the source, whose memory is read, its client at the target.
+ * B of RDMA: ib_read_bw(1) or ib_write_bw(1) between the two devices that the benchmark uses, with as many messages
+ * of a chunk's size, but {@link #LEAST_MESSAGES} at least. Its client copies: it is at the target where that reads,
+ * and at the source where that writes.
  */
-final class IbReadBw {
-    static final String PROGRAM = "ib_read_bw";
-    /** Reads under way at once: what every device of the last fifteen years can have. */
+final class IbBandwidth {
+    /** Messages under way at once: what every device of the last fifteen years can have. */
     static final int UNDER_WAY = 16;
 
     /** Of fewer its figure is one of chance. */
@@ -28,20 +29,27 @@ final class IbReadBw {
     /** Columns of its report: bytes, iterations, peak and average in MiB/s, messages a second. */
     private static final int AVERAGE_COLUMN = 3;
 
-    private final Carrier.End source;
-    private final Carrier.End target;
+    private final RdmaMode mode;
+    private final Carrier.End client;
+    private final Carrier.End server;
 
-    IbReadBw(Carrier.End source, Carrier.End target) {
-        this.source = source;
-        this.target = target;
+    IbBandwidth(RdmaMode mode, Carrier.End source, Carrier.End target) {
+        this.mode = mode;
+        client = mode == RdmaMode.READ ? target : source;
+        server = mode == RdmaMode.READ ? source : target;
+    }
+
+    /** The program's name. */
+    static String program(RdmaMode mode) {
+        return mode == RdmaMode.READ ? "ib_read_bw" : "ib_write_bw";
     }
 
     double mibPerSecond(long messageBytes, long messages) throws IOException, InterruptedException {
         double average = 0;
         for (int tried = 0; average == 0; tried++) {
             if (tried == MOST_TRIES) {
-                throw new IOException(PROGRAM + " gave no speed " + MOST_TRIES + " times: it could not measure the "
-                        + "processor's clock; let the machine come to rest");
+                throw new IOException(program(mode) + " gave no speed " + MOST_TRIES
+                        + " times: it could not measure the " + "processor's clock; let the machine come to rest");
             }
             average = once(messageBytes, messages);
         }
@@ -49,20 +57,20 @@ final class IbReadBw {
     }
 
     private double once(long messageBytes, long messages) throws IOException, InterruptedException {
-        int port = Programs.freePort(source.address());
-        Command.Running server =
-                Command.of(words(source.device(), messageBytes, messages, port)).start();
+        int port = Programs.freePort(server.address());
+        Command.Running serving =
+                Command.of(words(server.device(), messageBytes, messages, port)).start();
         try {
-            List<String> client = words(target.device(), messageBytes, messages, port);
-            client.add(source.host());
-            return average(read(client, server), messageBytes);
+            List<String> copying = words(client.device(), messageBytes, messages, port);
+            copying.add(server.host());
+            return average(report(copying, serving), messageBytes);
         } finally {
-            server.kill();
+            serving.kill();
         }
     }
 
     /** Runs the client until its server listens. */
-    private static String read(List<String> client, Command.Running server) throws IOException, InterruptedException {
+    private static String report(List<String> client, Command.Running server) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + LISTEN_LIMIT_NS;
         while (true) {
             Command.Result read = Command.of(client).run(LIMIT);
@@ -90,17 +98,17 @@ final class IbReadBw {
                 return Double.parseDouble(columns[AVERAGE_COLUMN]);
             }
         }
-        throw new IOException(PROGRAM + " gives no figure: " + report.strip());
+        throw new IOException("perftest gives no figure: " + report.strip());
     }
 
-    private static List<String> words(String device, long messageBytes, long messages, int port) {
+    private List<String> words(String device, long messageBytes, long messages, int port) {
         // It connects as ours does (-R), without a word about the processor's frequency (-F).
         return Programs.words(
-                PROGRAM + " -d %s -s %s -n %s -t %s -o %s -p %s -R -F",
+                program(mode) + (mode == RdmaMode.READ ? " -o " + UNDER_WAY : "")
+                        + " -d %s -s %s -n %s -t %s -p %s -R -F",
                 device,
                 messageBytes,
                 Math.max(messages, LEAST_MESSAGES),
-                UNDER_WAY,
                 UNDER_WAY,
                 port);
     }

@@ -1,0 +1,70 @@
+package io.ppmr.transport.rdma;
+
+import com.ibm.disni.verbs.IbvMr;
+import com.ibm.disni.verbs.IbvRecvWR;
+import com.ibm.disni.verbs.IbvSge;
+import io.ppmr.protocol.data.ReleaseFrame;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.LinkedList;
+import org.agrona.BufferUtil;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/**
+ * Registered buffers for the messages in which the target releases chunks: each takes a few RELEASE frames. The peer
+ * can reach none of them by itself. Kept for as long as the connection lives; used by one thread at a time.
+ */
+final class ReleaseBuffers {
+    /** Releases that go together at most. */
+    static final int RELEASES = 8;
+
+    private static final int BUFFER_BYTES = RELEASES * ReleaseFrame.LENGTH_BYTES;
+
+    private final ByteBuffer bytes;
+    private final UnsafeBuffer view;
+    private final IbvMr region;
+
+    ReleaseBuffers(Endpoint endpoint, int count) throws IOException {
+        bytes = BufferUtil.allocateDirectAligned(count * BUFFER_BYTES, FrameRing.ENTRY_BYTES);
+        view = new UnsafeBuffer(bytes);
+        region = endpoint.register(
+                "the buffers of releases",
+                BufferUtil.address(bytes),
+                count * BUFFER_BYTES,
+                IbvMr.IBV_ACCESS_LOCAL_WRITE);
+    }
+
+    UnsafeBuffer view() {
+        return view;
+    }
+
+    /** Where in {@link #view} a buffer begins. */
+    static int offset(int buffer) {
+        return buffer * BUFFER_BYTES;
+    }
+
+    long address(int buffer) {
+        return BufferUtil.address(bytes) + offset(buffer);
+    }
+
+    int localKey() {
+        return region.getLkey();
+    }
+
+    /** The request that receives one message into a buffer. */
+    // The list's type is DiSNI's.
+    @SuppressWarnings("JdkObsolete")
+    IbvRecvWR receive(int buffer) {
+        IbvSge element = new IbvSge();
+        element.setAddr(address(buffer));
+        element.setLength(BUFFER_BYTES);
+        element.setLkey(localKey());
+        LinkedList<IbvSge> elements = new LinkedList<>();
+        elements.add(element);
+        IbvRecvWR request = new IbvRecvWR();
+        request.setWr_id(WorkId.of(WorkId.RELEASES_IN, 0, buffer));
+        request.setSg_list(elements);
+        request.setNum_sge(1);
+        return request;
+    }
+}
