@@ -21,6 +21,9 @@ slurm_packages=(munge slurm-client slurmctld slurmd)
 # Workers that verify what they do, as jobs of a test.
 stress_packages=(stress-ng)
 
+# What makes pods.
+pod_packages=(crun)
+
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
     local wanted=$1 chosen="PPMR_JDK$1" folder version
@@ -248,7 +251,8 @@ set_up_tests() {
     set_up_run
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     set_up_promtool
-    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" || true
+    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
+        "${pod_packages[@]}" || true
     if $1; then
         set_up_bench
         set_up_jdk25

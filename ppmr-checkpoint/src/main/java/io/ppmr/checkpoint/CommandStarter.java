@@ -13,7 +13,7 @@ import java.util.Map;
  * terminal a session of their own is enough for that; a service manager ends a service's whole group, so under it they
  * are started by the manager, in units of their own. Implementations are immutable, for any thread.
  */
-interface CommandStarter {
+public interface CommandStarter {
     /** The environment's word for it: {@code direct} or {@code transient}; the service units say the latter. */
     String VARIABLE = "PPMR_COMMANDS";
 

@@ -6,8 +6,9 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages} and, for
- * jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and what its exit status means.
+ * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}, for pods
+ * {@code ppmr-pod-init} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and
+ * what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -47,6 +48,11 @@ public record NativePrograms(Path directory) {
     /** What srun starts for each rank. */
     public Path slurmTask() {
         return directory.resolve("ppmr-slurm-task");
+    }
+
+    /** The init of a pod, which is copied into each. */
+    public Path podInit() {
+        return directory.resolve("ppmr-pod-init");
     }
 
     /** Says which helper is missing, if one is. */

@@ -207,7 +207,7 @@ public final class ProcessTable {
     }
 
     /** The name that the kernel shows for a process; empty if it is gone. */
-    Optional<String> name(ProcessIdentity process) {
+    public Optional<String> name(ProcessIdentity process) {
         return stat(process.pid())
                 .filter(stat -> stat.startTimeTicks() == process.startTimeTicks())
                 .map(ProcStat::name);

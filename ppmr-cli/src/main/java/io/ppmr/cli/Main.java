@@ -72,7 +72,8 @@ import picocli.CommandLine.Spec;
             DoctorCommand.class,
             InstallCommand.class,
             UninstallCommand.class,
-            SlurmRunCommand.class
+            SlurmRunCommand.class,
+            PodCommand.class
         })
 public final class Main implements Runnable {
     @Spec

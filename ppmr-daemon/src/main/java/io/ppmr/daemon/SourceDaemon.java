@@ -1,9 +1,12 @@
 package io.ppmr.daemon;
 
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.PodRequests;
 import io.ppmr.daemon.control.SourceRequests;
+import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.daemon.service.MigrationText;
@@ -18,6 +21,7 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -35,6 +39,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     private final boolean triggers;
     private final SourceService service;
     private final Watchdog watchdog;
+    private final Pods pods;
     private Migrations migrations;
     private Optional<HealthTrigger> health = Optional.empty();
 
@@ -43,6 +48,11 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
         this.triggers = triggers;
         this.service = service;
         this.watchdog = watchdog;
+        this.pods = new Pods(
+                config.pods().templates(),
+                config.pods().settings(),
+                NativePrograms.fromSystemProperty().podInit(),
+                System.getenv());
     }
 
     /**
@@ -60,7 +70,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
         Daemon.run(
                 "source",
                 config.service(),
-                config.announced().taken() ? access.withJobOwners() : access,
+                config.announced().taken() || !config.pods().templates().isEmpty() ? access.withJobOwners() : access,
                 (meters, transports, watchdog) -> new SourceDaemon(
                         config,
                         triggers,
@@ -76,6 +86,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     @Override
     public void start() throws IOException, InterruptedException {
         service.start();
+        pods.prepare();
         migrations = new Migrations(
                 config.jobs(),
                 config.triggerJob(),
@@ -87,13 +98,17 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
 
     @Override
     public Map<String, ControlRequest<?>> requests() {
-        return new SourceRequests(
+        Map<String, ControlRequest<?>> requests = new HashMap<>(new SourceRequests(
                         migrations,
                         () -> health.map(HealthTrigger::state).orElse(null),
                         service::transport,
                         service::open,
                         service::resolve)
-                .requests();
+                .requests());
+        if (pods.offered()) {
+            requests.putAll(new PodRequests(pods).requests());
+        }
+        return requests;
     }
 
     @Override

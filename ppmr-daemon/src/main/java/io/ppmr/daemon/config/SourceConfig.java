@@ -35,6 +35,7 @@ import org.tomlj.TomlArray;
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
  * @param announced those that users announce while the service runs
+ * @param pods those that users may run
  */
 public record SourceConfig(
         ServiceConfig service,
@@ -42,7 +43,8 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthTrigger.Settings> health,
-        AnnouncedJobs announced) {
+        AnnouncedJobs announced,
+        PodConfig pods) {
     private static final int MAX_CONNECTIONS = 64;
     private static final int MAX_ATTEMPTS = 100;
     private static final int MAX_IN_A_ROW = 1000;
@@ -191,8 +193,10 @@ public record SourceConfig(
                     TRIGGERS,
                     ServiceConfig.METRICS,
                     CheckpointerConfig.SECTION,
-                    JOBS),
-            List.of(RANK_ENTRY));
+                    JOBS,
+                    PodConfig.RUNTIME,
+                    PodConfig.TEMPLATES),
+            Stream.concat(Stream.of(RANK_ENTRY), PodConfig.ENTRIES.stream()).toList());
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -238,10 +242,11 @@ public record SourceConfig(
         Optional<String> trigger = Optional.ofNullable(triggerJob(top, jobs));
         Optional<HealthTrigger.Settings> health =
                 health(file.section(TRIGGERS), trigger.isPresent() || announcements != null);
+        PodConfig pods = PodConfig.read(file);
         file.requireGood();
         AnnouncedJobs announced =
                 new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers, tools.forAnnouncedJobs());
-        return new SourceConfig(service, settings, jobs, trigger, health, announced);
+        return new SourceConfig(service, settings, jobs, trigger, health, announced, pods);
     }
 
     /** The health command, if there is one. Without {@code trigger_job} it moves the job that users announce. */

@@ -31,7 +31,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String SIZE_FORM = "a size with its unit, such as 128k, 8m or 1g";
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
-    private static final String TABLES_FORM = "a list of tables, such as [{rank = 0, pid = 4711}]";
+    private static final String RANKS_FORM = "[{rank = 0, pid = 4711}]";
 
     static final ValueType<String> TEXT =
             new ValueType<>("a text in quotes", (value, reading) -> value instanceof String text ? text : null);
@@ -95,14 +95,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
             });
 
     /** A list of tables, which their section reads. */
-    static final ValueType<TomlArray> TABLES = new ValueType<>(TABLES_FORM, (value, reading) -> {
-        if (value instanceof TomlArray empty && empty.isEmpty()) {
-            throw new BadValueException("names none; it must be " + TABLES_FORM);
-        }
-        return value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)
-                ? array
-                : null;
-    });
+    static final ValueType<TomlArray> TABLES = tables(RANKS_FORM);
 
     /**
      * What a value's meaning depends on beside itself.
@@ -123,6 +116,19 @@ public record ValueType<T>(String form, Parser<T> parser) {
     @FunctionalInterface
     interface Parser<T> {
         T parse(Object value, Reading reading) throws BadValueException;
+    }
+
+    /** A list of tables, which their section reads; the example follows "such as". */
+    static ValueType<TomlArray> tables(String example) {
+        String form = "a list of tables, such as " + example;
+        return new ValueType<>(form, (value, reading) -> {
+            if (value instanceof TomlArray empty && empty.isEmpty()) {
+                throw new BadValueException("names none; it must be " + form);
+            }
+            return value instanceof TomlArray array && array.toList().stream().allMatch(TomlTable.class::isInstance)
+                    ? array
+                    : null;
+        });
     }
 
     static ValueType<Integer> number(int least, int most) {

@@ -1,5 +1,8 @@
 package io.ppmr.daemon.control;
 
+import io.ppmr.daemon.pods.PodOrder;
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.MigrationProgress;
@@ -23,6 +26,8 @@ import java.util.function.Consumer;
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
+    /** What a service does for a pod it does with programs, each of which has its own deadline. */
+    private static final Duration POD_LIMIT = Duration.ofMinutes(3);
 
     private final Path socket;
     private final ControlProtocol protocol = new ControlProtocol();
@@ -117,6 +122,44 @@ public final class ControlClient implements AutoCloseable {
         return resolve(id, new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), false, false), false, limit);
     }
 
+    /**
+     * Has a pod made and started.
+     *
+     * @throws RefusedException if it is not granted, or its command cannot begin
+     */
+    public PodStatus runPod(PodOrder order) throws IOException, RefusedException {
+        return askFor(ControlProtocol.POD_RUN, order, POD_LIMIT).pod();
+    }
+
+    /** Lists the pods that the caller may see. */
+    public List<PodStatus> pods() throws IOException, RefusedException {
+        return askFor(ControlProtocol.POD_LIST, new ControlRequest.Plain(), POD_LIMIT)
+                .pods();
+    }
+
+    /** Shows a pod, by its short or its full name. */
+    public PodStatus showPod(String name) throws IOException, RefusedException {
+        return askFor(ControlProtocol.POD_SHOW, new PodRequests.Named(name), POD_LIMIT)
+                .pod();
+    }
+
+    /**
+     * Has a further command run in a pod.
+     *
+     * @param order the command; its name is the pod's
+     * @param detached whether it goes on in the pod; else it is waited for
+     */
+    public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RefusedException {
+        return askFor(ControlProtocol.POD_EXEC, new PodRequests.Execute(order, detached), POD_LIMIT)
+                .executed();
+    }
+
+    /** Has a pod ended, by its short or its full name; nothing of it is left when this returns. */
+    public PodStatus stopPod(String name) throws IOException, RefusedException {
+        return askFor(ControlProtocol.POD_STOP, new PodRequests.Named(name), POD_LIMIT)
+                .pod();
+    }
+
     /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
     public void watch() throws IOException {
         ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
@@ -142,7 +185,12 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RefusedException {
-        ControlProtocol.Answer answer = ask(name, fields, ANSWER_LIMIT);
+        return askFor(name, fields, ANSWER_LIMIT);
+    }
+
+    private ControlProtocol.Answer askFor(String name, Object fields, Duration limit)
+            throws IOException, RefusedException {
+        ControlProtocol.Answer answer = ask(name, fields, limit);
         if (answer.refused() != null) {
             throw new RefusedException(answer.refused());
         }

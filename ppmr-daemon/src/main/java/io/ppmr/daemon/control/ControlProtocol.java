@@ -5,6 +5,9 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.ppmr.daemon.pods.PodOrder;
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.MigrationProgress;
@@ -27,13 +30,21 @@ import java.util.List;
  *                                          "resolution"; without carry_out it says what it would mean
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
+ *   {"request": "pod_run", "name": NAME, "command": [WORD], ...}
+ *                                          "pod", as it runs; the fields are those of {@link PodOrder}
+ *   {"request": "pod_exec", "order": {...}, "detached": false}
+ *                                          "executed"; the order as for pod_run, its name the pod's
+ *   {"request": "pod_show", "name": NAME}  "pod"
+ *   {"request": "pod_stop", "name": NAME}  "pod", as it has ended
+ *   {"request": "pod_list"}                "pods"
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
  *   {"announcing": FOLDER}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
  *   {"refused": TEXT}  {"error": TEXT}
  * </pre>
  *
- * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
+ * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}, those of pods
+ * of {@link PodStatus} and {@link Pods.Executed}. Immutable, for
  * any thread.
  */
 public final class ControlProtocol {
@@ -43,6 +54,14 @@ public final class ControlProtocol {
     public static final String RESOLVE = "resolve";
     public static final String STATUS = "status";
     public static final String WATCH = "watch";
+    static final String POD_RUN = "pod_run";
+    static final String POD_LIST = "pod_list";
+    static final String POD_SHOW = "pod_show";
+    static final String POD_EXEC = "pod_exec";
+    static final String POD_STOP = "pod_stop";
+    static final String POD = "pod";
+    static final String PODS = "pods";
+    static final String EXECUTED = "executed";
     static final String ANNOUNCE = "announce";
     static final String ANNOUNCING = "announcing";
     static final String CANCELLING = "cancelling";
@@ -63,6 +82,9 @@ public final class ControlProtocol {
             MigrationProgress progress,
             MigrationReport report,
             ControlStatus status,
+            PodStatus pod,
+            List<PodStatus> pods,
+            Pods.Executed executed,
             String refused,
             String error) {}
 

@@ -1,0 +1,27 @@
+package io.ppmr.daemon.pods;
+
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * What the configuration says of all pods of a node. Immutable.
+ *
+ * @param directory where what is known of them is kept, root's alone
+ * @param program the words that start the runtime
+ * @param cgroups who makes their cgroups
+ */
+public record PodSettings(Path directory, List<String> program, Cgroups cgroups) {
+    public PodSettings {
+        program = List.copyOf(program);
+    }
+
+    /** Who makes the cgroups that limits need. */
+    public enum Cgroups {
+        /** The runtime itself, in the node's cgroup filesystem. */
+        CGROUPFS,
+        /** The node's systemd, as the runtime asks it. */
+        SYSTEMD,
+        /** Nobody: pods have no limits. */
+        DISABLED
+    }
+}

@@ -1,0 +1,58 @@
+package io.ppmr.daemon.pods;
+
+import java.util.List;
+
+/**
+ * What users are told of a pod. Immutable; an answer on the control socket.
+ *
+ * @param name its full name, UID/NAME
+ * @param state {@code running}, or {@code ended} for one whose command was over at once
+ * @param template the kind of pod
+ * @param address its IPv4 address
+ * @param mac its MAC address
+ * @param bridge what it is plugged into
+ * @param link the node's end of its cable
+ * @param init the PID of its init on the node; 0 if it has ended
+ * @param processes how many processes are in it, with its init
+ * @param startedAtMs when it was started, in milliseconds since 1970 UTC
+ * @param command what it was made for
+ */
+public record PodStatus(
+        String name,
+        String state,
+        String template,
+        String address,
+        String mac,
+        String bridge,
+        String link,
+        int init,
+        int processes,
+        long startedAtMs,
+        List<String> command) {
+    public PodStatus {
+        command = List.copyOf(command);
+    }
+
+    static PodStatus running(PodRecord pod, int processes) {
+        return of(pod, "running", pod.init().pid(), processes);
+    }
+
+    static PodStatus ended(PodRecord pod) {
+        return of(pod, "ended", 0, 0);
+    }
+
+    private static PodStatus of(PodRecord pod, String state, int init, int processes) {
+        return new PodStatus(
+                pod.fullName(),
+                state,
+                pod.template(),
+                pod.address(),
+                pod.mac(),
+                pod.bridge(),
+                pod.link(),
+                init,
+                processes,
+                pod.startedAtMs(),
+                pod.command());
+    }
+}

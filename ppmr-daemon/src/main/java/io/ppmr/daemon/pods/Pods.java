@@ -1,0 +1,542 @@
+package io.ppmr.daemon.pods;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.SignalSender;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.os.Accounts;
+import io.ppmr.os.Command;
+import io.ppmr.os.LibC;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.RareLog;
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The pods of this node: makes them as root for ordinary users, shows them, runs commands in them as their users, and
+ * ends them. A user only picks what a template grants; who asks is the kernel's word. What is known of pods lies in a
+ * folder of root's, so they outlive the service, and what a service that died has left half made is taken away by
+ * the next. Safe for any thread; two callers never work on one pod at a time.
+ */
+public final class Pods {
+    private static final Logger LOG = LoggerFactory.getLogger(Pods.class);
+    private static final int TERM = 15;
+    private static final int KILL = 9;
+    /** How long a command may take to end by itself when it is told to. */
+    private static final Duration STOP_GRACE = Duration.ofSeconds(10);
+    /** How long the kernel may take to end what it was told to end. */
+    private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
+    /** How long a command may take to begin. */
+    private static final Duration BEGIN_LIMIT = Duration.ofSeconds(10);
+    /** How long a further command may take that its caller waits for. */
+    static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
+
+    private static final int OUTPUT_CHARACTERS = 256 << 10;
+    private static final long LOOK_NS = 5_000_000;
+    private static final List<String> ENVIRONMENT =
+            List.of("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8");
+    private static final String BEGUN = "ppmr-pod";
+    private static final String NOT_BEGUN = "ppmr-pod!";
+
+    private final Map<String, PodTemplate> templates;
+    private final PodRuntime runtime;
+    private final Path podInit;
+    private final ProcessTable processes = new ProcessTable();
+    private final SignalSender signals = new SignalSender(processes);
+    private final RareLog log = new RareLog(LOG::warn);
+    /** The ids of those that a caller works on; guarded by this. */
+    private final Set<String> busy = new HashSet<>();
+
+    /**
+     * Who asks.
+     *
+     * @param user by name or number, as the kernel has it
+     * @param uid the user's number
+     * @param root whether that is root, who may act for everybody
+     * @param controls whether the user may control the service, and so see and end everybody's pods
+     */
+    public record Caller(String user, int uid, boolean root, boolean controls) {}
+
+    /**
+     * How a further command has ended.
+     *
+     * @param exitCode its exit status, or 1 if it could not begin
+     * @param output what it has printed, as far as it is passed on
+     * @param cut whether there was more
+     */
+    public record Executed(int exitCode, String output, boolean cut) {}
+
+    /** A step of work on one pod. */
+    @FunctionalInterface
+    private interface Work<T> {
+        T on(Path folder, PodRecord pod) throws IOException, RefusedException;
+    }
+
+    /**
+     * The pods of a node; nothing is looked at before {@link #prepare}.
+     *
+     * @param templates what root grants, by name
+     * @param settings of all pods
+     * @param podInit the program that is their init
+     * @param environment the service's, which says by whom programs are started
+     */
+    public Pods(
+            Map<String, PodTemplate> templates, PodSettings settings, Path podInit, Map<String, String> environment) {
+        this.templates = Map.copyOf(templates);
+        this.runtime = new PodRuntime(settings, CommandStarter.of(environment));
+        this.podInit = podInit;
+    }
+
+    /** Returns true if users can have pods here. */
+    public boolean offered() {
+        return !templates.isEmpty();
+    }
+
+    /** Makes the folder, unless it is there, and takes away what an earlier service has left half made. */
+    public void prepare() throws IOException {
+        if (!offered()) {
+            return;
+        }
+        if (!LibC.isRoot()) {
+            throw new IOException("pods are made by root, and this service runs as another user. Remedy: run it as"
+                    + " root, or take [pods] out of its configuration");
+        }
+        Path directory = runtime.settings().directory();
+        Files.createDirectories(directory);
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwx------"));
+        Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
+        if (changeable.isPresent()) {
+            throw new IOException("directory of [pod_runtime], " + directory + ": "
+                    + changeable.get().directory() + " " + changeable.get().reason()
+                    + ", who could lead the service's files elsewhere. Remedy: name another directory");
+        }
+        sweep();
+    }
+
+    // ---- making one --------------------------------------------------------------------------------------------
+
+    /** Makes a pod and starts its command; nothing of it is left if that fails. */
+    public PodStatus run(Caller caller, PodOrder order) throws IOException, RefusedException {
+        if (!PodOrder.isName(order.name())) {
+            throw new RefusedException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
+                    + " its ends: name it so");
+        }
+        order.requireCommand();
+        Accounts.User owner = ownerOf(caller, order);
+        PodTemplate template = templateOf(order, owner.uid());
+        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        if (none.isPresent()) {
+            throw new RefusedException(none.get() + ", which [pods." + template.name()
+                    + "] names. Remedy: make it (ip link add), or correct the configuration");
+        }
+        sweep();
+        PodRecord planned = reserve(order, owner, template);
+        Path folder = folderOf(planned);
+        try {
+            PodRecord made = make(folder, planned, template, order);
+            LOG.info(
+                    "pod {} of template {} runs at {}, its init is PID {}; user {} has asked for it",
+                    made.fullName(),
+                    made.template(),
+                    made.address(),
+                    made.init().pid(),
+                    caller.user());
+            return statusOf(made).orElseGet(() -> PodStatus.ended(made));
+        } catch (IOException | RefusedException | RuntimeException e) {
+            undo(planned, e);
+            throw e;
+        } finally {
+            release(planned.id());
+        }
+    }
+
+    private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RefusedException {
+        String named = order.user();
+        if (named != null && !caller.root() && !named.equals(caller.user())) {
+            throw new RefusedException("only root may run a pod for another user: leave --user out");
+        }
+        Optional<Accounts.User> found = named != null && !named.matches("\\d{1,9}")
+                ? Accounts.user(named)
+                : Accounts.user(named == null ? caller.uid() : Integer.parseInt(named));
+        Accounts.User owner =
+                found.orElseThrow(() -> new RefusedException("user " + (named == null ? caller.user() : named)
+                        + " is not in this node's user database, so its group" + " is not known: add the user there"));
+        if (owner.uid() == 0) {
+            throw new RefusedException("a pod is an ordinary user's, never root's: name one with --user");
+        }
+        return owner;
+    }
+
+    private PodTemplate templateOf(PodOrder order, int uid) throws RefusedException {
+        List<String> granted = templates.values().stream()
+                .filter(template -> template.grants(uid))
+                .map(PodTemplate::name)
+                .sorted()
+                .toList();
+        if (granted.isEmpty()) {
+            throw new RefusedException("no template grants addresses to user " + Integer.toUnsignedString(uid)
+                    + ": the operator names the user in shares of a [pods.NAME] of this node's configuration");
+        }
+        String wanted = order.template() == null && granted.size() == 1 ? granted.get(0) : order.template();
+        if (wanted == null || !granted.contains(wanted)) {
+            throw new RefusedException((wanted == null ? "there are several templates" : "no such template is yours")
+                    + ": name one with --template, of " + String.join(", ", granted));
+        }
+        return templates.get(wanted);
+    }
+
+    /** Notes a new pod, with an address that no other has, and takes it for this caller to work on. */
+    private synchronized PodRecord reserve(PodOrder order, Accounts.User owner, PodTemplate template)
+            throws IOException, RefusedException {
+        List<PodRecord> others = records();
+        Set<String> taken = others.stream().map(PodRecord::address).collect(Collectors.toSet());
+        Ipv4Address address = addressFor(order, owner.uid(), template, taken);
+        List<String> environment = order.environmentOver(ENVIRONMENT);
+        PodRecord pod = new PodRecord(
+                owner.uid(),
+                owner.gid(),
+                order.name(),
+                template.name(),
+                address.toString(),
+                template.macOf(address),
+                template.bridge(),
+                "ppmr" + address.bytes("%02x", ""),
+                environment,
+                order.command(),
+                System.currentTimeMillis(),
+                null,
+                false);
+        // One that is about to be made may have a folder and no record yet.
+        if (busy.contains(pod.id()) || Files.exists(folderOf(pod))) {
+            throw new RefusedException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
+        }
+        Path folder = Files.createDirectory(
+                folderOf(pod), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        boolean noted = false;
+        try {
+            pod.write(folder);
+            noted = true;
+        } finally {
+            if (!noted) {
+                WorkDirectories.removeOrWarn(folder);
+            }
+        }
+        busy.add(pod.id());
+        return pod;
+    }
+
+    private static Ipv4Address addressFor(PodOrder order, int uid, PodTemplate template, Set<String> taken)
+            throws RefusedException {
+        if (order.address() != null) {
+            Ipv4Address wanted = Ipv4Address.parse(order.address())
+                    .filter(address -> template.grants(uid, address))
+                    .orElseThrow(() -> new RefusedException(
+                            "that address is none of yours: leave --address out, or name one that [pods."
+                                    + template.name() + "] grants you"));
+            if (taken.contains(wanted.toString())) {
+                throw new RefusedException("another pod has " + wanted + ": leave --address out, or stop that pod");
+            }
+            return wanted;
+        }
+        for (PodTemplate.Share share : template.shares()) {
+            for (Ipv4Address one = share.first(); share.uid() == uid && share.has(one); one = one.next()) {
+                if (!taken.contains(one.toString())) {
+                    return one;
+                }
+            }
+        }
+        throw new RefusedException(
+                "pods have all addresses that [pods." + template.name() + "] grants you: stop one of them");
+    }
+
+    private PodRecord make(Path folder, PodRecord planned, PodTemplate template, PodOrder order)
+            throws IOException, RefusedException {
+        new PodBundle(folder, podInit)
+                .write(planned, template, groupsOf(planned), order.initWords(false), runtime.cgroupOf(planned));
+        try {
+            ProcessIdentity init = processes.of(runtime.create(folder, planned));
+            if (init.pidNamespace() == processes.ownPidNamespace()) {
+                throw new IOException("the runtime has made pod " + planned.fullName() + " without namespaces");
+            }
+            PodRecord made = planned.with(init, false);
+            made.write(folder);
+            // Nothing of the user's runs yet, so no socket is older than the network and its settings.
+            runtime.connect(folder, made, template, init);
+            runtime.start(folder, made);
+            requireBegun(made);
+            PodRecord begun = made.with(init, true);
+            begun.write(folder);
+            return begun;
+        } catch (CheckpointException e) {
+            throw new IOException("pod " + planned.fullName() + " has not become ready: " + e.getMessage(), e);
+        }
+    }
+
+    private static Set<Integer> groupsOf(PodRecord pod) throws IOException {
+        return Accounts.groupsOf(pod.uid()).orElse(Set.of());
+    }
+
+    /** Waits until the command has begun; an init that is gone has had one that was over at once. */
+    private void requireBegun(PodRecord pod) throws IOException, RefusedException {
+        long deadlineNs = System.nanoTime() + BEGIN_LIMIT.toNanos();
+        while (System.nanoTime() - deadlineNs < 0) {
+            Optional<String> name = processes.name(pod.init());
+            if (name.isEmpty() || name.get().equals(BEGUN) || !processes.isAlive(pod.init())) {
+                return;
+            }
+            if (name.get().startsWith(NOT_BEGUN)) {
+                throw new RefusedException(whyNotBegun(pod, name.get().substring(NOT_BEGUN.length())));
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+        throw new IOException("the command of pod " + pod.fullName() + " has not begun within "
+                + BEGIN_LIMIT.toSeconds() + " s: does a filesystem that it needs not answer?");
+    }
+
+    /** Says it in words: a letter, and an errno; the user could write anything there. */
+    private static String whyNotBegun(PodRecord pod, String said) {
+        String what =
+                switch (said.isEmpty() ? ' ' : said.charAt(0)) {
+                    case 'd' -> "the directory";
+                    case 'i' -> "the input";
+                    case 'o' -> "the output";
+                    case 'e' -> "the error output";
+                    default -> "the command";
+                };
+        String why = said.matches("[a-z]\\d{1,4}")
+                ? LibC.CALLS.strerror(Integer.parseInt(said.substring(1)))
+                : "for a reason that is not known";
+        return "the command of pod " + pod.fullName() + " cannot begin: " + what + ": " + why
+                + ". Remedy: name what is there in the pod, and what its user may use";
+    }
+
+    // ---- those that are there ----------------------------------------------------------------------------------
+
+    /** Lists the caller's pods, and everybody's to a caller who controls the service. */
+    public List<PodStatus> list(Caller caller) throws IOException {
+        if (!offered()) {
+            return List.of();
+        }
+        sweep();
+        List<PodRecord> records;
+        synchronized (this) {
+            records = records();
+        }
+        return records.stream()
+                .filter(pod -> caller.controls() || pod.uid() == caller.uid())
+                .flatMap(pod -> statusOf(pod).stream())
+                .sorted(Comparator.comparing(PodStatus::name))
+                .toList();
+    }
+
+    /** Shows one pod. */
+    public PodStatus show(Caller caller, String name) throws IOException, RefusedException {
+        return list(caller).stream()
+                .filter(pod -> isMeant(caller, pod.name(), name))
+                .findFirst()
+                .orElseThrow(() -> unknown(name));
+    }
+
+    private static boolean isMeant(Caller caller, String fullName, String name) {
+        return fullName.equals(name) || fullName.equals(Integer.toUnsignedString(caller.uid()) + "/" + name);
+    }
+
+    private static RefusedException unknown(String name) {
+        String shown = name == null ? "" : name.substring(0, Math.min(name.length(), 64));
+        return new RefusedException("you have no pod '" + shown + "' here: ppmr pod list shows those that there are");
+    }
+
+    private Optional<PodStatus> statusOf(PodRecord pod) {
+        return pod.begun() && processes.isAlive(pod.init())
+                ? Optional.of(PodStatus.running(
+                        pod, processes.inNamespace(pod.init().pidNamespace()).size()))
+                : Optional.empty();
+    }
+
+    /**
+     * Runs a further command in a pod, as the pod's user and without any privilege, for its user and for root alone.
+     *
+     * @param detached whether it is to go on as a child of the pod's init; else its output is wanted, within
+     *     {@link #EXECUTE_LIMIT}
+     */
+    public Executed execute(Caller caller, PodOrder order, boolean detached) throws IOException, RefusedException {
+        order.requireCommand();
+        PodRecord pod = find(caller, order.name());
+        if (pod.uid() != caller.uid() && !caller.root()) {
+            throw new RefusedException("only its user and root may run commands in pod " + pod.fullName()
+                    + ": whoever controls the service may end it");
+        }
+        Path folder = folderOf(pod);
+        List<String> environment = order.environmentOver(pod.environment());
+        List<String> words = detached ? order.initWords(true) : order.command();
+        Path process = new PodBundle(folder, podInit).writeProcess(pod, groupsOf(pod), environment, words);
+        try {
+            Command.Result result = runtime.execute(folder, pod, process, EXECUTE_LIMIT);
+            String output = result.output();
+            boolean cut = output.length() > OUTPUT_CHARACTERS;
+            return new Executed(result.exitCode(), cut ? output.substring(0, OUTPUT_CHARACTERS) : output, cut);
+        } finally {
+            Files.deleteIfExists(process);
+        }
+    }
+
+    /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
+    public PodStatus stop(Caller caller, String name) throws IOException, RefusedException {
+        PodRecord pod = find(caller, name);
+        return alone(pod, (folder, now) -> {
+            try {
+                signals.send(TERM, now.init());
+            } catch (CheckpointException e) {
+                throw new IOException("pod " + now.fullName() + " cannot be told to end: " + e.getMessage(), e);
+            }
+            awaitEnd(now.init(), STOP_GRACE);
+            remove(folder, now);
+            LOG.info("pod {} was ended; user {} has asked for it", now.fullName(), caller.user());
+            return PodStatus.ended(now);
+        });
+    }
+
+    private PodRecord find(Caller caller, String name) throws IOException, RefusedException {
+        if (offered()) {
+            synchronized (this) {
+                for (PodRecord pod : records()) {
+                    if ((caller.controls() || pod.uid() == caller.uid())
+                            && isMeant(caller, pod.fullName(), name)
+                            && statusOf(pod).isPresent()) {
+                        return pod;
+                    }
+                }
+            }
+        }
+        throw unknown(name);
+    }
+
+    // ---- taking them away --------------------------------------------------------------------------------------
+
+    /** Takes away those that have ended, and what a service that died has left half made; others wait for no one. */
+    private void sweep() {
+        List<PodRecord> ended = new ArrayList<>();
+        synchronized (this) {
+            for (PodRecord pod : recordsOrWarn()) {
+                if (!busy.contains(pod.id()) && statusOf(pod).isEmpty()) {
+                    busy.add(pod.id());
+                    ended.add(pod);
+                }
+            }
+        }
+        for (PodRecord pod : ended) {
+            try {
+                remove(folderOf(pod), pod);
+                LOG.info("pod {} has ended and was taken away", pod.fullName());
+            } catch (IOException e) {
+                log.say(pod.id(), "what is left of pod " + pod.fullName() + " stays behind: " + e.getMessage());
+            } finally {
+                release(pod.id());
+            }
+        }
+    }
+
+    private void undo(PodRecord planned, Exception cause) {
+        try {
+            remove(folderOf(planned), PodRecord.read(folderOf(planned)).orElse(planned));
+        } catch (IOException e) {
+            cause.addSuppressed(e);
+            LOG.warn("what is left of pod {} is taken away later: {}", planned.fullName(), e.getMessage());
+        }
+    }
+
+    /** Takes all of it away, whatever of it is there; may be repeated. The record goes last. */
+    private void remove(Path folder, PodRecord pod) throws IOException {
+        if (pod.init() != null) {
+            try {
+                signals.send(KILL, pod.init());
+            } catch (CheckpointException e) {
+                throw new IOException(e.getMessage(), e);
+            }
+            if (!awaitEnd(pod.init(), KILL_LIMIT)) {
+                throw new IOException("its init, PID " + pod.init().pid() + ", has not ended within "
+                        + KILL_LIMIT.toSeconds() + " s: a process in it waits for a filesystem (state D)");
+            }
+        }
+        runtime.delete(folder, pod);
+        runtime.disconnect(pod);
+        WorkDirectories.remove(folder);
+    }
+
+    private boolean awaitEnd(ProcessIdentity init, Duration limit) {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
+        while (processes.isAlive(init)) {
+            if (System.nanoTime() - deadlineNs > 0) {
+                return false;
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+        return true;
+    }
+
+    private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RefusedException {
+        synchronized (this) {
+            if (!busy.add(pod.id())) {
+                throw new RefusedException("pod " + pod.fullName() + " is being made or ended: try again later");
+            }
+        }
+        try {
+            return work.on(folderOf(pod), pod);
+        } finally {
+            release(pod.id());
+        }
+    }
+
+    private synchronized void release(String id) {
+        busy.remove(id);
+    }
+
+    private Path folderOf(PodRecord pod) {
+        return runtime.settings().directory().resolve(pod.id());
+    }
+
+    private List<PodRecord> recordsOrWarn() {
+        try {
+            return records();
+        } catch (IOException e) {
+            log.say("records", "the pods of this node cannot be looked at: " + e.getMessage());
+            return List.of();
+        }
+    }
+
+    /** Reads all; a folder without a record is one of which nothing was made, and goes. */
+    private List<PodRecord> records() throws IOException {
+        List<PodRecord> all = new ArrayList<>();
+        try (DirectoryStream<Path> folders =
+                Files.newDirectoryStream(runtime.settings().directory())) {
+            for (Path folder : folders) {
+                Optional<PodRecord> record = PodRecord.read(folder);
+                record.ifPresent(all::add);
+                if (record.isEmpty() && !busy.contains(folder.getFileName().toString())) {
+                    WorkDirectories.removeOrWarn(folder);
+                }
+            }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return all;
+    }
+}
