@@ -51,7 +51,7 @@ public final class TransportChoice {
 
     /** What a node is told about who copies over RDMA. */
     public enum ModeWish {
-        /** The faster one of those that both nodes allow (docs/rdma.md has the figures). */
+        /** The source writes where both nodes allow that (docs/rdma.md says why). */
         AUTO,
         READ,
         WRITE;

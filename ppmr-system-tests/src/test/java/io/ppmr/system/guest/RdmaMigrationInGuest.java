@@ -51,12 +51,14 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
 
-/** A real migration over soft-RoCE: both mounts, the job that checkpoints itself, a device for each service. */
+/**
+ * Real migrations over soft-RoCE: both mounts, the job that checkpoints itself, a device for each service. The one
+ * that ends well goes by RDMA Write, the other one by RDMA Read.
+ */
 @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaMigrationInGuest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -215,14 +217,13 @@ class RdmaMigrationInGuest {
         }
     }
 
-    @ParameterizedTest
-    @EnumSource(RdmaMode.class)
-    void shouldMoveTheSelfCheckpointingJobOverSoftRoce(RdmaMode mode) throws Exception {
-        start(mode);
+    @Test
+    void shouldMoveTheSelfCheckpointingJobOverSoftRoce() throws Exception {
+        start(RdmaMode.WRITE);
         List<String> computation = startJob(16);
         MigrationReport report = migrate(progress -> {});
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
-        String way = "rdma: rxe0, peer 10.77.0.2, by RDMA " + (mode == RdmaMode.READ ? "Read" : "Write");
+        String way = "rdma: rxe0, peer 10.77.0.2, by RDMA Write";
         assertEquals(way, source.transport());
         assertEquals(way.replace("rxe0, peer 10.77.0.2", "rxe1, peer 10.77.0.1"), target.transport());
         assertTrue(original.waitFor(10, TimeUnit.SECONDS), "the original is gone");
@@ -236,15 +237,14 @@ class RdmaMigrationInGuest {
                 Files.readString(directory.resolve("out")).strip());
     }
 
-    @ParameterizedTest
-    @EnumSource(RdmaMode.class)
-    void shouldLetTheOriginalGoOnAndNameTheStatusWhenTheLinkGoesDownInMidTransfer(RdmaMode mode) throws Exception {
-        start(mode);
+    @Test
+    void shouldLetTheOriginalGoOnAndNameTheStatusWhenTheLinkGoesDownInMidTransfer() throws Exception {
+        start(RdmaMode.READ);
         startJob(128);
         AtomicBoolean cut = new AtomicBoolean();
         Thread mender = new Thread(() -> {
             try {
-                GuestLink.downFor(mode);
+                GuestLink.downFor(RdmaMode.READ);
                 long untilNs = System.nanoTime() + DOWN_NS;
                 while (System.nanoTime() - untilNs < 0) {
                     LockSupport.parkNanos(untilNs - System.nanoTime());
