@@ -95,7 +95,7 @@ class TransportChoiceIT {
 
     @ParameterizedTest
     @CsvSource({
-        "AUTO, AUTO, WRITE",
+        "AUTO, AUTO, READ",
         "AUTO, READ, READ",
         "READ, AUTO, READ",
         "WRITE, AUTO, WRITE",

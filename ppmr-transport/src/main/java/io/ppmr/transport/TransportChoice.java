@@ -51,14 +51,14 @@ public final class TransportChoice {
 
     /** What a node is told about who copies over RDMA. */
     public enum ModeWish {
-        /** The source writes where both nodes allow that (docs/rdma.md says why). */
+        /** The target reads where both nodes allow that (docs/rdma.md says why). */
         AUTO,
         READ,
         WRITE;
 
         private List<RdmaMode> bestFirst() {
             return switch (this) {
-                case AUTO -> List.of(RdmaMode.WRITE, RdmaMode.READ);
+                case AUTO -> List.of(RdmaMode.READ, RdmaMode.WRITE);
                 case READ -> List.of(RdmaMode.READ);
                 case WRITE -> List.of(RdmaMode.WRITE);
             };

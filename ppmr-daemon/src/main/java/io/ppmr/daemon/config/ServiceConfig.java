@@ -79,7 +79,7 @@ public record ServiceConfig(
             ValueType.choice(TransportChoice.ModeWish.class),
             "auto",
             "who copies over RDMA: read, the target reads chunks out of the source's pool; write, the source writes"
-                    + " them into the target's; auto prefers write, where both nodes allow it");
+                    + " them into the target's; auto prefers read, where both nodes allow it");
 
     private static final ConfigKey<Integer> WARM_UP_MIGRATIONS = TOP.withDefault(
             "rehearsals",

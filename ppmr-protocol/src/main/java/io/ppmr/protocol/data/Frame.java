@@ -20,7 +20,7 @@ import org.agrona.MutableDirectBuffer;
  * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 3;
+    public static final int VERSION = 4;
     public static final int HEADER_BYTES = 16;
 
     /** No frame is longer; a peer that announces more is cut off. */

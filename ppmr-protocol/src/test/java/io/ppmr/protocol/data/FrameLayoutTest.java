@@ -180,7 +180,7 @@ class FrameLayoutTest {
     void shouldRefuseAnotherVersion() {
         ValueFrame.encode(buffer, AT, FrameType.SYNC, ATTEMPT, FILE, 1);
         buffer.putByte(AT + 4, (byte) 1);
-        refused("speaks version 1 of the protocol, this service version 3: install the same release");
+        refused("speaks version 1 of the protocol, this service version 4: install the same release");
         buffer.putByte(AT + 4, (byte) 255);
         refused("speaks version 255");
     }
