@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.protocol.data.Frame;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
@@ -283,7 +284,7 @@ class UnderAttackIT {
                 script("attacks.pl"),
                 "seed=" + (seed + 100L * block),
                 "port=" + services.port(),
-                "hello=1,1,1",
+                "hello=" + Frame.VERSION + ",1,1",
                 "victim=" + VICTIM,
                 "secret=" + directory.resolve("key"),
                 "announced=" + directory.resolve("announced"),
