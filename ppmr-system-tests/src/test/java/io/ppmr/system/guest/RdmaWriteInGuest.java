@@ -288,7 +288,8 @@ class RdmaWriteInGuest extends SendContract {
                 bytes + " bytes for " + rounds * CHUNKS + " chunks and about " + looks + " looks at the connection";
         System.out.println("allocated by writes: " + said);
         assertEquals(List.of(), failures);
-        assertTrue(bytes < looks * BYTES_A_LOOK, said);
+        // The smallest object has 16 bytes; a thread that waits may take some.
+        assertTrue(bytes < looks * BYTES_A_LOOK + 8L * rounds * CHUNKS, said);
     }
 
     private void write(int rounds) throws Exception {
