@@ -132,7 +132,7 @@ require_build_tools() {
     done
 }
 
-# CRIU works on today's kernels from 4.1.1 on, and with sockets from 4.2 on; both are newer than Debian 12's.
+# CRIU works on today's kernels from 4.1.1 on, which is newer than Debian 12's.
 set_up_criu() {
     local installer=$PPMR_HOME/ppmr-checkpoint/src/main/sh/install-criu.sh
     if [ -n "${PPMR_CRIU:-}" ]; then return; fi

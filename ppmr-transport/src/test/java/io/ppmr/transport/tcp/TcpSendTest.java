@@ -196,7 +196,8 @@ class TcpSendTest extends SendContract {
         while (pair.near().read(release) == 0) {
             int last = sent - 1;
             Loopback.until(
-                    "byte " + last + " is taken", () -> targetPool.buffer(3).duplicate().clear().get(last) == 7);
+                    "byte " + last + " is taken",
+                    () -> targetPool.buffer(3).duplicate().clear().get(last) == 7);
             assertTrue(sent < length, "the release waits for the next chunk's end");
             pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + ++sent));
         }
