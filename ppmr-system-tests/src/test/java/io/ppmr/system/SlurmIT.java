@@ -33,6 +33,10 @@ class SlurmIT {
     private static final int PASSES = 60;
     private static final String COMPUTATION = " --size 8000000 --passes " + PASSES + " --seed ";
 
+    /** Prints for each moved rank who traces it, see proc_pid_status(5). */
+    private static final String TRACERS = "for p in $(ps -eo pid,args | awk '/selfckpt-job --[r]/ {print $1}');"
+            + " do grep TracerPid: /proc/$p/status; done; true";
+
     private static SlurmCluster cluster;
 
     private Path folder;
@@ -245,7 +249,14 @@ class SlurmIT {
         cluster.onComputeNode(
                 cluster.ppmr().toString(), "migrate", "--socket", socket.toString(), "slurm-" + job + ".0");
         awaitMoved();
-        cluster.await("watched ranks", () -> cluster.slurm("ps", "-eo", "args").contains("ppmr-slurm-task keep"));
+        // Who watches a rank traces it; srun(1) has the same words on its command line before any of them is there.
+        cluster.await(
+                "watched ranks",
+                () -> cluster.slurm("sh", "-c", TRACERS)
+                                .lines()
+                                .filter(line -> !line.endsWith("\t0"))
+                                .count()
+                        >= RANKS);
         cluster.slurmAsUser("scancel", job);
         cluster.await("end of the moved ranks", () -> !cluster.slurm("ps", "-eo", "args")
                 .contains("selfckpt-job --r"));
