@@ -6,7 +6,7 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Where the small native helpers are: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}, for pods
+ * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}, for pods
  * {@code ppmr-pod-init} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and
  * what its exit status means.
  *

@@ -38,7 +38,7 @@ public final class PodCommand implements Runnable {
         throw new ParameterException(spec.commandLine(), "no command given");
     }
 
-    /** Where a command in a pod begins, and what its standard streams are. */
+    /** Names the directory and the standard streams of a command in a pod. */
     static final class Streams {
         @Option(
                 names = "--env",

@@ -19,7 +19,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -38,20 +37,14 @@ class PodAttackIT {
 
     @BeforeAll
     static void start() throws Exception {
-        Assumptions.assumeTrue(
-                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
-        Assumptions.assumeTrue(
-                Command.of(List.of("sh", "-c", "command -v crun"))
-                        .run(PodNode.LIMIT)
-                        .succeeded(),
-                "needs crun, which makes pods (./ppmr setup)");
+        PodNode.assumePossible();
         testbed = Testbed.create("pod-attack");
         shared = Files.createTempDirectory(Path.of("/var/tmp"), "ppmr-pod-attack-");
         testbed.add(() -> Command.of(List.of("rm", "-rf", "--one-file-system", "--", shared.toString()))
                 .run(PodNode.LIMIT)
                 .requireOutput());
         Files.setPosixFilePermissions(shared, PosixFilePermissions.fromString("rwxr-xr-x"));
-        for (String open : List.of("open", "work")) {
+        for (String open : List.of("open", "users")) {
             Files.setPosixFilePermissions(
                     Files.createDirectory(shared.resolve(open)), PosixFilePermissions.fromString("rwxrwxrwx"));
         }
@@ -199,9 +192,9 @@ class PodAttackIT {
         assertEquals("root's\n", Files.readString(shared.resolve("roots")));
         requireNothingMade();
         // What the user may write is written as the user.
-        JsonNode good = run(PodNode.OWNER, order + ", \"output\": \"" + shared + "/work/out\"");
+        JsonNode good = run(PodNode.OWNER, order + ", \"output\": \"" + shared + "/users/out\"");
         assertEquals("1/x", good.path("pod").path("name").asText(), good.toString());
-        assertEquals(PodNode.OWNER, Files.getAttribute(shared.resolve("work/out"), "unix:uid"));
+        assertEquals(PodNode.OWNER, Files.getAttribute(shared.resolve("users/out"), "unix:uid"));
     }
 
     @Test

@@ -11,7 +11,6 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.migration.RefusedException;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.Testbed;
@@ -43,13 +42,7 @@ class PodIT {
 
     @BeforeAll
     static void start() throws Exception {
-        Assumptions.assumeTrue(
-                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
-        Assumptions.assumeTrue(
-                Command.of(List.of("sh", "-c", "command -v crun"))
-                        .run(PodNode.LIMIT)
-                        .succeeded(),
-                "needs crun, which makes pods (./ppmr setup)");
+        PodNode.assumePossible();
         testbed = Testbed.create("pods");
         a = new PodNode(testbed, 1);
         b = new PodNode(testbed, 2);

@@ -21,6 +21,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Assumptions;
 
 /**
  * A node with a bridge, and a source's service in it that grants pods: 10.20.0.N0 to N4 to user 1, N5 to N9 to user 8.
@@ -36,6 +37,15 @@ final class PodNode {
     static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final String ASK = "my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
             + " print $s \"$ARGV[1]\\n\"; print scalar <$s>";
+
+    /** Skips the caller's tests, and says why, where no pods can be made. */
+    static void assumePossible() throws Exception {
+        Assumptions.assumeTrue(
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
+        Assumptions.assumeTrue(
+                Command.of(List.of("sh", "-c", "command -v crun")).run(LIMIT).succeeded(),
+                "needs crun, which makes pods (./ppmr setup)");
+    }
 
     private final Testbed testbed;
     private final Path folder;

@@ -49,7 +49,7 @@ public final class TransportChoice {
         TCP
     }
 
-    /** What a node is told about who copies over RDMA. */
+    /** Says who may copy over RDMA, as a node is told. */
     public enum ModeWish {
         /** The target reads where both nodes allow that (docs/rdma.md says why). */
         AUTO,
@@ -111,7 +111,7 @@ public final class TransportChoice {
         return wish == Wish.TCP ? "the configuration says so" : anyRdma().unusable();
     }
 
-    /** What a node has and whom it reaches is the same in each mode. */
+    /** Gives the transport by which a node is looked at: what it has and whom it reaches is the same in each mode. */
     private Transport anyRdma() {
         return rdma.get(modes.get(0));
     }

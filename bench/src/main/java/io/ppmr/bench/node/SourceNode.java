@@ -40,7 +40,7 @@ import org.slf4j.LoggerFactory;
  * A source with its mount. In the role "aggregation" what it has is thrown away at once: {@code begin WRITERS
  * crc|plain} gives the directory. In the role "source" it has a session: {@code begin WRITERS DATA-CONNECTIONS WHERE}
  * gives the directory and what the target must be told to join; {@code endranks} says that every image is whole.
- * Where it writes by RDMA, {@code mayWrite WHERE} tells it where, before anything is written.
+ * Before anything is written by RDMA, {@code mayWrite WHERE} tells it where it may write.
  */
 final class SourceNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(SourceNode.class);

@@ -14,7 +14,7 @@ import java.util.Optional;
 import org.tomlj.TomlArray;
 
 /**
- * What a source's file says of pods, with the keys for that. Immutable.
+ * Reads what a source's file says of pods, and names the keys for that. Immutable.
  *
  * @param templates by name; empty where users can have none
  * @param settings of all of them
@@ -25,7 +25,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     private static final int LEAST_MTU_BYTES = 1280;
     private static final int MOST_MTU_BYTES = 65535;
     private static final int MOST_TASKS = 4_194_304;
-    /** What a pod has of its own. */
+    /** Lists the places that are each pod's own, which no template can mount. */
     private static final List<Path> OWN =
             List.of(Path.of("/proc"), Path.of("/sys"), Path.of("/dev"), Path.of("/tmp"), Path.of("/ppmr-pod-init"));
 
@@ -101,7 +101,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             SHARE.required("first", ValueType.TEXT, "the lowest of the addresses, such as \"10.20.0.10\"");
     private static final ConfigKey<String> LAST = SHARE.required("last", ValueType.TEXT, "the highest of them");
 
-    /** What stands in lists of tables. */
+    /** Lists the sections that are entries of a list. */
     static final List<ConfigSection> ENTRIES = List.of(SHARE);
 
     public PodConfig {

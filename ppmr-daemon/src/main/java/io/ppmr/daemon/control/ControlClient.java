@@ -26,7 +26,7 @@ import java.util.function.Consumer;
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
-    /** What a service does for a pod it does with programs, each of which has its own deadline. */
+    /** Allows for the programs by which a service makes a pod, each of which has its own deadline. */
     private static final Duration POD_LIMIT = Duration.ofMinutes(3);
 
     private final Path socket;

@@ -37,7 +37,7 @@ public final class PodRequests {
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     record Execute(PodOrder order, boolean detached) {}
 
-    /** What a caller wants to have done; it says what is answered under which key. */
+    /** Carries out a request of a caller, and gives the answer. */
     @FunctionalInterface
     private interface Question<T> {
         Object answer(T request, Caller caller) throws IOException, RefusedException;
@@ -77,7 +77,7 @@ public final class PodRequests {
         });
     }
 
-    /** Who asks, by number: names may be shared. */
+    /** Finds the caller by number, since names may be shared. */
     private static Caller caller(Exchange with) throws IOException, RefusedException {
         String user = with.user();
         int uid = user.matches(NUMBER)

@@ -9,8 +9,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * What a user picks for a pod or for a further command in one. Nothing in it is a path that root opens: directory and
- * files are opened in the pod, by the user. Immutable; a request of the control socket.
+ * Holds what a user picks for a pod or for a further command in one. Nothing in it is a path that root opens: directory
+ * and files are opened in the pod, by the user. Immutable; a request of the control socket.
  *
  * @param name what the user calls the pod; of a further command the full name, UID/NAME, will do too
  * @param template which {@code [pods.NAME]}; null where there is only one; of no use for a further command

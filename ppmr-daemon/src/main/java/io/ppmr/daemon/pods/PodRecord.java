@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What a service notes of a pod, in the pod's folder, which is root's alone: written before anything of the pod is
+ * Records a pod, in the pod's folder, which is root's alone: written before anything of the pod is
  * made, again when its init is there, and when its command has begun. So a service that dies at any moment finds
  * what it has to take away. Immutable.
  *

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * What the configuration says of all pods of a node. Immutable.
+ * Holds what the configuration says of all pods of a node. Immutable.
  *
  * @param directory where what is known of them is kept, root's alone
  * @param program the words that start the runtime
@@ -15,7 +15,7 @@ public record PodSettings(Path directory, List<String> program, Cgroups cgroups)
         program = List.copyOf(program);
     }
 
-    /** Who makes the cgroups that limits need. */
+    /** Names who makes the cgroups that limits need. */
     public enum Cgroups {
         /** The runtime itself, in the node's cgroup filesystem. */
         CGROUPFS,

@@ -3,7 +3,7 @@ package io.ppmr.daemon.pods;
 import java.util.List;
 
 /**
- * What users are told of a pod. Immutable; an answer on the control socket.
+ * Tells users of a pod. Immutable; an answer on the control socket.
  *
  * @param name its full name, UID/NAME
  * @param state {@code running}, or {@code ended} for one whose command was over at once

@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What root grants to pods of one kind: their network, what they see of the node's files, and their limits. A user only
- * picks one. Immutable, read once from the configuration.
+ * Names what root grants to pods of one kind: their network, what they see of the node's files, and their limits. A
+ * user only picks one. Immutable, read once from the configuration.
  *
  * @param name as in {@code [pods.NAME]}
  * @param bridge the network interface of the node that they are plugged into

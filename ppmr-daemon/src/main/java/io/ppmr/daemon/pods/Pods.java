@@ -66,7 +66,7 @@ public final class Pods {
     private final Set<String> busy = new HashSet<>();
 
     /**
-     * Who asks.
+     * A user who asks.
      *
      * @param user by name or number, as the kernel has it
      * @param uid the user's number
@@ -76,7 +76,7 @@ public final class Pods {
     public record Caller(String user, int uid, boolean root, boolean controls) {}
 
     /**
-     * How a further command has ended.
+     * The end of a further command.
      *
      * @param exitCode its exit status, or 1 if it could not begin
      * @param output what it has printed, as far as it is passed on

@@ -38,7 +38,7 @@ final class ReleaseBuffers {
         return view;
     }
 
-    /** Where in {@link #view} a buffer begins. */
+    /** Gives the place in {@link #view} at which a buffer begins. */
     static int offset(int buffer) {
         return buffer * BUFFER_BYTES;
     }

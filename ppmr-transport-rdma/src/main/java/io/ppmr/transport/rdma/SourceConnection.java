@@ -131,7 +131,7 @@ final class SourceConnection {
         void end(String event);
     }
 
-    /** What the session is told of a connection that has ended by itself. */
+    /** Tells the session of a connection that has ended by itself. */
     String lost(String cause) {
         return "RDMA connection to the target failed (" + endpoint.path() + "): " + cause
                 + ", closed by the target or its node is down";
