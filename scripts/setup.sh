@@ -24,6 +24,9 @@ stress_packages=(stress-ng)
 # What makes pods.
 pod_packages=(crun)
 
+# MPIs whose ranks are in pods, for a test.
+mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
     local wanted=$1 chosen="PPMR_JDK$1" folder version
@@ -132,7 +135,7 @@ require_build_tools() {
     done
 }
 
-# CRIU works on today's kernels from 4.1.1 on, which is newer than Debian 12's.
+# CRIU works on today's kernels from 4.1.1 on, and with sockets from 4.2 on; both are newer than Debian 12's.
 set_up_criu() {
     local installer=$PPMR_HOME/ppmr-checkpoint/src/main/sh/install-criu.sh
     if [ -n "${PPMR_CRIU:-}" ]; then return; fi
@@ -252,7 +255,7 @@ set_up_tests() {
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     set_up_promtool
     install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
-        "${pod_packages[@]}" || true
+        "${pod_packages[@]}" "${mpi_packages[@]}" || true
     if $1; then
         set_up_bench
         set_up_jdk25

@@ -1,20 +1,22 @@
 #!/bin/sh
 # Puts a private CRIU 4 into DIR and prints, one word a line, the command prefix that starts it.
 #
-# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. Debian 13 carries 4.1.1. This script derives an apt
-# source for Debian 13 from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
+# CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. The suite forky carries 4.2.1, and trixie 4.1.1, which
+# cannot checkpoint a TCP or UDP socket on kernels since 6.16. This script takes the package of forky that was tested,
+# which it knows by its hash; where forky has another by now, or cannot be read, it says so and takes trixie's. It derives
+# an apt source for the suite from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
 # (the system's own apt state is not touched), downloads criu with the libraries it needs, and unpacks them into
 # DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C
 # library stays as it is. Signatures are checked with the machine's own archive keyring, which must know the suite's key.
 #
-# usage: install-criu.sh DIR [SUITE]        SUITE defaults to trixie; forky has CRIU 4.2.1
+# usage: install-criu.sh DIR [SUITE]        with SUITE that one's package is taken, whatever its version
 # A second call with the same DIR downloads nothing.
 set -eu
 
 die() { echo "install-criu.sh: $*" >&2; exit 1; }
 
 [ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
-suite=${2:-trixie}
+asked=${2:-any}
 for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
     command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
 done
@@ -33,7 +35,7 @@ print_prefix() {
 }
 
 print_complete() {
-    if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$suite" ] && [ -x "$root/usr/sbin/criu" ]; then
+    if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$asked" ] && [ -x "$root/usr/sbin/criu" ]; then
         print_prefix
         exit 0
     fi
@@ -52,51 +54,62 @@ state=$dir/apt
 mkdir -p "$state/etc/sources.list.d" "$state/etc/preferences.d" "$state/lists/partial" "$state/cache/archives/partial" "$dir/debs"
 : > "$state/status"
 
-# Of each source that has the machine's own release suite, a copy for the newer suite. Both source formats are read.
-found=0
-: > "$state/etc/sources.list"
-rm -f "$state"/etc/sources.list.d/*
-for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-    [ -f "$file" ] || continue
-    sed -n "s/^\(deb[[:space:]].*[[:space:]]\)$codename\([[:space:]].*\)\$/\1$suite\2/p" "$file" >> "$state/etc/sources.list"
-done
-[ -s "$state/etc/sources.list" ] && found=1
-number=0
-for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] || continue
-    number=$((number + 1))
-    # Paragraphs whose Suites name the release itself; -updates and -security are not needed for one package.
-    awk -v RS= -v ORS='\n\n' -v old="$codename" -v new="$suite" '
-        {
-            n = split($0, line, "\n"); keep = 0; text = ""
-            for (i = 1; i <= n; i++) {
-                if (line[i] ~ /^#/) continue
-                if (line[i] ~ /^Suites:/) {
-                    m = split(line[i], word, /[ \t]+/)
-                    for (j = 2; j <= m; j++) if (word[j] == old) keep = 1
-                    line[i] = "Suites: " new
-                }
-                text = text line[i] "\n"
-            }
-            if (keep) print text
-        }' "$file" > "$state/etc/sources.list.d/derived-$number.sources"
-    if [ -s "$state/etc/sources.list.d/derived-$number.sources" ]; then
-        found=1
-    else
-        rm -f "$state/etc/sources.list.d/derived-$number.sources"
-    fi
-done
-[ "$found" = 1 ] || die "no apt source of this machine names the suite $codename, so none can be derived for $suite. Remedy: give the configuration a CRIU 4 that is installed otherwise"
+# The packages that were tested, by architecture.
+tested() {
+    case $1 in
+        amd64) echo 4039578de7dd6480964754c1348416f0f0658fba3eadaa918bfe43e9a5fb9b04 ;;
+        *) echo unknown ;;
+    esac
+}
 
-apt_private() {
-    command=$1
-    shift
-    "$command" -q \
-        -o Dir::Etc::sourcelist="$state/etc/sources.list" -o Dir::Etc::sourceparts="$state/etc/sources.list.d" \
-        -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$state/etc/preferences.d" \
-        -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
-        -o Dir::Cache="$state/cache" -o Dir::Cache::archives="$state/cache/archives" \
-        -o APT::Sandbox::User="$(id -un)" -o APT::Get::List-Cleanup=0 -o APT::Install-Recommends=0 -o Debug::NoLocking=1 "$@"
+# install_from SUITE [tested]: with "tested" no package but the one that was tested is taken. Ends the shell where it fails.
+install_from() {
+    suite=$1
+    # Of each source that has the machine's own release suite, a copy for the newer suite. Both source formats are read.
+    found=0
+    : > "$state/etc/sources.list"
+    rm -f "$state"/etc/sources.list.d/*
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ -f "$file" ] || continue
+        sed -n "s/^\(deb[[:space:]].*[[:space:]]\)$codename\([[:space:]].*\)\$/\1$suite\2/p" "$file" >> "$state/etc/sources.list"
+    done
+    [ -s "$state/etc/sources.list" ] && found=1
+    number=0
+    for file in /etc/apt/sources.list.d/*.sources; do
+        [ -f "$file" ] || continue
+        number=$((number + 1))
+        # Paragraphs whose Suites name the release itself; -updates and -security are not needed for one package.
+        awk -v RS= -v ORS='\n\n' -v old="$codename" -v new="$suite" '
+            {
+                n = split($0, line, "\n"); keep = 0; text = ""
+                for (i = 1; i <= n; i++) {
+                    if (line[i] ~ /^#/) continue
+                    if (line[i] ~ /^Suites:/) {
+                        m = split(line[i], word, /[ \t]+/)
+                        for (j = 2; j <= m; j++) if (word[j] == old) keep = 1
+                        line[i] = "Suites: " new
+                    }
+                    text = text line[i] "\n"
+                }
+                if (keep) print text
+            }' "$file" > "$state/etc/sources.list.d/derived-$number.sources"
+        if [ -s "$state/etc/sources.list.d/derived-$number.sources" ]; then
+            found=1
+        else
+            rm -f "$state/etc/sources.list.d/derived-$number.sources"
+        fi
+    done
+    [ "$found" = 1 ] || die "no apt source of this machine names the suite $codename, so none can be derived for $suite. Remedy: give the configuration a CRIU 4 that is installed otherwise"
+
+    apt_private() {
+        command=$1
+        shift
+        "$command" -q \
+            -o Dir::Etc::sourcelist="$state/etc/sources.list" -o Dir::Etc::sourceparts="$state/etc/sources.list.d" \
+            -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$state/etc/preferences.d" \
+            -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
+            -o Dir::Cache="$state/cache" -o Dir::Cache::archives="$state/cache/archives" \
+            -o APT::Sandbox::User="$(id -un)" -o APT::Get::List-Cleanup=0 -o APT::Install-Recommends=0 -o Debug::NoLocking=1 "$@"
 }
 
 log=$dir/install.log
@@ -125,6 +138,10 @@ rm -f "$dir"/debs/*.deb
     tail -n 20 "$log" >&2
     die "downloading$wanted failed (see $log). Remedy: check the network and repeat"
 }
+if [ "${2:-}" = tested ]; then
+    [ "$(cat "$dir"/debs/criu_*.deb | sha256sum | cut -d " " -f 1)" = "$(tested "$arch")" ] ||
+        die "the suite $suite has $(cd "$dir/debs" && echo criu_*.deb), which is not the package that was tested"
+fi
 rm -rf "$root.new"
 mkdir -p "$root.new"
 for deb in "$dir"/debs/*.deb; do
@@ -141,5 +158,23 @@ rm -rf "$dir/complete" "$root"
 mv "$root.new" "$root"
 # shellcheck disable=SC2046
 $(print_prefix) --version >> "$log" 2>&1 || { tail -n 20 "$log" >&2; die "the unpacked criu does not start (see $log)"; }
-echo "$suite" > "$dir/complete"
+}
+
+if [ "$asked" = any ]; then
+    # In a shell of its own, since it may fail; "set -e" does not hold in a list that goes on when it does.
+    set +e
+    (
+        set -e
+        install_from forky tested
+    )
+    tried=$?
+    set -e
+    if [ "$tried" -ne 0 ]; then
+        echo "install-criu.sh: taking CRIU 4.1.1 of the suite trixie instead" >&2
+        install_from trixie
+    fi
+else
+    install_from "$asked"
+fi
+echo "$asked" > "$dir/complete"
 print_prefix

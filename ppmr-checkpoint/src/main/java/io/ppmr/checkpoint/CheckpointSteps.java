@@ -143,6 +143,11 @@ final class CheckpointSteps implements RankCommand.Steps {
 
     @Override
     public void undo() throws CheckpointException {
+        if (task.pod().isPresent()) {
+            // Stays stopped until its network is in order; a CRIU that fails lets its processes go soon.
+            Polling.until(kit.timing().rollback(), () -> signalled.stream().noneMatch(kit.table()::isTraced));
+            return;
+        }
         Set<ProcessIdentity> all = new LinkedHashSet<>(originals);
         all.addAll(signalled);
         all.addAll(kit.table().tree(task.root()));

@@ -84,6 +84,16 @@ public interface Checkpointer extends ImageTraits {
     default void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {}
 
     /**
+     * The same for a pod, whose connections go along. Throws where this tool moves no pods at all.
+     *
+     * @param root the first process of the pod
+     */
+    default void requireMovablePod(ProcessIdentity root, JobUser user) throws CheckpointException {
+        throw new CheckpointException("checkpointer " + name()
+                + " moves no pods. Remedy: name one of type criu that runs as root in the pod's template");
+    }
+
+    /**
      * Starts writing a rank's image into its directory and returns at once. When the command has reported success,
      * every process of the rank is stopped.
      */
@@ -178,6 +188,8 @@ public interface Checkpointer extends ImageTraits {
      * @param deadline how long the command may take in all
      * @param stoppedByJob processes that were found stopped before anything was done to the job; those of this rank
      *     that are so still when the command is started stay so when the rank is released
+     * @param pod what lies around the rank, if it is a pod. Then all of it is stopped before the tool is started, and
+     *     stays so when that fails: whoever keeps the pod sets it going, when its network is in order again
      */
     record CheckpointTask(
             int rank,
@@ -186,7 +198,20 @@ public interface Checkpointer extends ImageTraits {
             Path imageDirectory,
             Path workDirectory,
             Duration deadline,
-            Set<ProcessIdentity> stoppedByJob) {
+            Set<ProcessIdentity> stoppedByJob,
+            Optional<Enclosure> pod) {
+        /** A rank that is no pod. */
+        public CheckpointTask(
+                int rank,
+                List<ProcessIdentity> processes,
+                JobUser user,
+                Path imageDirectory,
+                Path workDirectory,
+                Duration deadline,
+                Set<ProcessIdentity> stoppedByJob) {
+            this(rank, processes, user, imageDirectory, workDirectory, deadline, stoppedByJob, Optional.empty());
+        }
+
         public CheckpointTask {
             processes = List.copyOf(processes);
             stoppedByJob = Set.copyOf(stoppedByJob);
@@ -207,6 +232,18 @@ public interface Checkpointer extends ImageTraits {
      * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
      *     {@link WorkDirectories}
      * @param deadline how long the command may take in all
+     * @param pod what lies around the rank, if it is a pod
      */
-    record RestartTask(int rank, JobUser user, Path imageDirectory, Path workDirectory, Duration deadline) {}
+    record RestartTask(
+            int rank,
+            JobUser user,
+            Path imageDirectory,
+            Path workDirectory,
+            Duration deadline,
+            Optional<Enclosure> pod) {
+        /** A rank that is no pod. */
+        public RestartTask(int rank, JobUser user, Path imageDirectory, Path workDirectory, Duration deadline) {
+            this(rank, user, imageDirectory, workDirectory, deadline, Optional.empty());
+        }
+    }
 }

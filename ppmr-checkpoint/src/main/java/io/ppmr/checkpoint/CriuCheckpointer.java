@@ -371,9 +371,33 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
-        String version = kit.versions().of(settings.program()).orElse("");
-        CriuLimits.of(CriuLimits.Arguments.of(version, settings.extraDumpArguments()))
+        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments()))
                 .require(roots, user);
+    }
+
+    private String version() {
+        return kit.versions().of(settings.program()).orElse("");
+    }
+
+    @Override
+    public void requireMovablePod(ProcessIdentity root, JobUser user) throws CheckpointException {
+        if (settings.asJobUser()) {
+            throw new CheckpointException("checkpointer " + name + " runs as the job's user (as_job_user), and CRIU"
+                    + " moves a pod only as root: namespaces and connections are root's to make. Remedy: name a"
+                    + " checkpointer with as_job_user = false in the pod's template");
+        }
+        requireRootsRights(0, user);
+        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
+                        .withConnections())
+                .require(Map.of(0, root), user);
+    }
+
+    private void requireRootsRights(int rank, JobUser user) throws CheckpointException {
+        if (user.uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+            throw new CheckpointException("rank " + rank + ": CRIU cannot read the resource limits of user "
+                    + user.uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
+                    + " Remedy: give it that capability");
+        }
     }
 
     /** As whom it runs; empty for root, as which root's jobs are moved in any case. */
@@ -423,12 +447,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of());
         if (user.isPresent()) {
             requireFullBounds(task);
-        } else if (task.user().uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
-            throw new CheckpointException("rank " + task.rank() + ": CRIU cannot read the resource limits of user "
-                    + task.user().uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
-                    + " Remedy: give it that capability");
+        } else {
+            requireRootsRights(task.rank(), task.user());
         }
-        if (!streamed) {
+        if (!streamed && task.pod().isEmpty()) {
             return steps.start(name, dump(task, log, user, List.of()), user);
         }
         List<ProcessIdentity> stopped = steps.stop();
@@ -443,8 +465,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     /** @param stopped in the streamed form the rank's processes, which are stopped */
     private List<String> dump(CheckpointTask task, Path log, Optional<JobUser> user, List<ProcessIdentity> stopped)
             throws CheckpointException {
-        List<String> command = kit.launchFor(task, launched(user));
-        String images = kit.livesElsewhere(task) ? "." : task.imageDirectory().toString();
+        // A pod's namespaces are dumped with it, from outside.
+        boolean inside = task.pod().isEmpty() && kit.livesElsewhere(task);
+        List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user)) : launched(user);
+        String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
             command.addAll(List.of(
                     kit.programs().pages().toString(),
@@ -464,7 +488,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         command.addAll(List.of(
                 "dump",
                 "--tree",
-                Integer.toString(kit.pidFor(task)),
+                Integer.toString(inside ? kit.pidFor(task) : task.root().pid()),
                 "--images-dir",
                 images,
                 "--work-dir",
@@ -478,6 +502,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraDumpArguments());
+        task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
         if (streamed) {
             command.addAll(List.of("--lazy-pages", "--ps-socket", "{socket}", "--status-fd", "{status}"));
         }
@@ -490,10 +515,13 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<JobUser> user = runsAs(task.user());
         Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
         Path pidFile = kit.freshFile(task.workDirectory(), user, name + ".pid");
-        Optional<RankNamespace.Planned> namespace = settings.namespaces() == NamespacePolicy.NEVER
-                ? Optional.empty()
-                : Optional.of(RankNamespace.Planned.of(kit, task, name));
+        // A pod is the whole of a PID namespace, which CRIU makes with it.
+        boolean without =
+                settings.namespaces() == NamespacePolicy.NEVER || task.pod().isPresent();
+        Optional<RankNamespace.Planned> namespace =
+                without ? Optional.empty() : Optional.of(RankNamespace.Planned.of(kit, task, name));
         List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user));
+        task.pod().ifPresent(pod -> command.addAll(pod.before()));
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
         String work = log.getParent().toString();
         Optional<Path> pids = Optional.empty();
@@ -532,6 +560,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 "--manage-cgroups=ignore"));
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraRestoreArguments());
+        task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
         if (streamed) {
             command.add("--lazy-pages");
         }

@@ -10,6 +10,7 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -63,9 +64,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final int SOCKET_STATE = 3;
     private static final int SOCKET_INODE = 9;
     /** Closed, so never connected, and listening; CRIU takes every other state for a connection. */
-    private static final String NOT_CONNECTED = "tcp6? (07|0A)";
+    private static final String NOT_CONNECTED = "tcp6? (07|0A( waiting)?)";
 
-    private static final String LISTENS = "tcp6? 0A";
+    private static final String LISTENS = "tcp6? 0A( waiting)?";
+    /** Behind the state of one that listens, where connections wait to be accepted. */
+    private static final String WAITING = " waiting";
+
+    private static final int SOCKET_QUEUES = 4;
+    private static final String LISTEN_STATE = "0A";
+    private static final String NONE_WAIT = ":00000000";
 
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
@@ -134,6 +141,11 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     dump.contains("--shell-job") || dump.contains("-j"),
                     dump.contains("--tcp-established"),
                     later || LibC.givesCredentialsOfInternetSockets());
+        }
+
+        /** The same for a pod, whose connections go along. */
+        Arguments withConnections() {
+            return new Arguments(fileLocks, outerSessions, true, internetSockets);
         }
     }
 
@@ -383,7 +395,12 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             for (String line : lines.subList(Math.min(1, lines.size()), lines.size())) {
                 String[] fields = line.strip().split("\\s+", -1);
                 if (fields.length > SOCKET_INODE) {
-                    states.put("socket:[" + fields[SOCKET_INODE] + "]", protocol + " " + fields[SOCKET_STATE]);
+                    boolean waiting = fields[SOCKET_STATE].equals(LISTEN_STATE)
+                            && protocol.startsWith("tcp")
+                            && !fields[SOCKET_QUEUES].endsWith(NONE_WAIT);
+                    states.put(
+                            "socket:[" + fields[SOCKET_INODE] + "]",
+                            protocol + " " + fields[SOCKET_STATE] + (waiting ? WAITING : ""));
                 }
             }
         }
@@ -400,6 +417,11 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     + " SO_PASSCRED for it, which a CRIU before " + SOCKETS_SINCE + " asks of every socket and fails"
                     + " without. Remedy: have the job close it, in its suspend hook if need be; or use a later CRIU,"
                     + " or a kernel before Linux 6.16");
+        }
+        if (arguments.establishedTcp() && state.endsWith(WAITING)) {
+            return Optional.of(
+                    named(process) + " has connections waiting that it has not accepted, and CRIU checkpoints"
+                            + " no such one. Remedy: have the job accept them, and move it then");
         }
         return !arguments.establishedTcp() && state.startsWith("tcp") && !state.matches(NOT_CONNECTED)
                 ? Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
@@ -577,7 +599,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static <T> T goneOrThrow(Path file, IOException e, T instead) throws IOException {
         String why = String.valueOf(e.getMessage());
         // A descriptor may have been opened anew under the number of one that was closed while it was read.
-        if (why.contains("No such process")
+        if (e instanceof NoSuchFileException
+                || why.contains("No such process")
                 || why.contains("No such file or directory")
                 || !Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
             return instead;

@@ -7,8 +7,8 @@ import java.util.stream.Stream;
 
 /**
  * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}, for pods
- * {@code ppmr-pod-init} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source says what it does and
- * what its exit status means.
+ * {@code ppmr-pod-init} and {@code ppmr-pod-net} and, for jobs under Slurm, {@code ppmr-slurm-task}. Each one's source
+ * says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -53,6 +53,11 @@ public record NativePrograms(Path directory) {
     /** The init of a pod, which is copied into each. */
     public Path podInit() {
         return directory.resolve("ppmr-pod-init");
+    }
+
+    /** Looks at a pod's sockets, mends them, and speaks ARP for it. */
+    public Path podNet() {
+        return directory.resolve("ppmr-pod-net");
     }
 
     /** Says which helper is missing, if one is. */

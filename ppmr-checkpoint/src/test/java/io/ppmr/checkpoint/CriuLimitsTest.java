@@ -7,12 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -26,6 +28,7 @@ class CriuLimitsTest {
     private static final JobUser USER = new JobUser(20_001, 20_001);
     private static final ProcessIdentity ROOT = new ProcessIdentity("boot", 1, 100, 1000);
     private static final int SHELL = 50;
+    private static final int LOOKS = 300;
 
     @TempDir
     private Path proc;
@@ -104,6 +107,36 @@ class CriuLimitsTest {
                 (set, semaphore) -> semaphoreUsers.getOrDefault(semaphore, 0),
                 new CriuLimits.Arguments(fileLocks, outerSessions, establishedTcp, internetSockets),
                 Duration.ofMillis(1));
+    }
+
+    /** A job may close a descriptor, and open another one under its number, between two looks at it. */
+    @Test
+    void shouldFindNothingWhenDescriptorsAreClosedAndOpenedMeanwhile() throws Exception {
+        Path link = proc.resolve("101/fd/9");
+        Path info = proc.resolve("101/fdinfo/9");
+        Files.writeString(info, "pos:\t0\nflags:\t02\n");
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread job = new Thread(
+                () -> {
+                    try {
+                        while (!stop.get()) {
+                            Files.createSymbolicLink(link, Path.of("/dev/null"));
+                            Files.delete(link);
+                        }
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                },
+                "job");
+        job.start();
+        try {
+            for (int i = 0; i < LOOKS; i++) {
+                isMovable();
+            }
+        } finally {
+            stop.set(true);
+            job.join();
+        }
     }
 
     private void isMovable() {

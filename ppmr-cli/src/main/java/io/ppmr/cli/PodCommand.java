@@ -28,6 +28,7 @@ import picocli.CommandLine.Spec;
             "A pod's NAME is what its user calls it; whoever controls the service says UID/NAME for another user's.",
             "Refused (4) where no template grants it, or the pod is not yours."
         },
+        subcommands = PodAgentCommand.class,
         mixinStandardHelpOptions = true)
 public final class PodCommand implements Runnable {
     @Spec

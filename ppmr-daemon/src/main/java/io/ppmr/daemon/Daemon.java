@@ -90,7 +90,8 @@ final class Daemon {
                         new WarmUp(role, config.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
                 Service service = opening.open(
                         meters,
-                        new TransportChoice(config.transport(), config.transportMode(), RdmaTransport::load),
+                        new TransportChoice(
+                                config.transport(), config.transportMode(), RdmaTransport::load, config.rails()),
                         watchdog)) {
             warmUp.run(config.warmUpMigrations());
             service.start();

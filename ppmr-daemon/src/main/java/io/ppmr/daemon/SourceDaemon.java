@@ -43,16 +43,12 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     private Migrations migrations;
     private Optional<HealthTrigger> health = Optional.empty();
 
-    private SourceDaemon(SourceConfig config, boolean triggers, SourceService service, Watchdog watchdog) {
+    private SourceDaemon(SourceConfig config, boolean triggers, SourceService service, Pods pods, Watchdog watchdog) {
         this.config = config;
         this.triggers = triggers;
         this.service = service;
         this.watchdog = watchdog;
-        this.pods = new Pods(
-                config.pods().templates(),
-                config.pods().settings(),
-                NativePrograms.fromSystemProperty().podInit(),
-                System.getenv());
+        this.pods = pods;
     }
 
     /**
@@ -67,6 +63,11 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
         ControlAccess access = config.service().access();
+        Pods pods = new Pods(
+                config.pods().templates(),
+                config.pods().settings(),
+                NativePrograms.fromSystemProperty(),
+                System.getenv());
         Daemon.run(
                 "source",
                 config.service(),
@@ -74,7 +75,8 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
                 (meters, transports, watchdog) -> new SourceDaemon(
                         config,
                         triggers,
-                        new SourceService(config.settings(), transports, config::notes, meters),
+                        new SourceService(config.settings(), transports, config::notes, meters, pods.keeper()),
+                        pods,
                         watchdog),
                 ready);
     }
@@ -85,13 +87,13 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
 
     @Override
     public void start() throws IOException, InterruptedException {
-        service.start();
         pods.prepare();
+        service.start();
         migrations = new Migrations(
                 config.jobs(),
                 config.triggerJob(),
                 this,
-                config.announced(),
+                pods.offered() ? config.announced().with(pods) : config.announced(),
                 config.announced().prepare());
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
     }

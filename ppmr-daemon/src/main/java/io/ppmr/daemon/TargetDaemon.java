@@ -1,15 +1,20 @@
 package io.ppmr.daemon;
 
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.TargetConfig;
+import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.control.PodRequests;
+import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.migration.target.Arrival;
 import io.ppmr.migration.target.TargetService;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -17,37 +22,48 @@ import java.util.Optional;
 /** The process of a target's service. Run by the process's main thread; what answers questions is for any. */
 public final class TargetDaemon implements Daemon.Service {
     private final TargetService service;
+    private final Pods pods;
     private final Watchdog watchdog;
 
-    private TargetDaemon(TargetService service, Watchdog watchdog) {
+    private TargetDaemon(TargetService service, Pods pods, Watchdog watchdog) {
         this.service = service;
+        this.pods = pods;
         this.watchdog = watchdog;
     }
 
     /** Runs a target until SIGTERM or SIGINT; {@code ready} is called when a migration may come. */
     public static void run(TargetConfig config, Runnable ready) throws IOException, InterruptedException {
+        Pods pods = new Pods(
+                config.pods().templates(),
+                config.pods().settings(),
+                NativePrograms.fromSystemProperty(),
+                System.getenv());
+        ControlAccess access = config.service().access();
         Daemon.run(
                 "target",
                 config.service(),
-                config.service().access(),
-                (meters, transports, watchdog) ->
-                        new TargetDaemon(new TargetService(config.settings(), transports, meters), watchdog),
+                pods.offered() ? access.withJobOwners() : access,
+                (meters, transports, watchdog) -> new TargetDaemon(
+                        new TargetService(config.settings(), transports, meters, pods.keeper()), pods, watchdog),
                 ready);
     }
 
     @Override
     public void start() throws IOException, InterruptedException {
+        pods.prepare();
         service.start();
         service.onChange(watchdog::changed);
     }
 
     @Override
     public Map<String, ControlRequest<?>> requests() {
-        return Map.of(
-                ControlProtocol.RESOLVE,
-                ControlRequest.resolve(service::resolve),
-                ControlProtocol.STATUS,
-                ControlRequest.status(this::status));
+        Map<String, ControlRequest<?>> requests = new HashMap<>();
+        requests.put(ControlProtocol.RESOLVE, ControlRequest.resolve(service::resolve));
+        requests.put(ControlProtocol.STATUS, ControlRequest.status(this::status));
+        if (pods.offered()) {
+            requests.putAll(new PodRequests(pods).requests());
+        }
+        return requests;
     }
 
     private ControlStatus status() {

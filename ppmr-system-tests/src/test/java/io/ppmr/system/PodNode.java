@@ -35,7 +35,7 @@ final class PodNode {
     static final int NOBODY = 9;
 
     static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final String ASK = "my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
+    static final String ASK = "my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
             + " print $s \"$ARGV[1]\\n\"; print scalar <$s>";
 
     /** Skips the caller's tests, and says why, where no pods can be made. */
@@ -85,9 +85,19 @@ final class PodNode {
 
     /** Joins the bridges of two nodes. */
     static void connect(PodNode a, PodNode b) throws Exception {
-        Node.cable(a.node, "up0", b.node, "up0");
-        a.run("ip", "link", "set", "up0", "master", "br0", "up");
-        b.run("ip", "link", "set", "up0", "master", "br0", "up");
+        connect(a, b, "up0");
+    }
+
+    /** Joins them by a cable of a name that neither of them has yet. */
+    static void connect(PodNode a, PodNode b, String cable) throws Exception {
+        Node.cable(a.node, cable, b.node, cable);
+        a.run("ip", "link", "set", cable, "master", "br0", "up");
+        b.run("ip", "link", "set", cable, "master", "br0", "up");
+    }
+
+    /** Gives the words that run a command on the node. */
+    List<String> words(String... command) {
+        return node.command(List.of(command)).command();
     }
 
     /** Starts the service without cgroups. */

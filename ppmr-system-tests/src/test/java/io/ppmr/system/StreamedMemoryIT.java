@@ -17,6 +17,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -26,7 +27,6 @@ class StreamedMemoryIT {
     private static final JobUser ROOT = new JobUser(0, 0);
     private static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final int PROCESSES = 8;
-    private static final long BYTES_EACH = 256 << 20;
     private static final long MOST_STAGED_BYTES = 64 << 20;
     private static final int POOLS = 4;
     private static final int PASSES = 20;
@@ -34,10 +34,20 @@ class StreamedMemoryIT {
 
     @Test
     void shouldHaveAllButFourPoolsInTheCopiesWhenTheLastPageLeavesTheSource() throws Exception {
+        move(256 << 20);
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldHaveAllButFourPoolsInTheCopiesWhenTheProcessesHaveFourGiB() throws Exception {
+        move(512 << 20);
+    }
+
+    private static void move(long bytesEach) throws Exception {
         try (Testbed testbed = Testbed.create("memory")) {
             TwoNodes nodes = new TwoNodes(testbed, "");
             ComputingJob job = new ComputingJob(
-                    nodes.bin().resolve("selfckpt-job"), ROOT, testbed.folder("job"), PROCESSES, BYTES_EACH);
+                    nodes.bin().resolve("selfckpt-job"), ROOT, testbed.folder("job"), PROCESSES, bytesEach);
             String tool = TwoNodes.criu("auto");
             String staging = "allow_root_jobs = true\n[staging]\nlimit = \"" + (MOST_STAGED_BYTES >> 20) + "m\"\n";
             nodes.startServices(
@@ -51,7 +61,7 @@ class StreamedMemoryIT {
             }
             assertEquals(Outcome.COMMITTED, report.outcome(), () -> report.reason() + logs(nodes));
             assertTrue(report.pages().startsWith("streamed: "), report.pages());
-            assertTrue(report.bytes() > PROCESSES * BYTES_EACH, report.toString());
+            assertTrue(report.bytes() > PROCESSES * bytesEach, report.toString());
             assertTrue(report.stagedBytes() <= MOST_STAGED_BYTES, report.toString());
             assertTrue(
                     report.bytesReadWhenLastWritten() >= report.bytes() - POOLS * report.poolBytes(),

@@ -34,9 +34,9 @@ import org.slf4j.LoggerFactory;
 class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final int SECONDS = 4;
+    private static final long SECONDS = Patience.of(Duration.ofSeconds(6)).toSeconds();
     /** Some have thousands of processes or files, which CRIU takes its time for. */
-    private static final int LONG_SECONDS = 15;
+    private static final long LONG_SECONDS = Patience.of(Duration.ofSeconds(15)).toSeconds();
 
     @TempDir
     private Path directory;
@@ -133,14 +133,15 @@ class StressNgIT {
         moveOrRefuse(worker, LONG_SECONDS);
     }
 
-    private MigrationReport moveOrRefuse(String worker, int seconds) throws Exception {
+    private MigrationReport moveOrRefuse(String worker, long seconds) throws Exception {
         Checkpointer criu = CriuJob.criu();
         String line = "setsid stress-ng --" + worker + " 1 --verify --timeout " + seconds + "s --vm-bytes 16m"
                 + " --temp-path . --log-file log";
-        try (CriuJob job = CriuJob.start(directory, line);
-                ServicePair pair = new ServicePair(
+        // The services first: the worker has an end of its own.
+        try (ServicePair pair = new ServicePair(
                         directory,
-                        ServicePair.Options.with(criu).alsoRootsJobs().staging(256 << 20))) {
+                        ServicePair.Options.with(criu).alsoRootsJobs().staging(256 << 20));
+                CriuJob job = CriuJob.start(directory, line)) {
             Path log = job.file("log");
             Conditions.until(
                     LIMIT,

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
@@ -15,9 +16,11 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
@@ -208,6 +211,43 @@ class TransportChoiceIT {
                 of(TransportChoice.Wish.TCP, WITHOUT_DEVICE),
                 of(TransportChoice.Wish.RDMA, new Unlucky()),
                 "allows RDMA alone");
+    }
+
+    private static TransportChoice rails(String... names) {
+        InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        return new TransportChoice(
+                TransportChoice.Wish.TCP,
+                TransportChoice.ModeWish.AUTO,
+                mode -> WITHOUT_DEVICE,
+                Arrays.stream(names)
+                        .map(name -> new RailSettings(name, Optional.of(any), 0, 0))
+                        .toList());
+    }
+
+    @Test
+    void shouldUseTheRailsThatBothNodesHave() throws Exception {
+        String state = commits(rails("a", "b", "c"), rails("d", "c", "b"));
+        assertTrue(state.startsWith("rails: rails b, c; "), state);
+        assertTrue(state.contains("a not connected, 0 bytes"), state);
+        assertTrue(state.contains("b up when the last migration ended, "), state);
+        assertTrue(!state.contains("b up when the last migration ended, 0 bytes"), state);
+    }
+
+    @Test
+    void shouldUseTcpWhenTheNodesHaveNoRailInCommon() throws Exception {
+        assertEquals(
+                "tcp: the target's rails have other names than this node's: d, e",
+                commits(rails("a"), rails("d", "e")));
+    }
+
+    @Test
+    void shouldUseTcpWhenOneNodeHasRailsAlone() throws Exception {
+        assertTrue(commits(rails("a"), TransportChoice.tcp()).startsWith("tcp: the target has no rails, and "));
+    }
+
+    @Test
+    void shouldUseTcpWhenTheTargetHasRailsAlone() throws Exception {
+        assertEquals("tcp: the configuration says so", commits(TransportChoice.tcp(), rails("a")));
     }
 
     private String commits(TransportChoice source, TransportChoice target) throws Exception {

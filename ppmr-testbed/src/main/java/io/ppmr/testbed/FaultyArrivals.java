@@ -50,6 +50,11 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
     }
 
     @Override
+    public void lost(ChunkFrame chunk) {
+        inner.lost(chunk);
+    }
+
+    @Override
     public void broken(String reason) {
         inner.broken(reason);
     }

@@ -26,6 +26,14 @@ public interface Arrivals extends PullListener {
      */
     boolean came(ChunkFrame chunk);
 
+    /**
+     * The chunk that {@link #comes} was last told of on this thread does not come by this connection, which writes to
+     * its place no more: it may come again by another one. Who cannot take it again takes it for broken.
+     */
+    default void lost(ChunkFrame chunk) {
+        broken("the connection of " + chunk + " has ended in the middle of it");
+    }
+
     /** A connection has failed in the middle of a chunk, or its peer breaks the protocol. */
     void broken(String reason);
 }

@@ -1,6 +1,8 @@
 package io.ppmr.transport;
 
+import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;
+import io.ppmr.protocol.data.ProtocolException;
 import java.io.IOException;
 
 /**
@@ -23,6 +25,15 @@ public sealed interface SourcePath extends AutoCloseable permits ChunkSender, Re
      */
     default void mayWrite(Writable where) throws IOException {
         throw new IOException("the target says where its memory may be written, and " + path() + " does not write");
+    }
+
+    /**
+     * Takes the target's word that it has ended a rail. Called by the session's agent; does not wait.
+     *
+     * @throws IOException if this transport has no rails, or has not asked for that
+     */
+    default void railEnded(RailEnded word) throws IOException {
+        throw new ProtocolException("the target ends rail " + word.rail() + ", and " + path() + " is no rail");
     }
 
     /** The device and the peer, for messages. */

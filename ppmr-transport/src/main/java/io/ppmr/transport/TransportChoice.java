@@ -1,8 +1,10 @@
 package io.ppmr.transport;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.Offer;
+import io.ppmr.protocol.data.DataMessage.Rail;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
@@ -10,7 +12,9 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -20,6 +24,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -36,6 +42,8 @@ public final class TransportChoice {
     private static final Logger LOG = LoggerFactory.getLogger(TransportChoice.class);
     /** In what a source says it may use: data connections. */
     private static final int OVER_TCP = 1;
+    /** In what a source says it may use: rails. */
+    private static final int OVER_RAILS = 8;
 
     private static final Duration DATA_DEADLINE = Duration.ofSeconds(10);
     /** The source may try RDMA until its own deadline before it says what it has. */
@@ -73,6 +81,10 @@ public final class TransportChoice {
     /** The transports of the modes that are allowed; none where the wish is TCP. */
     private final Map<RdmaMode, Transport> rdma = new EnumMap<>(RdmaMode.class);
 
+    private final List<RailSettings> rails;
+    /** Of each rail, by its name. */
+    private final Map<String, RailFigures> figures = new LinkedHashMap<>();
+
     private volatile String state;
 
     /** @param rdma makes the transport of reads, the one mode; asked only where the wish allows it */
@@ -82,19 +94,35 @@ public final class TransportChoice {
 
     /** @param rdma makes the transport of a mode, and is asked only where the wishes allow it */
     public TransportChoice(Wish wish, ModeWish modeWish, Function<RdmaMode, ? extends Transport> rdma) {
+        this(wish, modeWish, rdma, List.of());
+    }
+
+    /**
+     * A service that has rails, too. Where both nodes have some of the same names, chunks go by these and no other way.
+     *
+     * @param rails by different names
+     */
+    public TransportChoice(
+            Wish wish, ModeWish modeWish, Function<RdmaMode, ? extends Transport> rdma, List<RailSettings> rails) {
+        this.rails = List.copyOf(rails);
+        rails.forEach(rail -> figures.put(rail.name(), new RailFigures(rail.name())));
         this.wish = wish;
         this.modeWish = modeWish;
         modes = modeWish.bestFirst();
         if (wish != Wish.TCP) {
             modes.forEach(mode -> this.rdma.put(mode, rdma.apply(mode)));
         }
-        String why = whyNotRdma();
-        if (wish == Wish.RDMA) {
-            state = why == null ? "rdma" : "none: transport is \"rdma\", and " + why;
-        } else {
-            state = why == null ? "rdma where the peer has it, else tcp" : "tcp: " + why;
-        }
+        String names = rails.stream().map(RailSettings::name).collect(Collectors.joining(", "));
+        String without = withoutRails(whyNotRdma());
+        state = rails.isEmpty() ? without : "rails " + names + " where the peer has them, else " + without;
         LOG.info("transport: {}", state);
+    }
+
+    private String withoutRails(String whyNotRdma) {
+        if (wish == Wish.RDMA) {
+            return whyNotRdma == null ? "rdma" : "none: transport is \"rdma\", and " + whyNotRdma;
+        }
+        return whyNotRdma == null ? "rdma where the peer has it, else tcp" : "tcp: " + whyNotRdma;
     }
 
     /** A service that knows TCP alone. */
@@ -104,7 +132,20 @@ public final class TransportChoice {
 
     /** What was chosen last, and why; before the first migration what may be chosen. For people. */
     public String state() {
-        return state;
+        String now = state;
+        return figures.values().stream().anyMatch(RailFigures::wasUsed)
+                ? now + "; " + railFigures().stream().map(RailFigures::toString).collect(Collectors.joining("; "))
+                : now;
+    }
+
+    /** The rails of this node's configuration. */
+    public List<RailSettings> rails() {
+        return rails;
+    }
+
+    /** Gives what each rail has done since the service began. */
+    public List<RailFigures> railFigures() {
+        return List.copyOf(figures.values());
     }
 
     private String whyNotRdma() {
@@ -150,10 +191,18 @@ public final class TransportChoice {
     public Proposal propose(InetSocketAddress target, Transport tcp, Duration deadline) throws IOException {
         String why = whyNotRdma();
         why = why == null ? anyRdma().unreachable(target.getAddress(), deadline) : why;
-        if (why != null) {
+        if (why != null && rails.isEmpty()) {
             requireTcpAllowed(why);
         }
         return new Proposal(target, tcp, deadline, why);
+    }
+
+    /** Connects a rail over TCP, at the source: one of its own, as the target has it. */
+    @FunctionalInterface
+    public interface RailOpener {
+        /** As {@link Rails.Opener#open}. */
+        Rails.Line open(RailSettings here, Rail there, int number, int life, Consumer<String> onFailure)
+                throws IOException;
     }
 
     /** What was connected, and what the target is told of it. */
@@ -174,17 +223,21 @@ public final class TransportChoice {
         }
 
         /** Tells whether the target is to choose; if not, it is TCP, whose connections come before the question. */
-        public boolean offersRdma() {
+        public boolean leavesTheChoice() {
+            return offersRdma() || !rails.isEmpty();
+        }
+
+        private boolean offersRdma() {
             return whyNotRdma == null;
         }
 
-        /** How the bytes may travel, for the target to choose, as a sum: 1 by TCP, 2 by RDMA Read, 4 by RDMA Write. */
+        /** Lists the ways that the target may choose, as a sum: 1 TCP, 2 RDMA Read, 4 RDMA Write, 8 rails. */
         public int transports() {
             int sum = wish == Wish.RDMA ? 0 : OVER_TCP;
             for (RdmaMode mode : modes) {
                 sum |= offersRdma() ? overRdma(mode) : 0;
             }
-            return sum;
+            return rails.isEmpty() ? sum : sum | OVER_RAILS;
         }
 
         /** Connects by TCP, which the target is not asked about. */
@@ -194,10 +247,62 @@ public final class TransportChoice {
             return tcp.connect(pool, target, deadline, onFailure);
         }
 
+        /**
+         * Connects one of the rails that both nodes have; by TCP where there is none.
+         *
+         * @param opener connects a rail
+         * @param link by which the target is told to end rails
+         * @throws IOException if there are such rails, and none can be connected
+         */
+        public Attachment attach(
+                DataMessage.Rails offer,
+                RailOpener opener,
+                BufferPool pool,
+                ControlLink link,
+                Consumer<String> onFailure)
+                throws IOException, InterruptedException {
+            List<Rail> there = offer.rails();
+            List<Rails.Way> ways = new ArrayList<>();
+            for (RailSettings rail : rails) {
+                IntStream.range(0, there.size())
+                        .filter(number -> there.get(number).name().equals(rail.name()))
+                        .findFirst()
+                        .ifPresent(number -> ways.add(new Rails.Way(number, rail, figures.get(rail.name()))));
+            }
+            if (ways.isEmpty()) {
+                String reason = "the target's rails have other names than this node's: "
+                        + there.stream().map(Rail::name).collect(Collectors.joining(", "));
+                LOG.warn("{}", reason);
+                return attachTcp(pool, reason, onFailure);
+            }
+            Map<Integer, RailSettings> byNumber =
+                    ways.stream().collect(Collectors.toMap(Rails.Way::number, Rails.Way::settings));
+            Rails path = new Rails(
+                    pool,
+                    link.attempt(),
+                    ways,
+                    (number, life, onLoss) ->
+                            opener.open(byNumber.get(number), there.get(number), number, life, onLoss),
+                    link::send,
+                    onFailure,
+                    Rails.Limits.USUAL);
+            path.open();
+            chosen("rails", path.path());
+            return attachment(true, path, path.path());
+        }
+
+        private Attachment attachTcp(BufferPool pool, String reason, Consumer<String> onFailure)
+                throws IOException, InterruptedException {
+            requireTcpAllowed(reason);
+            SourcePath path = tcp.connect(pool, target, deadline, onFailure);
+            chosen("tcp", reason);
+            return attachment(false, path, reason);
+        }
+
         /** Connects as the target offers; by TCP where that does not work and TCP is allowed. */
         public Attachment attach(Offer offer, BufferPool pool, Consumer<String> onFailure)
                 throws IOException, InterruptedException {
-            String reason = offer.reason();
+            String reason = rails.isEmpty() ? offer.reason() : "the target has no rails, and " + offer.reason();
             if (offer.direct().isPresent()) {
                 RdmaMode mode = offer.direct().get();
                 try {
@@ -214,10 +319,7 @@ public final class TransportChoice {
                     LOG.warn("{}", reason);
                 }
             }
-            requireTcpAllowed(reason);
-            SourcePath path = tcp.connect(pool, target, deadline, onFailure);
-            chosen("tcp", reason);
-            return attachment(false, path, reason);
+            return attachTcp(pool, reason, onFailure);
         }
 
         private static Attachment attachment(boolean direct, SourcePath path, String reason) {
@@ -233,13 +335,20 @@ public final class TransportChoice {
         return modes.stream().filter(mode -> (sourceMay & overRdma(mode)) != 0).findFirst();
     }
 
-    private static boolean mayUseRdma(int sourceMay) {
-        return (sourceMay & ~OVER_TCP) != 0;
+    private boolean mayUseRdma(int sourceMay) {
+        return (sourceMay & ~(OVER_TCP | OVER_RAILS)) != 0;
+    }
+
+    private boolean mayUseRails(int sourceMay) {
+        return (sourceMay & OVER_RAILS) != 0 && !rails.isEmpty();
     }
 
     /** Says why RDMA cannot be used with a source that could use it; null if it can. */
     private String whyNotRdmaWith(int sourceMay) {
         String whyNot = whyNotRdma();
+        if (whyNot == null && !mayUseRdma(sourceMay)) {
+            return "the source cannot use RDMA";
+        }
         return whyNot == null && mode(sourceMay).isEmpty()
                 ? "transport_mode is \"" + modeWish.name().toLowerCase(Locale.ROOT)
                         + "\" here, which the source does not allow (configure \"auto\" on one of both nodes)"
@@ -252,6 +361,9 @@ public final class TransportChoice {
      * @param sourceMay how the bytes may travel for the source, as {@link Proposal#transports} says it
      */
     public String refusal(int sourceMay) {
+        if (mayUseRails(sourceMay)) {
+            return null;
+        }
         boolean sourceRdma = mayUseRdma(sourceMay);
         String whyNot = whyNotRdmaWith(sourceMay);
         if ((sourceMay & OVER_TCP) == 0 && (!sourceRdma || whyNot != null)) {
@@ -266,16 +378,31 @@ public final class TransportChoice {
         return null;
     }
 
+    /** The rails of a target, for one session. */
+    public interface RailPorts {
+        /** Those at which this node listens now. */
+        List<Rail> offered();
+
+        /**
+         * The session's end of them, to which their connections come from now on.
+         *
+         * @param count how many were offered
+         */
+        Transport.Peer join(int count);
+    }
+
     /**
      * Chooses among what the source may use and takes the session's connections. Blocks the thread of the control
      * connection until they are there.
      *
      * @param tcp TCP for this session
+     * @param ports the rails for this session
      * @param events what the source says
      */
     public Transport.Peer join(
             int sourceMay,
             Transport tcp,
+            RailPorts ports,
             BufferPool pool,
             SocketChannel control,
             ControlLink link,
@@ -283,8 +410,18 @@ public final class TransportChoice {
             throws IOException, InterruptedException {
         InetAddress here = ((InetSocketAddress) control.getLocalAddress()).getAddress();
         InetAddress source = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
-        if (!mayUseRdma(sourceMay)) {
+        if (sourceMay == OVER_TCP) {
             return takeTcp(tcp, pool, here, source, "the source cannot use RDMA");
+        }
+        List<Rail> offered = mayUseRails(sourceMay) ? ports.offered() : List.of();
+        if (!offered.isEmpty()) {
+            link.send(new DataMessage.Rails(offered));
+            Attached said = requireAttached(events);
+            if (said.direct()) {
+                chosen("rails", said.reason());
+                return ports.join(offered.size());
+            }
+            return takeTcp(tcp, pool, here, source, said.reason());
         }
         String whyNot = whyNotRdmaWith(sourceMay);
         Optional<RdmaMode> mode = mode(sourceMay);

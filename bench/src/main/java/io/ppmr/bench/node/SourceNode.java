@@ -116,7 +116,7 @@ final class SourceNode implements NodeMain.BenchNode {
             return "";
         }
         for (int rank = 0; rank < writers; rank++) {
-            files.endRank(rank, System.nanoTime() + END_NS);
+            files.endRank(rank, System.nanoTime() + END_NS, () -> false);
         }
         return "";
     }

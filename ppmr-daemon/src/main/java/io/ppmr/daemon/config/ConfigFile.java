@@ -372,7 +372,8 @@ final class ConfigFile {
                 String path = prefix + key.name() + "[" + i + "].";
                 TomlTable one = array.getTable(i);
                 reportUnknown(one, path, keys(entry));
-                String inner = heading.substring(1, heading.length() - 1) + "." + key.name();
+                String inner =
+                        heading.isEmpty() ? key.name() : heading.substring(1, heading.length() - 1) + "." + key.name();
                 all.add(new Section(path, "[[" + inner + "]]", line(key), one));
             }
             return all;

@@ -14,7 +14,7 @@ import java.util.Optional;
 import org.tomlj.TomlArray;
 
 /**
- * Reads what a source's file says of pods, and names the keys for that. Immutable.
+ * Reads what a service's file says of pods, and names the keys for that. Immutable.
  *
  * @param templates by name; empty where users can have none
  * @param settings of all of them
@@ -94,6 +94,13 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             ValueType.number(2, MOST_TASKS),
             "how many processes and threads a pod may have; without it as many as the node has room for");
 
+    private static final ConfigKey<String> CHECKPOINTER = TEMPLATES.optional(
+            "checkpointer",
+            ValueType.TEXT,
+            "which [checkpointers.NAME], one of type criu that runs as root, moves them; without it they are not moved."
+                    + " To be moved a pod needs a template of this name and with these directories at both nodes, and"
+                    + " its user in trusted_users at the target");
+
     private static final ConfigSection SHARE = ConfigSection.many("shares", "One entry of shares.");
     private static final ConfigKey<Object> USER =
             SHARE.required("user", ValueType.NAME_OR_NUMBER, "who may have these addresses; never root");
@@ -119,7 +126,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         Map<String, PodTemplate> templates = new LinkedHashMap<>();
         Map<String, List<PodTemplate.Share>> shares = new LinkedHashMap<>();
         file.sections(TEMPLATES).forEach((name, section) -> {
-            PodTemplate template = template(name, section, settings.cgroups());
+            PodTemplate template = template(name, file, section, settings.cgroups());
             shares.forEach((other, theirs) -> requireApart(section, other, template.shares(), theirs));
             shares.put(name, template.shares());
             templates.put(name, template);
@@ -127,7 +134,16 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return new PodConfig(templates, settings);
     }
 
-    private static PodTemplate template(String name, ConfigFile.Section section, PodSettings.Cgroups cgroups) {
+    private static String checkpointer(ConfigFile file, ConfigFile.Section section) {
+        String named = section.get(CHECKPOINTER);
+        if (named != null && !file.names(CheckpointerConfig.SECTION).contains(named)) {
+            section.bad(CHECKPOINTER, "there is no [checkpointers." + named + "]; write one, or leave it out");
+        }
+        return named;
+    }
+
+    private static PodTemplate template(
+            String name, ConfigFile file, ConfigFile.Section section, PodSettings.Cgroups cgroups) {
         String bridge = section.get(BRIDGE);
         // As the kernel takes names of network interfaces, and nothing that ip(8) would take for a word of its own.
         if (bridge != null && !bridge.matches("[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")) {
@@ -164,7 +180,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                 section.get(TMP),
                 section.get(SHM),
                 Optional.ofNullable(memory),
-                Optional.ofNullable(tasks));
+                Optional.ofNullable(tasks),
+                Optional.ofNullable(checkpointer(file, section)));
     }
 
     private static List<PodTemplate.Share> shares(

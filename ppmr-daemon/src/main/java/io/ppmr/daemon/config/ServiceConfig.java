@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetSocketAddress;
@@ -13,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import org.tomlj.TomlArray;
 
 /**
  * What the file of either role says of its service, with the keys for that; null and default values where the file has
@@ -26,6 +28,7 @@ import java.util.Optional;
  * @param silenceLimit how long the connected peer may say nothing
  * @param transport how the bytes may travel
  * @param transportMode who copies where they travel by RDMA
+ * @param rails the networks for chunks beside that of the control connection
  * @param warmUpMigrations small migrations that it makes within itself before it is ready
  * @param controlSocket where commands reach it
  * @param access who may use that socket
@@ -41,6 +44,7 @@ public record ServiceConfig(
         Duration silenceLimit,
         TransportChoice.Wish transport,
         TransportChoice.ModeWish transportMode,
+        List<RailSettings> rails,
         int warmUpMigrations,
         Path controlSocket,
         ControlAccess access,
@@ -80,6 +84,12 @@ public record ServiceConfig(
             "auto",
             "who copies over RDMA: read, the target reads chunks out of the source's pool; write, the source writes"
                     + " them into the target's; auto prefers read, where both nodes allow it");
+
+    static final ConfigKey<TomlArray> RAILS = TOP.optional(
+            "rails",
+            ValueType.tables("[{name = \"ib0\"}], written as sections [[rails]] at the end of the file"),
+            "networks by which chunks travel at once, and one in another's place; those of the same name on both nodes."
+                    + " Without it, or without a common name, chunks take the way of the control connection");
 
     private static final ConfigKey<Integer> WARM_UP_MIGRATIONS = TOP.withDefault(
             "rehearsals",
@@ -128,12 +138,20 @@ public record ServiceConfig(
 
     /** Reads it; {@code socketKey} and {@code journalKey} are the role's, which have different defaults. */
     static ServiceConfig read(
-            ConfigFile file, ConfigFile.Section top, ConfigKey<Path> socketKey, ConfigKey<Path> journalKey) {
+            ConfigFile file,
+            ConfigFile.Section top,
+            ConfigKey<Path> socketKey,
+            ConfigKey<Path> journalKey,
+            List<RailSettings> rails) {
         Path mount = top.get(MOUNT);
         Path work = top.get(WORK_DIRECTORY);
         // Inside the mount the commands' own files would be taken for images.
         if (mount != null && work.startsWith(mount)) {
             top.bad(WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
+        }
+        TransportChoice.Wish transport = top.get(TRANSPORT);
+        if (!rails.isEmpty() && transport == TransportChoice.Wish.RDMA) {
+            top.bad(TRANSPORT, "is rdma, and rails travel by tcp: take one of both out");
         }
         return new ServiceConfig(
                 mount,
@@ -142,8 +160,9 @@ public record ServiceConfig(
                 pool(file.section(POOL)),
                 top.here(KEY_FILE, PreSharedKey::load),
                 top.get(SILENCE_LIMIT),
-                top.get(TRANSPORT),
+                transport,
                 top.get(TRANSPORT_MODE),
+                List.copyOf(rails),
                 top.get(WARM_UP_MIGRATIONS),
                 top.get(socketKey),
                 access(top),

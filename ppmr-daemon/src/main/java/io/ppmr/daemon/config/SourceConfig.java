@@ -196,7 +196,8 @@ public record SourceConfig(
                     JOBS,
                     PodConfig.RUNTIME,
                     PodConfig.TEMPLATES),
-            Stream.concat(Stream.of(RANK_ENTRY), PodConfig.ENTRIES.stream()).toList());
+            Stream.concat(Stream.of(RailConfig.OF_SOURCE, RANK_ENTRY), PodConfig.ENTRIES.stream())
+                    .toList());
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
@@ -218,9 +219,11 @@ public record SourceConfig(
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
         ConfigFile.Section top = file.top(ROLE);
-        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL);
+        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofSource(top));
         Path announcements = top.get(ANNOUNCEMENTS);
         ConfigFile.Section target = file.section(TARGET);
+        int connections = target.get(CONNECTIONS);
+        RailConfig.requireFewConnections(top, service.rails(), connections);
         ConfigFile.Section migration = file.section(MIGRATION);
         SourceSettings settings = new SourceSettings(
                 service.mountPoint(),
@@ -228,7 +231,7 @@ public record SourceConfig(
                 service.pool(),
                 service.key(),
                 spares(target),
-                target.get(CONNECTIONS),
+                connections,
                 target.get(CONNECT_DEADLINE),
                 migration.get(CHECKPOINT_DEADLINE),
                 migration.get(DISCARD_DEADLINE),

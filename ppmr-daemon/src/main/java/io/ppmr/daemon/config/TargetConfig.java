@@ -14,14 +14,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * What a target's configuration file says, with the keys for that. Immutable.
  *
  * @param service what both roles' files say
  * @param settings the service's
+ * @param pods what it says of pods
  */
-public record TargetConfig(ServiceConfig service, TargetSettings settings) {
+public record TargetConfig(ServiceConfig service, TargetSettings settings, PodConfig pods) {
     private static final int MAX_MIGRATIONS = 32;
     private static final long MIN_INDEX_BYTES = 1 << 20;
 
@@ -122,8 +124,11 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                     RESUMED,
                     RECONNECT,
                     ServiceConfig.METRICS,
-                    CheckpointerConfig.SECTION),
-            List.of());
+                    CheckpointerConfig.SECTION,
+                    PodConfig.RUNTIME,
+                    PodConfig.TEMPLATES),
+            Stream.concat(Stream.of(RailConfig.OF_TARGET), PodConfig.ENTRIES.stream())
+                    .toList());
 
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
@@ -134,7 +139,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
     static TargetConfig read(ConfigFile file) throws ConfigException {
         ConfigFile.Section top = file.top(ROLE);
         InetSocketAddress listen = top.get(LISTEN);
-        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL);
+        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofTarget(top));
         ConfigFile.Section staging = file.section(STAGING);
         if (staging.get(STAGING_INDEX) != null && staging.get(STAGING_INDEX) < MIN_INDEX_BYTES) {
             staging.bad(STAGING_INDEX, "is too small for the index of any image: it must be 1m or more");
@@ -171,8 +176,9 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings) {
                 commands(file, RESUMED, RESUMED_COMMAND, RESUMED_DEADLINE),
                 commands(file, RECONNECT, RECONNECT_COMMAND, RECONNECT_DEADLINE),
                 tools.trustedUsers());
+        PodConfig pods = PodConfig.read(file);
         file.requireGood();
-        return new TargetConfig(service, settings);
+        return new TargetConfig(service, settings, pods);
     }
 
     private static Map<String, JobCommand> commands(

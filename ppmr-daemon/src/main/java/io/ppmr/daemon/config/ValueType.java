@@ -1,7 +1,9 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.os.HostPort;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.UnknownHostException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -64,6 +66,19 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 return list != null && list.stream().allMatch(String.class::isInstance)
                         ? list.stream().map(String.class::cast).toList()
                         : null;
+            });
+
+    /** An address of the node itself, as numbers, so that nothing is looked up. */
+    static final ValueType<InetAddress> OWN_ADDRESS =
+            new ValueType<>("an address of this node as numbers, such as \"10.1.0.1\"", (value, reading) -> {
+                if (!(value instanceof String text) || !text.matches("[0-9a-fA-F.:]+")) {
+                    return null;
+                }
+                try {
+                    return InetAddress.getByName(text);
+                } catch (UnknownHostException e) {
+                    return null;
+                }
             });
 
     /** Their names are looked up when they are used. */

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.UserPath;
+import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.ProcessIdentity;
@@ -27,6 +28,7 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -56,6 +58,7 @@ public final class AnnouncedJobs {
     private final Optional<Path> directory;
     private final Map<String, Checkpointer> checkpointers;
     private final Set<String> marked;
+    private final Optional<PodJobs> pods;
     private final ProcessTable processes = new ProcessTable();
     private final RareLog log = new RareLog(LOG::warn);
 
@@ -90,6 +93,15 @@ public final class AnnouncedJobs {
      * @param marked the names of those that an announcement may name
      */
     public AnnouncedJobs(Optional<Path> directory, Map<String, Checkpointer> checkpointers, Set<String> marked) {
+        this(directory, checkpointers, marked, Optional.empty());
+    }
+
+    private AnnouncedJobs(
+            Optional<Path> directory,
+            Map<String, Checkpointer> checkpointers,
+            Set<String> marked,
+            Optional<PodJobs> pods) {
+        this.pods = pods;
         this.directory = directory;
         this.checkpointers = Map.copyOf(checkpointers);
         this.marked = Set.copyOf(marked);
@@ -98,6 +110,11 @@ public final class AnnouncedJobs {
     /** A source that takes none. */
     public static AnnouncedJobs none() {
         return new AnnouncedJobs(Optional.empty(), Map.of(), Set.of());
+    }
+
+    /** Gives the same with the pods of this node, which are announced by being there. */
+    public AnnouncedJobs with(Pods ofNode) {
+        return new AnnouncedJobs(directory, checkpointers, marked, Optional.of(new PodJobs(ofNode, checkpointers)));
     }
 
     /** Whether jobs can be announced at all. */
@@ -208,14 +225,17 @@ public final class AnnouncedJobs {
                 }
             }
         }
+        pods.ifPresent(jobs -> turns.addAll(jobs.names()));
         return turns;
     }
 
     /** The same of one user. */
     public List<Name> names(String user) {
-        return users().stream()
-                .filter(folder -> belongsTo(folder, user))
-                .flatMap(folder -> namesIn(folder).stream())
+        return Stream.concat(
+                        users().stream()
+                                .filter(folder -> belongsTo(folder, user))
+                                .flatMap(folder -> namesIn(folder).stream()),
+                        pods.stream().flatMap(jobs -> jobs.names(user).stream()))
                 .toList();
     }
 
@@ -256,7 +276,11 @@ public final class AnnouncedJobs {
 
     /** Returns true if a user has announced a job by that name, the short or the full one. */
     public boolean isOwnedBy(String name, String user) {
-        return name != null && ownersOf(name).stream().anyMatch(folder -> belongsTo(folder, user));
+        return name != null
+                && (ownersOf(name).stream().anyMatch(folder -> belongsTo(folder, user))
+                        || pods.filter(jobs ->
+                                        !jobs.named(name, Optional.of(user)).isEmpty())
+                                .isPresent());
     }
 
     private static boolean belongsTo(Path folder, String user) {
@@ -291,10 +315,12 @@ public final class AnnouncedJobs {
      */
     public Optional<Name> named(String wanted, Optional<String> onlyOf) throws RefusedException {
         String name = wanted.substring(wanted.indexOf('/') + 1);
-        List<Name> meant = ownersOf(wanted).stream()
+        Stream<Name> announced = ownersOf(wanted).stream()
                 .filter(folder -> onlyOf.isEmpty() || belongsTo(folder, onlyOf.get()))
                 .map(folder ->
-                        new Name(Integer.parseUnsignedInt(folder.getFileName().toString()), name))
+                        new Name(Integer.parseUnsignedInt(folder.getFileName().toString()), name));
+        List<Name> meant = Stream.concat(announced, pods.stream().flatMap(jobs -> jobs.named(wanted, onlyOf).stream()))
+                .distinct()
                 .toList();
         if (meant.size() > 1) {
             throw new RefusedException("several users have announced a job " + wanted + ": name one of "
@@ -309,7 +335,8 @@ public final class AnnouncedJobs {
      * @throws RefusedException if it is announced wrongly
      */
     public Optional<ConfiguredJob> find(Name job) throws RefusedException {
-        return find(job, new Share());
+        Optional<ConfiguredJob> announced = find(job, new Share());
+        return announced.isEmpty() && pods.isPresent() ? pods.get().find(job) : announced;
     }
 
     private Optional<ConfiguredJob> find(Name job, Share share) throws RefusedException {

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.UserPath;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
+import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.InetSocketAddress;
@@ -31,6 +32,7 @@ import java.util.concurrent.TimeoutException;
  * @param hooks what its library is told
  * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
  * @param keep the directory in which copies of its images are kept; empty for none
+ * @param pod the pod that its only rank is, if it is one
  */
 public record ConfiguredJob(
         String name,
@@ -40,7 +42,8 @@ public record ConfiguredJob(
         Map<Integer, String> others,
         JobHooks hooks,
         List<InetSocketAddress> spares,
-        Optional<Path> keep) {
+        Optional<Path> keep,
+        Optional<PodFacts> pod) {
 
     private static final Duration READ_LIMIT = Duration.ofSeconds(10);
 
@@ -57,6 +60,19 @@ public record ConfiguredJob(
         this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty());
     }
 
+    /** A job that is no pod. */
+    public ConfiguredJob(
+            String name,
+            JobUser user,
+            Checkpointer checkpointer,
+            List<RankSource> ranks,
+            Map<Integer, String> others,
+            JobHooks hooks,
+            List<InetSocketAddress> spares,
+            Optional<Path> keep) {
+        this(name, user, checkpointer, ranks, others, hooks, spares, keep, Optional.empty());
+    }
+
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);
@@ -70,7 +86,7 @@ public record ConfiguredJob(
             int pid = rank.pidFile() == null ? rank.pid() : read(rank);
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
-        return new Job(name, user, checkpointer, processes, others, hooks);
+        return new Job(name, user, checkpointer, processes, others, hooks, pod);
     }
 
     private int read(RankSource rank) throws IOException {

@@ -9,6 +9,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.migration.source.SourceMetrics;
 import io.ppmr.migration.target.TargetMetrics;
+import io.ppmr.transport.RailFigures;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -62,6 +63,7 @@ public final class MetricsDocs {
         PrometheusMeterRegistry source = MetricsEndpoint.registry();
         PrometheusMeterRegistry target = MetricsEndpoint.registry();
         new SourceMetrics(source, pool, new FairClaims(pool));
+        SourceMetrics.showRails(source, List.of(new RailFigures("NAME of each")));
         new TargetMetrics(target, List.of(pool));
         table(page, "The source's", source);
         table(page, "The target's", target);

@@ -44,14 +44,8 @@ record PodBundle(Path folder, Path podInit) {
     /** Writes both; throws with what is wrong with the template's directories. */
     void write(PodRecord pod, PodTemplate template, Collection<Integer> groups, List<String> words, String cgroup)
             throws IOException, RefusedException {
-        Path root = Files.createDirectory(folder.resolve(ROOT));
-        Files.setPosixFilePermissions(root, PosixFilePermissions.fromString(PASSABLE));
-        Path init = Files.copy(podInit, root.resolve(podInit.getFileName()), StandardCopyOption.REPLACE_EXISTING);
-        Files.setPosixFilePermissions(init, PosixFilePermissions.fromString("r-xr-xr-x"));
+        writeRoot(template);
         ArrayNode mounts = MAPPER.createArrayNode();
-        for (String own : List.of("/proc", "/sys", "/dev", "/tmp")) {
-            place(root, Path.of(own));
-        }
         mount(mounts, "/proc", "proc", "proc", "nosuid", "noexec", "nodev");
         mount(mounts, "/sys", "sysfs", "sysfs", "nosuid", "noexec", "nodev", "ro");
         mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k");
@@ -59,10 +53,10 @@ record PodBundle(Path folder, Path podInit) {
         mount(mounts, "/dev/shm", "tmpfs", "shm", "nosuid", "nodev", "noexec", "mode=1777", size(template.shmBytes()));
         mount(mounts, "/tmp", "tmpfs", "tmp", "nosuid", "nodev", "mode=1777", size(template.tmpBytes()));
         for (Path directory : template.mounts()) {
-            bind(mounts, root, directory, template, "ro");
+            bind(mounts, directory, "ro");
         }
         for (Path directory : template.writableMounts()) {
-            bind(mounts, root, directory, template, "rw");
+            bind(mounts, directory, "rw");
         }
         ObjectNode config = MAPPER.createObjectNode();
         config.put("ociVersion", "1.0.2").put("hostname", pod.name());
@@ -71,6 +65,41 @@ record PodBundle(Path folder, Path podInit) {
         config.set("mounts", mounts);
         config.set("linux", linux(template, cgroup));
         Files.write(folder.resolve("config.json"), MAPPER.writeValueAsBytes(config));
+    }
+
+    /** Makes the root directory, with a place for each mount; throws with what is wrong with the template's. */
+    Path writeRoot(PodTemplate template) throws IOException, RefusedException {
+        Path root = Files.createDirectory(folder.resolve(ROOT));
+        Files.setPosixFilePermissions(root, PosixFilePermissions.fromString(PASSABLE));
+        Path init = Files.copy(podInit, root.resolve(podInit.getFileName()), StandardCopyOption.REPLACE_EXISTING);
+        Files.setPosixFilePermissions(init, PosixFilePermissions.fromString("r-xr-xr-x"));
+        for (String own : List.of("/proc", "/sys", "/dev", "/tmp")) {
+            place(root, Path.of(own));
+        }
+        requireFit(template);
+        for (String directory : template.allMounts()) {
+            place(root, Path.of(directory));
+        }
+        return root;
+    }
+
+    /** Throws with the first of the template's directories that pods cannot see. */
+    static void requireFit(PodTemplate template) throws IOException, RefusedException {
+        for (String directory : template.allMounts()) {
+            Optional<String> unfit = whyUnfit(Path.of(directory));
+            if (unfit.isPresent()) {
+                throw new RefusedException("pods of [pods." + template.name() + "] cannot see " + directory + ": "
+                        + unfit.get() + ". Remedy: correct its mounts and writable_mounts");
+            }
+        }
+    }
+
+    /** Lists the commands of sh(1) that set the network of a pod, from inside, as the runtime sets those it makes. */
+    static List<String> networkSettings() {
+        return NETWORK.stream()
+                .filter(setting -> Files.exists(SETTINGS.resolve(setting.path()), LinkOption.NOFOLLOW_LINKS))
+                .map(setting -> "echo " + setting.value() + " >" + SETTINGS.resolve(setting.path()))
+                .toList();
     }
 
     /** Writes the description of a further command in it, and gives the file. */
@@ -105,14 +134,7 @@ record PodBundle(Path folder, Path podInit) {
     }
 
     /** Without what is mounted below it, since that is another filesystem. */
-    private void bind(ArrayNode mounts, Path root, Path directory, PodTemplate template, String access)
-            throws IOException, RefusedException {
-        Optional<String> unfit = whyUnfit(directory);
-        if (unfit.isPresent()) {
-            throw new RefusedException("pods of [pods." + template.name() + "] cannot see " + directory + ": "
-                    + unfit.get() + ". Remedy: correct its mounts and writable_mounts");
-        }
-        place(root, directory);
+    private static void bind(ArrayNode mounts, Path directory, String access) {
         mount(mounts, directory.toString(), "none", directory.toString(), "bind", access, "nosuid", "nodev");
     }
 

@@ -31,6 +31,10 @@ import java.util.Optional;
  * @param startedAtMs when, in milliseconds since 1970 UTC
  * @param init its PID 1; null while it is being made
  * @param begun whether its command has begun; what has an init and no command is half made
+ * @param move the migration by which it leaves, or by which and in which attempt it comes; null for none
+ * @param arriving whether it comes: all of it is the migration's to take away
+ * @param mounts directories of the node that it sees; null in a record of an earlier release
+ * @param network the number of the network namespace that was made for it to come into; 0 for none
  */
 public record PodRecord(
         int uid,
@@ -45,17 +49,36 @@ public record PodRecord(
         List<String> command,
         long startedAtMs,
         ProcessIdentity init,
-        boolean begun) {
+        boolean begun,
+        String move,
+        boolean arriving,
+        List<String> mounts,
+        long network) {
     private static final String FILE = "pod.json";
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     public PodRecord {
         environment = List.copyOf(environment);
         command = List.copyOf(command);
+        mounts = mounts == null ? null : List.copyOf(mounts);
     }
 
     /** Gives the same with its init, and whether its command has begun. */
     PodRecord with(ProcessIdentity found, boolean nowBegun) {
+        return changed(found, nowBegun, move, arriving, network);
+    }
+
+    /** Gives the same, which leaves by a migration, or by none any more. */
+    PodRecord moving(String by) {
+        return changed(init, begun, by, false, network);
+    }
+
+    /** Gives the same, which comes into that network namespace. */
+    PodRecord into(long namespace) {
+        return changed(init, begun, move, arriving, namespace);
+    }
+
+    private PodRecord changed(ProcessIdentity found, boolean nowBegun, String by, boolean comes, long namespace) {
         return new PodRecord(
                 uid,
                 gid,
@@ -69,11 +92,15 @@ public record PodRecord(
                 command,
                 startedAtMs,
                 found,
-                nowBegun);
+                nowBegun,
+                by,
+                comes,
+                mounts,
+                namespace);
     }
 
     /** Gives the full name, which no other user's pod has. */
-    String fullName() {
+    public String fullName() {
         return Integer.toUnsignedString(uid) + "/" + name;
     }
 

@@ -21,13 +21,22 @@ import java.util.Optional;
  * leaves outlives the service. Immutable, for any thread.
  *
  * @param settings the configuration's
+ * @param podNet the program that looks at pods' sockets and speaks ARP
  * @param starter by whom the programs are started
  */
-record PodRuntime(PodSettings settings, CommandStarter starter) {
+record PodRuntime(PodSettings settings, Path podNet, CommandStarter starter) {
     /** What one of them may take; a busy node needs a second. */
     static final Duration LIMIT = Duration.ofSeconds(30);
 
-    private static final String NETWORK_LINK = "eth0";
+    static final String NETWORK_LINK = "eth0";
+    /** The time that everybody on a network has to answer who has an address. */
+    private static final int ASK_MS = 600;
+
+    private static final String NETWORK_FILE = "net";
+    /** Makes a cable, of which one end is where this runs. */
+    private static final String LAY = "nsenter --net=\"$1\" -- ip link add name \"$2\" address \"$3\" mtu \"$4\""
+            + " type veth peer name \"$5\" mtu \"$4\" netns $$";
+
     private static final String STATE = "state";
     private static final String CGROUPS = "/ppmr-pod-";
 
@@ -107,14 +116,18 @@ record PodRuntime(PodSettings settings, CommandStarter starter) {
                 mtu,
                 "netns",
                 pid));
+        Path batch = Files.write(folder.resolve("network"), inside(pod, template));
+        run(List.of("nsenter", "--target", pid, "--net", "--", "ip", "-batch", batch.toString()));
+        run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
+    }
+
+    private static List<String> inside(PodRecord pod, PodTemplate template) {
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
                 "address add " + pod.address() + "/" + template.prefixBits() + " dev " + NETWORK_LINK,
                 "link set dev " + NETWORK_LINK + " up"));
         template.gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
-        Path batch = Files.write(folder.resolve("network"), inside);
-        run(List.of("nsenter", "--target", pid, "--net", "--", "ip", "-batch", batch.toString()));
-        run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
+        return inside;
     }
 
     /** Takes the node's end of a cable away, and with it the pod's; nothing happens if it is not there. */
@@ -125,6 +138,100 @@ record PodRuntime(PodSettings settings, CommandStarter starter) {
             if (!gone.succeeded() && isThere(pod.link())) {
                 throw new IOException(gone.describe());
             }
+        }
+    }
+
+    // ---- moving ------------------------------------------------------------------------------------------------
+
+    /** Pulls the cable at the node's end: nothing comes to the pod or from it, and it keeps its addresses. */
+    void pullCable(PodRecord pod) throws IOException {
+        run(List.of("ip", "link", "set", "dev", pod.link(), "down"));
+    }
+
+    /** Plugs it in. */
+    void plugCable(PodRecord pod) throws IOException {
+        run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
+    }
+
+    /** Has everybody on the network hear where the address is; waits until the pod's end of the cable is up. */
+    void announce(PodRecord pod) throws IOException {
+        run(List.of(
+                "nsenter",
+                "--target",
+                Integer.toString(pod.init().pid()),
+                "--net",
+                "--",
+                podNet.toString(),
+                "tell",
+                NETWORK_LINK,
+                pod.address()));
+    }
+
+    /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
+    void mendSockets(long namespace) throws IOException {
+        run(List.of(podNet.toString(), "mend", Long.toString(namespace)));
+    }
+
+    /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
+    List<String> sockets(long namespace) throws IOException {
+        return result(List.of(podNet.toString(), "look", Long.toString(namespace)), LIMIT)
+                .requireOutput()
+                .lines()
+                .toList();
+    }
+
+    /** Returns true if the node itself has an IPv4 address, for which it does not answer to itself. */
+    boolean hasAddress(String address) throws IOException {
+        return result(List.of("ip", "-oneline", "-4", "address", "show"), LIMIT)
+                .requireOutput()
+                .contains(" inet " + address + "/");
+    }
+
+    /** Lists the MAC addresses of those who answer for an IPv4 address on a bridge's network. */
+    List<String> whoHas(String bridge, String address) throws IOException {
+        return result(List.of(podNet.toString(), "ask", bridge, address, Integer.toString(ASK_MS)), LIMIT)
+                .requireOutput()
+                .lines()
+                .distinct()
+                .toList();
+    }
+
+    /** Gives the file that stands for the network namespace into which a pod comes. */
+    static Path networkFile(Path folder) {
+        return folder.resolve(NETWORK_FILE);
+    }
+
+    /** Makes a network namespace that a file stands for, with the pod's address, and a cable, which is out. */
+    void makeNetwork(Path folder, PodRecord pod, PodTemplate template) throws IOException {
+        disconnect(pod);
+        Path file = Files.createFile(networkFile(folder));
+        run(List.of("unshare", "--net=" + file, "--", "true"));
+        run(List.of(
+                "sh",
+                "-c",
+                LAY,
+                "sh",
+                file.toString(),
+                NETWORK_LINK,
+                pod.mac(),
+                Integer.toString(template.mtuBytes()),
+                pod.link()));
+        Path batch = Files.write(folder.resolve("network"), inside(pod, template));
+        run(List.of("nsenter", "--net=" + file, "--", "ip", "-batch", batch.toString()));
+        run(List.of(
+                "nsenter", "--net=" + file, "--", "sh", "-ec", String.join("\n", PodBundle.networkSettings()) + "\n:"));
+    }
+
+    /** Takes the file away that stands for a namespace, which goes on with its processes; may be repeated. */
+    void forgetNetwork(Path folder) throws IOException {
+        Path file = networkFile(folder);
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+            boolean mounted = Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1).stream()
+                    .anyMatch(line -> line.contains(" " + file + " "));
+            if (mounted) {
+                run(List.of("umount", file.toString()));
+            }
+            Files.delete(file);
         }
     }
 

@@ -6,7 +6,8 @@ import java.util.List;
  * Tells users of a pod. Immutable; an answer on the control socket.
  *
  * @param name its full name, UID/NAME
- * @param state {@code running}, or {@code ended} for one whose command was over at once
+ * @param state {@code running}, {@code moving} while it is being moved, or {@code ended} for one whose command was over
+ *     at once
  * @param template the kind of pod
  * @param address its IPv4 address
  * @param mac its MAC address
@@ -34,7 +35,7 @@ public record PodStatus(
     }
 
     static PodStatus running(PodRecord pod, int processes) {
-        return of(pod, "running", pod.init().pid(), processes);
+        return of(pod, pod.move() == null ? "running" : "moving", pod.init().pid(), processes);
     }
 
     static PodStatus ended(PodRecord pod) {

@@ -3,6 +3,7 @@ package io.ppmr.daemon.pods;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * Names what root grants to pods of one kind: their network, what they see of the node's files, and their limits. A
@@ -21,6 +22,7 @@ import java.util.Optional;
  * @param shmBytes the size of /dev/shm, which is memory
  * @param memoryBytes how much memory all of its processes may have together, with /tmp and /dev/shm; empty for no limit
  * @param tasks how many processes and threads there may be; empty for no limit
+ * @param checkpointer the name of that by which they are moved; empty if they are not
  */
 public record PodTemplate(
         String name,
@@ -35,7 +37,8 @@ public record PodTemplate(
         long tmpBytes,
         long shmBytes,
         Optional<Long> memoryBytes,
-        Optional<Integer> tasks) {
+        Optional<Integer> tasks,
+        Optional<String> checkpointer) {
     public PodTemplate {
         shares = List.copyOf(shares);
         mounts = List.copyOf(mounts);
@@ -59,6 +62,13 @@ public record PodTemplate(
         public boolean overlaps(Share other) {
             return first.compareTo(other.last) <= 0 && other.first.compareTo(last) <= 0;
         }
+    }
+
+    /** Lists all directories of the node that pods of this kind see. */
+    List<String> allMounts() {
+        return Stream.concat(mounts.stream(), writableMounts.stream())
+                .map(Path::toString)
+                .toList();
     }
 
     /** Returns true if a user may have pods of this kind. */

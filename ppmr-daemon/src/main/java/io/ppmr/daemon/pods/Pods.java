@@ -2,25 +2,30 @@ package io.ppmr.daemon.pods;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.os.Accounts;
 import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
+import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -50,6 +55,8 @@ public final class Pods {
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
     private static final int OUTPUT_CHARACTERS = 256 << 10;
+    private static final String UNNAMED = ".new-";
+    private static final String LOCK = "lock";
     private static final long LOOK_NS = 5_000_000;
     private static final List<String> ENVIRONMENT =
             List.of("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8");
@@ -62,8 +69,8 @@ public final class Pods {
     private final ProcessTable processes = new ProcessTable();
     private final SignalSender signals = new SignalSender(processes);
     private final RareLog log = new RareLog(LOG::warn);
-    /** The ids of those that a caller works on; guarded by this. */
-    private final Set<String> busy = new HashSet<>();
+    /** The locks of those that a caller works on, by their ids; guarded by this. Another service may have others. */
+    private final Map<String, FileChannel> busy = new HashMap<>();
 
     /**
      * A user who asks.
@@ -95,14 +102,22 @@ public final class Pods {
      *
      * @param templates what root grants, by name
      * @param settings of all pods
-     * @param podInit the program that is their init
+     * @param programs the native helpers
      * @param environment the service's, which says by whom programs are started
      */
     public Pods(
-            Map<String, PodTemplate> templates, PodSettings settings, Path podInit, Map<String, String> environment) {
+            Map<String, PodTemplate> templates,
+            PodSettings settings,
+            NativePrograms programs,
+            Map<String, String> environment) {
         this.templates = Map.copyOf(templates);
-        this.runtime = new PodRuntime(settings, CommandStarter.of(environment));
-        this.podInit = podInit;
+        this.runtime = new PodRuntime(settings, programs.podNet(), CommandStarter.of(environment));
+        this.podInit = programs.podInit();
+    }
+
+    /** Keeps these pods for migrations, which bring them here or take them away. */
+    public PodKeeper keeper() {
+        return new PodMoves(this, runtime, podInit);
     }
 
     /** Returns true if users can have pods here. */
@@ -223,24 +238,60 @@ public final class Pods {
                 order.command(),
                 System.currentTimeMillis(),
                 null,
-                false);
-        // One that is about to be made may have a folder and no record yet.
-        if (busy.contains(pod.id()) || Files.exists(folderOf(pod))) {
+                false,
+                null,
+                false,
+                template.allMounts(),
+                0);
+        note(pod);
+        return pod;
+    }
+
+    /** Notes a pod that is about to be made or to come, and takes it for this caller to work on. */
+    synchronized void note(PodRecord pod) throws IOException, RefusedException {
+        if (busy.containsKey(pod.id()) || Files.exists(folderOf(pod))) {
             throw new RefusedException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
         }
-        Path folder = Files.createDirectory(
-                folderOf(pod), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        // It has its name when it has its record and its lock, so nobody takes it for one of which nothing was made.
+        Path folder = Files.createTempDirectory(runtime.settings().directory(), UNNAMED);
         boolean noted = false;
         try {
             pod.write(folder);
+            FileChannel lock = lock(folder).orElseThrow(() -> new IOException("a lock that nobody can have is taken"));
+            busy.put(pod.id(), lock);
+            Files.move(folder, folderOf(pod));
             noted = true;
         } finally {
             if (!noted) {
+                release(pod.id());
                 WorkDirectories.removeOrWarn(folder);
             }
         }
-        busy.add(pod.id());
-        return pod;
+    }
+
+    /** Takes the lock of a pod's folder; empty if another service has it. */
+    private static Optional<FileChannel> lock(Path folder) throws IOException {
+        FileChannel channel =
+                FileChannel.open(folder.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        boolean taken = false;
+        try {
+            taken = channel.tryLock() != null;
+        } finally {
+            if (!taken) {
+                channel.close();
+            }
+        }
+        return taken ? Optional.of(channel) : Optional.empty();
+    }
+
+    /** Takes a pod for this caller to work on; false if somebody works on it, here or in another service. */
+    private synchronized boolean take(PodRecord pod) throws IOException {
+        if (busy.containsKey(pod.id())) {
+            return false;
+        }
+        Optional<FileChannel> lock = lock(folderOf(pod));
+        lock.ifPresent(channel -> busy.put(pod.id(), channel));
+        return lock.isPresent();
     }
 
     private static Ipv4Address addressFor(PodOrder order, int uid, PodTemplate template, Set<String> taken)
@@ -330,6 +381,51 @@ public final class Pods {
 
     // ---- those that are there ----------------------------------------------------------------------------------
 
+    /** Gives the template of that name, if there is one. */
+    Optional<PodTemplate> template(String name) {
+        return Optional.ofNullable(templates.get(name));
+    }
+
+    /** Lists those that run, and may be moved. */
+    public synchronized List<PodRecord> running() throws IOException {
+        return offered()
+                ? records().stream()
+                        .filter(pod -> !pod.arriving() && statusOf(pod).isPresent())
+                        .toList()
+                : List.of();
+    }
+
+    /** Finds the one that takes part in a move. */
+    synchronized Optional<PodRecord> moving(String move) throws IOException {
+        return offered()
+                ? records().stream().filter(pod -> move.equals(pod.move())).findFirst()
+                : Optional.empty();
+    }
+
+    /** Describes one to the node that it goes to; empty if its template is gone. */
+    public Optional<PodFacts> facts(PodRecord pod) {
+        return template(pod.template())
+                .map(template -> new PodFacts(
+                        pod.uid(),
+                        pod.gid(),
+                        pod.name(),
+                        pod.template(),
+                        pod.address(),
+                        template.prefixBits(),
+                        pod.mac(),
+                        template.mtuBytes(),
+                        pod.mounts() == null ? template.allMounts() : pod.mounts(),
+                        pod.environment(),
+                        pod.command(),
+                        pod.startedAtMs(),
+                        true));
+    }
+
+    /** Names the checkpointer by which a pod is moved; empty if it is not. */
+    public Optional<String> checkpointerOf(PodRecord pod) {
+        return template(pod.template()).flatMap(PodTemplate::checkpointer);
+    }
+
     /** Lists the caller's pods, and everybody's to a caller who controls the service. */
     public List<PodStatus> list(Caller caller) throws IOException {
         if (!offered()) {
@@ -384,6 +480,11 @@ public final class Pods {
             throw new RefusedException("only its user and root may run commands in pod " + pod.fullName()
                     + ": whoever controls the service may end it");
         }
+        requireStill(pod);
+        if (pod.network() != 0) {
+            throw new RefusedException("pod " + pod.fullName() + " was moved here, and no further command can be run in"
+                    + " such a one yet: have its own processes start what is needed");
+        }
         Path folder = folderOf(pod);
         List<String> environment = order.environmentOver(pod.environment());
         List<String> words = detached ? order.initWords(true) : order.command();
@@ -401,6 +502,7 @@ public final class Pods {
     /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
     public PodStatus stop(Caller caller, String name) throws IOException, RefusedException {
         PodRecord pod = find(caller, name);
+        requireStill(pod);
         return alone(pod, (folder, now) -> {
             try {
                 signals.send(TERM, now.init());
@@ -412,6 +514,13 @@ public final class Pods {
             LOG.info("pod {} was ended; user {} has asked for it", now.fullName(), caller.user());
             return PodStatus.ended(now);
         });
+    }
+
+    private static void requireStill(PodRecord pod) throws RefusedException {
+        if (pod.move() != null) {
+            throw new RefusedException("pod " + pod.fullName() + " is being moved by migration " + pod.move()
+                    + ": wait for its end, or cancel it");
+        }
     }
 
     private PodRecord find(Caller caller, String name) throws IOException, RefusedException {
@@ -436,8 +545,8 @@ public final class Pods {
         List<PodRecord> ended = new ArrayList<>();
         synchronized (this) {
             for (PodRecord pod : recordsOrWarn()) {
-                if (!busy.contains(pod.id()) && statusOf(pod).isEmpty()) {
-                    busy.add(pod.id());
+                // What comes is for its migration to take away.
+                if (!pod.arriving() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
                     ended.add(pod);
                 }
             }
@@ -454,6 +563,27 @@ public final class Pods {
         }
     }
 
+    /** Takes away one that has gone elsewhere, unless somebody does. */
+    void takeAway(PodRecord pod) throws IOException {
+        if (take(pod)) {
+            try {
+                remove(folderOf(pod), pod);
+                LOG.info("pod {} has moved away: nothing of it is left here", pod.fullName());
+            } finally {
+                release(pod.id());
+            }
+        }
+    }
+
+    private boolean takeOrWarn(PodRecord pod) {
+        try {
+            return take(pod);
+        } catch (IOException e) {
+            log.say(pod.id(), "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage());
+            return false;
+        }
+    }
+
     private void undo(PodRecord planned, Exception cause) {
         try {
             remove(folderOf(planned), PodRecord.read(folderOf(planned)).orElse(planned));
@@ -464,7 +594,7 @@ public final class Pods {
     }
 
     /** Takes all of it away, whatever of it is there; may be repeated. The record goes last. */
-    private void remove(Path folder, PodRecord pod) throws IOException {
+    void remove(Path folder, PodRecord pod) throws IOException {
         if (pod.init() != null) {
             try {
                 signals.send(KILL, pod.init());
@@ -478,6 +608,10 @@ public final class Pods {
         }
         runtime.delete(folder, pod);
         runtime.disconnect(pod);
+        runtime.forgetNetwork(folder);
+        if (pod.network() != 0) {
+            PodCgroup.of(pod, runtime.settings()).remove();
+        }
         WorkDirectories.remove(folder);
     }
 
@@ -494,7 +628,7 @@ public final class Pods {
 
     private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RefusedException {
         synchronized (this) {
-            if (!busy.add(pod.id())) {
+            if (!take(pod)) {
                 throw new RefusedException("pod " + pod.fullName() + " is being made or ended: try again later");
             }
         }
@@ -505,11 +639,19 @@ public final class Pods {
         }
     }
 
-    private synchronized void release(String id) {
-        busy.remove(id);
+    /** Gives one back that was taken. */
+    synchronized void release(String id) {
+        FileChannel lock = busy.remove(id);
+        try {
+            if (lock != null) {
+                lock.close();
+            }
+        } catch (IOException e) {
+            LOG.warn("the lock of pod {} cannot be given up: {}", id, e.getMessage());
+        }
     }
 
-    private Path folderOf(PodRecord pod) {
+    Path folderOf(PodRecord pod) {
         return runtime.settings().directory().resolve(pod.id());
     }
 
@@ -523,14 +665,18 @@ public final class Pods {
     }
 
     /** Reads all; a folder without a record is one of which nothing was made, and goes. */
-    private List<PodRecord> records() throws IOException {
+    List<PodRecord> records() throws IOException {
         List<PodRecord> all = new ArrayList<>();
         try (DirectoryStream<Path> folders =
                 Files.newDirectoryStream(runtime.settings().directory())) {
             for (Path folder : folders) {
+                if (folder.getFileName().toString().startsWith(UNNAMED)) {
+                    // Another service is about to note one, or has died then: nothing of it was made.
+                    continue;
+                }
                 Optional<PodRecord> record = PodRecord.read(folder);
                 record.ifPresent(all::add);
-                if (record.isEmpty() && !busy.contains(folder.getFileName().toString())) {
+                if (record.isEmpty() && !busy.containsKey(folder.getFileName().toString())) {
                     WorkDirectories.removeOrWarn(folder);
                 }
             }

@@ -22,7 +22,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The copy of one attempt's images, while it is written (docs/architecture.md, "Keeping a copy"). Those who write
+ * The kept images of one attempt, while they are written (docs/architecture.md, "Kept images"). Those who write
  * images put their changes into its buffer; its one thread, a daemon, makes them in files. Whatever goes wrong with the
  * files, or takes too long, ends the copy with a warning and nothing else. Made and closed by the migration's thread.
  */

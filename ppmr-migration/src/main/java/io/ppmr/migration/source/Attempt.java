@@ -3,6 +3,7 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
@@ -29,6 +30,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
@@ -102,6 +104,9 @@ final class Attempt {
     private final Map<Integer, Integer> unwritten = new HashMap<>();
 
     private final Map<Integer, Integer> lastRanks = new HashMap<>();
+    /** Tells whether the migration is called off, in a wait in which its thread would not see that. */
+    private BooleanSupplier calledOff = () -> false;
+
     private int endedRanks;
     private boolean written;
     private long spentSinceNs;
@@ -139,6 +144,7 @@ final class Attempt {
      * @param heard told what the targets say from then on, and that one is lost, on other threads
      */
     NotTaken begin(Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
+        calledOff = () -> cancellation.reason().isPresent();
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
             try (LogContext.Scope about = LogContext.peer(from)) {
@@ -165,8 +171,9 @@ final class Attempt {
      * Begins to start a checkpoint for every rank.
      *
      * @param trees each rank's processes, by one look for all
+     * @param pod what lies around the job, if it is a pod
      */
-    void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees) {
+    void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees, Optional<Enclosure> pod) {
         Map<Integer, CheckpointTask> tasks = new LinkedHashMap<>();
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
@@ -181,7 +188,8 @@ final class Attempt {
                             sessions.get(place).imageDirectory(rank),
                             workRoot.resolve("rank-" + rank),
                             settings.checkpointDeadline(),
-                            originals.stoppedByJob(rank)));
+                            originals.stoppedByJob(rank),
+                            pod));
         }
         begun = true;
         checkpoints.start(tasks.keySet(), rank -> {
@@ -301,7 +309,8 @@ final class Attempt {
     }
 
     private void end(int rank) throws IOException, InterruptedException {
-        session(plan.placeOf(rank)).files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S));
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S);
+        session(plan.placeOf(rank)).files().endRank(rank, deadlineNs, calledOff);
         endedRanks++;
         if (endedRanks == job.ranks().size() && keeping.isWanted(number) && !isSpent()) {
             keep();

@@ -3,8 +3,10 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.protocol.control.PodFacts;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * A job whose processes on this node can be moved.
@@ -15,6 +17,7 @@ import java.util.Map;
  * @param ranks one for each root process
  * @param others ranks that stay where they are, by the node that each is on; for the reconnect hook's map
  * @param hooks what its library is told
+ * @param pod the pod that its only rank is, if it is one
  */
 public record Job(
         String name,
@@ -22,10 +25,22 @@ public record Job(
         Checkpointer checkpointer,
         List<RankProcess> ranks,
         Map<Integer, String> others,
-        JobHooks hooks) {
+        JobHooks hooks,
+        Optional<PodFacts> pod) {
 
     /** The root process of a rank, by its PID on this node. */
     public record RankProcess(int rank, int pid) {}
+
+    /** A job that is no pod. */
+    public Job(
+            String name,
+            JobUser user,
+            Checkpointer checkpointer,
+            List<RankProcess> ranks,
+            Map<Integer, String> others,
+            JobHooks hooks) {
+        this(name, user, checkpointer, ranks, others, hooks, Optional.empty());
+    }
 
     public Job {
         ranks = List.copyOf(ranks);

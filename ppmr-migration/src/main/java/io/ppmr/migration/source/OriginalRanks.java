@@ -2,12 +2,14 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -22,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -37,6 +40,7 @@ final class OriginalRanks {
 
     private final String migrationId;
     private final ProcessTable processes;
+    private final PodKeeper pods;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
     /** What was found stopped before anything was done to the job, by rank. */
@@ -48,27 +52,53 @@ final class OriginalRanks {
 
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
+    /** True while a pod's cable is out, or may be. */
+    private boolean detached;
 
-    private OriginalRanks(String migrationId, ProcessTable processes, Map<Integer, ProcessIdentity> roots) {
+    private OriginalRanks(
+            String migrationId, ProcessTable processes, PodKeeper pods, Map<Integer, ProcessIdentity> roots) {
         this.migrationId = migrationId;
         this.processes = processes;
+        this.pods = pods;
         this.roots = new LinkedHashMap<>(roots);
     }
 
     /** The processes of a job as they are now; throws if one does not exist or belongs to another user. */
-    static OriginalRanks of(String migrationId, ProcessTable processes, Job job) throws CheckpointException {
+    static OriginalRanks of(String migrationId, ProcessTable processes, PodKeeper pods, Job job)
+            throws CheckpointException {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         for (Job.RankProcess rank : job.ranks()) {
             ProcessIdentity root = processes.of(rank.pid());
             processes.requireOwner(root, job.user());
             roots.put(rank.rank(), root);
         }
-        return new OriginalRanks(migrationId, processes, roots);
+        return new OriginalRanks(migrationId, processes, pods, roots);
     }
 
     /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
-    void requireMovable(Job job) throws CheckpointException {
-        job.checkpointer().requireMovable(roots, job.user());
+    void requireMovable(Job job) throws IOException, CheckpointException {
+        if (job.pod().isEmpty()) {
+            job.checkpointer().requireMovable(roots, job.user());
+            return;
+        }
+        for (ProcessIdentity init : roots.values()) {
+            job.checkpointer().requireMovablePod(init, job.user());
+            pods.requireMovable(init);
+        }
+    }
+
+    /** Returns true if a pod's cable is out, or may be. */
+    boolean isDetached() {
+        return detached;
+    }
+
+    /** Pulls the cable of the pod that the job is, and says how it is checkpointed; nothing where it is none. */
+    Optional<Enclosure> detach(Job job) throws IOException {
+        if (job.pod().isEmpty()) {
+            return Optional.empty();
+        }
+        detached = true;
+        return Optional.of(pods.detach(migrationId, roots.values().iterator().next()));
     }
 
     /**
@@ -86,9 +116,11 @@ final class OriginalRanks {
             List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
             held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
-        OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), roots);
+        OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), service.pods(), roots);
         originals.held.putAll(held);
         originals.recorded = true;
+        // Where there is no pod nothing comes of it.
+        originals.detached = true;
         originals.frozen = FrozenCgroups.recorded(TransactionRecord.Frozen.of(records));
         originals.findAbandoned(service.settings().workDirectory());
         return originals;
@@ -263,22 +295,65 @@ final class OriginalRanks {
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
     String end() {
+        if (detached) {
+            try {
+                pods.cut(migrationId);
+            } catch (IOException e) {
+                return "the pod's link cannot be taken away: " + e.getMessage();
+            }
+        }
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
         // Whoever comes into that cgroup next is to run.
         thaw();
         left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
+        if (detached && left.isEmpty()) {
+            try {
+                pods.ended(migrationId);
+            } catch (IOException e) {
+                LOG.warn("migration {}: something of its pod is taken away later: {}", migrationId, e.getMessage());
+            }
+        }
         return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
-    /** Lets all that are held go on, but for what the job itself had stopped. */
-    void release() {
+    /**
+     * Lets all that are held go on, but for what the job itself had stopped.
+     *
+     * @return false where a pod's network could not be put in order, so that it is held still
+     */
+    boolean release() {
         thaw();
+        if (detached) {
+            try {
+                releasePod();
+            } catch (IOException | CheckpointException e) {
+                LOG.error("migration {}: its pod stays stopped: {}", migrationId, e.getMessage());
+                return false;
+            }
+        }
         Map<Integer, String> failures = recorded
                 // A checkpoint may have been under way when the service died, and stop its rank once more.
                 ? AbandonedCommand.resumeAll(held.values())
                 : HeldRank.releaseAll(held.values());
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
         held.clear();
+        return true;
+    }
+
+    /** A checkpoint that has failed leaves a pod stopped, so it is set going whether it was held or not. */
+    private void releasePod() throws IOException, CheckpointException {
+        if (!pods.has(migrationId)) {
+            detached = false;
+            return;
+        }
+        pods.attach(migrationId);
+        detached = false;
+        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
+            List<ProcessIdentity> tree = processes.tree(root.getValue());
+            Set<ProcessIdentity> stay = stoppedByJob(root.getKey());
+            held.putIfAbsent(root.getKey(), new HeldRank(root.getKey(), tree, List.of()).leavingStopped(stay));
+        }
+        recorded = true;
     }
 
     private void logOf(int rank, String message, String why) {

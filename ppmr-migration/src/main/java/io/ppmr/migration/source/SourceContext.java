@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -27,6 +28,7 @@ import org.slf4j.LoggerFactory;
  * @param transports how the bytes may travel
  * @param metrics what is counted
  * @param journal the transactions'
+ * @param pods keeps what lies around ranks that are pods
  * @param node says what this node is
  * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
  */
@@ -40,6 +42,7 @@ record SourceContext(
         TransactionJournal journal,
         ProcessTable processes,
         NativePrograms programs,
+        PodKeeper pods,
         NodeProbe node,
         LongSupplier clock) {
     private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);

@@ -1,6 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
@@ -11,6 +12,7 @@ import io.ppmr.migration.source.MigrationProgress.Step;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transport.RailFigures;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.List;
@@ -91,6 +93,25 @@ public final class SourceMetrics {
                         "how long a job did not compute: from its checkpointer's stop until copies or originals go on")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
+    }
+
+    /** Shows what the rails of a source count. */
+    public static void showRails(MeterRegistry registry, List<RailFigures> rails) {
+        for (RailFigures rail : rails) {
+            FunctionCounter.builder("ppmr.source.rail.data", rail, RailFigures::arrivedBytes)
+                    .baseUnit("bytes")
+                    .tag("rail", rail.name())
+                    .description("bytes of chunks that have arrived, by rail")
+                    .register(registry);
+            FunctionCounter.builder("ppmr.source.rail.losses", rail, RailFigures::losses)
+                    .tag("rail", rail.name())
+                    .description("how often a rail has failed in the middle of a migration")
+                    .register(registry);
+            FunctionCounter.builder("ppmr.source.rail.resent", rail, RailFigures::resentChunks)
+                    .tag("rail", rail.name())
+                    .description("chunks that went again by other rails when this one had failed")
+                    .register(registry);
+        }
     }
 
     /** How many migrations have ended so. */

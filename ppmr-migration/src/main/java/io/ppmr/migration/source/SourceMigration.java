@@ -156,7 +156,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                     "job " + job.name() + " has " + ranks + " ranks, and a target is told where at" + " most "
                             + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
         }
-        OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), job);
+        OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), service.pods(), job);
         if (job.notes().hooks().suspend().isEmpty()) {
             originals.requireMovable(job);
         }
@@ -787,7 +787,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         nextAttempts.begun();
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
         record.expects(OriginalRanks.imageBytes(trees));
-        attempt.startCheckpoints(trees);
+        attempt.startCheckpoints(trees, originals.detach(subject.job()));
     }
 
     private void suspend() throws CheckpointException {
@@ -857,7 +857,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             // A command that still works on an original would stop it again, or leave it broken.
             return false;
         }
-        originals.release();
+        if (!originals.release()) {
+            return false;
+        }
         record.resumed();
         return true;
     }

@@ -10,6 +10,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.keep.KeptImageNote;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
@@ -57,6 +58,7 @@ public final class SourceService implements AutoCloseable {
     private final SourceMetrics metrics;
     private final OutgoingImageView view = new OutgoingImageView();
     private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final PodKeeper pods;
     private SourceContext context;
     private FuseMount mount;
 
@@ -71,19 +73,22 @@ public final class SourceService implements AutoCloseable {
      */
     public SourceService(
             SourceSettings settings, TransportChoice transports, BiFunction<String, List<Integer>, JobNotes> jobs) {
-        this(settings, transports, jobs, new SimpleMeterRegistry());
+        this(settings, transports, jobs, new SimpleMeterRegistry(), PodKeeper.NONE);
     }
 
     /**
      * A service that counts where somebody looks.
      *
      * @param meters where its meters are registered
+     * @param pods keeps what lies around ranks that are pods
      */
     public SourceService(
             SourceSettings settings,
             TransportChoice transports,
             BiFunction<String, List<Integer>, JobNotes> jobs,
-            MeterRegistry meters) {
+            MeterRegistry meters,
+            PodKeeper pods) {
+        this.pods = pods;
         this.settings = settings;
         this.transports = transports;
         this.jobs = jobs;
@@ -92,6 +97,7 @@ public final class SourceService implements AutoCloseable {
         this.claims = new FairClaims(pool);
         this.metrics = new SourceMetrics(meters, pool, claims);
         metrics.held(this::open);
+        SourceMetrics.showRails(meters, transports.railFigures());
     }
 
     /** Mounts, and takes up what an earlier run has left; when it returns a migration may be asked for. */
@@ -108,6 +114,7 @@ public final class SourceService implements AutoCloseable {
                 MappedJournal.in(settings.transaction().journal()),
                 new ProcessTable(),
                 NativePrograms.fromSystemProperty(),
+                pods,
                 new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()),
                 BootClock::nowNs);
         removeLeftCopies();

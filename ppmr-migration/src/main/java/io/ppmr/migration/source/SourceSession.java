@@ -18,12 +18,16 @@ import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
+import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.Rails;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.Connector;
+import io.ppmr.transport.tcp.TcpRails;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -46,6 +50,8 @@ final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
+    /** In the history. */
+    private static final int EVERY_RANK = -1;
 
     /** A page of a record: at most three bytes a character, so that it fits a frame. */
     private static final int MAX_PAGE_CHARS = 16_384;
@@ -71,6 +77,7 @@ final class SourceSession {
     private volatile LinkOutlet outlet;
     private OutgoingFiles files;
     private boolean closed;
+    private long railsSinceEpochMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
 
@@ -132,7 +139,7 @@ final class SourceSession {
         TransportChoice.Proposal transport =
                 service.transports().propose(leg().target(), tcp, settings.connectDeadline());
         end = new SourceEnd(service.claims(), this::hear);
-        if (!transport.offersRdma()) {
+        if (!transport.leavesTheChoice()) {
             path = transport.connect(service.pool(), end::lost);
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
@@ -155,8 +162,9 @@ final class SourceSession {
                 job.notes().ranks(),
                 plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
-        if (transport.offersRdma() && answer instanceof DataMessage.Offer offer) {
-            TransportChoice.Attachment attachment = transport.attach(offer, service.pool(), end::lost);
+        boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.Rails;
+        if (transport.leavesTheChoice() && isOffer) {
+            TransportChoice.Attachment attachment = attach(transport, answer, control.session());
             path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
@@ -192,9 +200,28 @@ final class SourceSession {
         return null;
     }
 
+    private TransportChoice.Attachment attach(TransportChoice.Proposal transport, Message offer, SessionId session)
+            throws IOException, InterruptedException {
+        if (!(offer instanceof DataMessage.Rails rails)) {
+            return transport.attach((DataMessage.Offer) offer, service.pool(), end::lost);
+        }
+        railsSinceEpochMs = System.currentTimeMillis();
+        TcpRails opener = new TcpRails(
+                service.pool(),
+                settings.authenticator(),
+                settings.connectDeadline(),
+                session,
+                attempt,
+                settings.dataConnections());
+        return transport.attach(rails, opener::open, service.pool(), link, end::lost);
+    }
+
     /** What the target is told of the job. A streamed attempt that has failed is not repeated as one. */
     private JobFacts offered() {
-        JobFacts facts = JobProbe.together(subject.pages().facts(), leg().ranks());
+        JobFacts together = JobProbe.together(subject.pages().facts(), leg().ranks());
+        JobFacts facts = job.pod()
+                .map(pod -> together.asPod(pod.answering(!subject.originals().isDetached())))
+                .orElse(together);
         boolean again = attempt > 1 && !subject.pages().required();
         return again ? facts.withStreamable(0) : facts;
     }
@@ -359,6 +386,21 @@ final class SourceSession {
         if (path != null) {
             path.close();
         }
+        if (path instanceof Rails rails) {
+            rails.arrivedBytes().forEach(this::noteRail);
+        }
+    }
+
+    private void noteRail(String name, long bytes) {
+        service.note(new TransactionRecord.StepTimed(
+                subject.migrationId(),
+                attempt,
+                "rail " + name,
+                EVERY_RANK,
+                leg().target().toString(),
+                railsSinceEpochMs,
+                TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis() - railsSinceEpochMs),
+                bytes));
     }
 
     /** Takes everything down; may be called twice. */

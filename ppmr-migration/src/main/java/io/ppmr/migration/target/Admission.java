@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
 import io.ppmr.os.Accounts;
@@ -13,6 +14,7 @@ import io.ppmr.protocol.control.ControlMessage.Introduced;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionEvent;
@@ -42,9 +44,14 @@ final class Admission {
     private final TargetSettings settings;
     private final TransportChoice transports;
     private final Supplier<NodeFacts> node;
+    private final PodKeeper pods;
 
-    /** @param node says what this node is, as it is now */
-    Admission(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node) {
+    /**
+     * @param node says what this node is, as it is now
+     * @param pods says whether a pod can go on here
+     */
+    Admission(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, PodKeeper pods) {
+        this.pods = pods;
         this.settings = settings;
         this.transports = transports;
         this.node = node;
@@ -125,6 +132,7 @@ final class Admission {
         tool.flatMap(restarting -> whyNotFrom(introduce.node(), introduce.job().checkpointer(), restarting))
                 .ifPresent(why -> findings.add(Finding.fail(
                         "checkpointer", why, "install the same version on both nodes, or a later one here")));
+        job.pod().ifPresent(pod -> findings.addAll(pods.findings(pod)));
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();
             findings.add(pages(job, form));
@@ -254,6 +262,14 @@ final class Admission {
         }
         if (!begin.checkpointer().equals(heard.get().job().checkpointer())) {
             return List.of("it names another checkpointer than its introduction did: the source is broken");
+        }
+        Optional<PodFacts> pod = heard.get().job().pod();
+        if (pod.isPresent()
+                && (pod.get().uid() != begin.uid()
+                        || pod.get().gid() != begin.gid()
+                        || begin.ranks().size() != 1)) {
+            return List.of("it names another user, or more ranks, than its introduction said of the pod: the source is"
+                    + " broken");
         }
         return heard.get().findings().stream()
                 .filter(finding -> finding.level() == Finding.Level.FAIL

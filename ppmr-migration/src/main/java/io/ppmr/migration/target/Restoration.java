@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
@@ -17,6 +18,7 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
@@ -55,6 +57,10 @@ final class Restoration {
     private static final int MAX_RECORD_CHARS = 32 << 20;
 
     private final Begin begin;
+    private final Optional<PodFacts> pod;
+    /** The migration and the attempt. */
+    private final String move;
+
     private final Checkpointer checkpointer;
     private final Transfer transfer;
     private final TargetContext service;
@@ -74,15 +80,22 @@ final class Restoration {
     private boolean wantedProcessor;
     private boolean begun;
 
-    /** @param directory the attempt's own, in the mount and in the work directory */
+    /**
+     * @param pod what the only rank is, if it is a pod
+     * @param directory the attempt's own, in the mount and in the work directory
+     */
     Restoration(
             Begin begin,
+            Optional<PodFacts> pod,
             Checkpointer checkpointer,
             Transfer transfer,
             String directory,
             RestoredRanks copies,
             TargetContext service) {
         this.begin = begin;
+        this.pod = pod;
+        String[] words = directory.split("\\.", -1);
+        this.move = words[0] + "." + words[1];
         this.checkpointer = checkpointer;
         this.transfer = transfer;
         this.service = service;
@@ -99,15 +112,22 @@ final class Restoration {
             Path work = WorkDirectories.create(workRoot, rank);
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
             RankCommand restart = checkpointer.restart(
-                    new RestartTask(rank, user, images, work, service.settings().restartDeadline()));
+                    new RestartTask(rank, user, images, work, service.settings().restartDeadline(), enclosure()));
             AbandonedCommand.note(workRoot, restart.started());
             return restart;
         });
     }
 
+    private Optional<Enclosure> enclosure() throws IOException {
+        return pod.isEmpty() ? Optional.empty() : Optional.of(service.pods().prepare(move, pod.get()));
+    }
+
     private void noteRestored(HeldRank rank) throws CheckpointException {
         try {
             AbandonedCommand.note(workRoot, rank.processes());
+            if (pod.isPresent()) {
+                service.pods().restored(move, rank.processes().get(0));
+            }
         } catch (IOException e) {
             throw new CheckpointException(
                     "rank " + rank.rank() + " is restored, but " + workRoot + " cannot be written: make room", e);

@@ -1,6 +1,7 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transport.TransportChoice;
@@ -13,6 +14,7 @@ import java.util.function.LongSupplier;
  * @param settings what the service is told
  * @param transports how the bytes may travel
  * @param admission whether a migration is taken
+ * @param pods keeps what lies around ranks that are pods
  * @param journal the transactions'
  * @param view what restarts see in the mount
  * @param metrics what is counted
@@ -23,6 +25,7 @@ record TargetContext(
         TransportChoice transports,
         Admission admission,
         NativePrograms programs,
+        PodKeeper pods,
         TransactionJournal journal,
         ArrivingImageView view,
         TargetMetrics metrics,

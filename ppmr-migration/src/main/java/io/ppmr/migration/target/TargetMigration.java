@@ -10,6 +10,7 @@ import io.ppmr.os.BootClock;
 import io.ppmr.os.HostPort;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
@@ -118,9 +119,18 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     /** What restores the ranks of an attempt that begins. */
     Restoration restoration(
-            ControlMessage.Begin begin, Checkpointer checkpointer, Transfer transfer, String directory) {
+            ControlMessage.Begin begin,
+            Optional<PodFacts> pod,
+            Checkpointer checkpointer,
+            Transfer transfer,
+            String directory) {
         copies = new RestoredRanks(id);
-        return new Restoration(begin, checkpointer, transfer, directory, copies, service);
+        return new Restoration(begin, pod, checkpointer, transfer, directory, copies, service);
+    }
+
+    /** Names this attempt to whoever keeps pods. */
+    private String move() {
+        return id + "." + attempt;
     }
 
     String id() {
@@ -520,6 +530,12 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     @Override
     public boolean releaseCopies() {
+        try {
+            service.pods().attach(move());
+        } catch (IOException e) {
+            LOG.error("migration {}: its pod is held until its network is in order: {}", id, e.getMessage());
+            return false;
+        }
         copies.release();
         LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
         try {
@@ -537,7 +553,16 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         if (restoration != null) {
             restoration.giveUp("the migration is rolled back");
         }
-        return copies.end();
+        if (!copies.end()) {
+            return false;
+        }
+        try {
+            service.pods().discard(move());
+            return true;
+        } catch (IOException e) {
+            LOG.error("migration {}: something of its pod is left here: {}", id, e.getMessage());
+            return false;
+        }
     }
 
     @Override

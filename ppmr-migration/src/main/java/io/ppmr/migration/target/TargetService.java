@@ -5,6 +5,7 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.os.BootClock;
 import io.ppmr.protocol.control.NodeFacts;
@@ -56,6 +57,7 @@ public final class TargetService implements AutoCloseable {
     private final ArrivingImageView view = new ArrivingImageView(this::room);
     private final MeterRegistry meters;
     private final TargetMetrics metrics;
+    private final PodKeeper pods;
     private FuseMount mount;
     private TransactionJournal journal;
     private TargetSessions conversations;
@@ -75,7 +77,16 @@ public final class TargetService implements AutoCloseable {
      * @param meters where its meters are registered
      */
     public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
-        this(settings, transports, probe(settings), meters, BootClock::nowNs);
+        this(settings, transports, meters, PodKeeper.NONE);
+    }
+
+    /**
+     * The same on a node with pods.
+     *
+     * @param pods keeps what lies around ranks that are pods
+     */
+    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters, PodKeeper pods) {
+        this(settings, transports, probe(settings), meters, BootClock::nowNs, pods);
     }
 
     /** A service that takes the node for what somebody else says of it. */
@@ -90,7 +101,7 @@ public final class TargetService implements AutoCloseable {
      */
     public TargetService(
             TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, LongSupplier clock) {
-        this(settings, transports, node, new SimpleMeterRegistry(), clock);
+        this(settings, transports, node, new SimpleMeterRegistry(), clock, PodKeeper.NONE);
     }
 
     private TargetService(
@@ -98,7 +109,9 @@ public final class TargetService implements AutoCloseable {
             TransportChoice transports,
             Supplier<NodeFacts> node,
             MeterRegistry meters,
-            LongSupplier clock) {
+            LongSupplier clock,
+            PodKeeper pods) {
+        this.pods = pods;
         this.settings = settings;
         this.clock = clock;
         this.node = node;
@@ -144,8 +157,9 @@ public final class TargetService implements AutoCloseable {
         TargetContext context = new TargetContext(
                 settings,
                 transports,
-                new Admission(settings, transports, node),
+                new Admission(settings, transports, node, pods),
                 NativePrograms.fromSystemProperty(),
+                pods,
                 journal,
                 view,
                 metrics,

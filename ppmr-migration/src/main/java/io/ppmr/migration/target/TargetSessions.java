@@ -9,6 +9,8 @@ import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.MessageParts;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImages;
@@ -22,8 +24,10 @@ import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.Transport;
+import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
+import io.ppmr.transport.tcp.TcpRailPeer;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
@@ -77,6 +81,7 @@ final class TargetSessions {
 
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
     private volatile PeerListener listener;
+    private volatile RailAddresses rails;
 
     TargetSessions(TargetContext service, Collection<ReceiveBuffers> berths) {
         this.service = service;
@@ -104,6 +109,8 @@ final class TargetSessions {
     /** Where data connections come in; said before the first connection is served. */
     void listener(PeerListener peers) {
         listener = peers;
+        rails = new RailAddresses(service.transports().rails(), peers);
+        rails.listening();
     }
 
     /** Has somebody told whenever a migration begins or ends here. */
@@ -135,6 +142,11 @@ final class TargetSessions {
         List<String> open = journal.open();
         try {
             Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
+            for (String move : service.pods().arriving()) {
+                if (!wasVoted(move)) {
+                    service.pods().discard(move);
+                }
+            }
             WorkDirectories.removeEnded(
                     settings.workDirectory(),
                     (id, attempt) -> !open.contains(id) && !journal.records(id).isEmpty());
@@ -318,7 +330,7 @@ final class TargetSessions {
         incoming.put(begin.migrationId(), begun);
         try {
             changed.run();
-            run(begin, tool, join(begin, from, berth), from, berth);
+            run(begin, heard.get().job().pod(), tool, join(begin, from, berth), from, berth);
         } finally {
             freeBerths.add(berth);
             incoming.remove(begin.migrationId(), begun);
@@ -374,6 +386,20 @@ final class TargetSessions {
         } while (event != null && !(event instanceof SessionEvent.LinkLost));
     }
 
+    private TransportChoice.RailPorts railPorts(Connection from) {
+        return new TransportChoice.RailPorts() {
+            @Override
+            public List<DataMessage.Rail> offered() {
+                return rails.listening();
+            }
+
+            @Override
+            public Transport.Peer join(int count) {
+                return new TcpRailPeer(count, from.link(), taker -> listener.handOver(from.session(), taker));
+            }
+        };
+    }
+
     /** The connections over which the bytes come; a source that cannot be joined hears why. */
     private Transport.Peer join(Begin begin, Connection from, ReceiveBuffers berth)
             throws IOException, InterruptedException {
@@ -381,7 +407,14 @@ final class TargetSessions {
                 new TcpTransport(deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline));
         try {
             return service.transports()
-                    .join(begin.transports(), tcp, berth.pool(), from.channel(), from.link(), from.early());
+                    .join(
+                            begin.transports(),
+                            tcp,
+                            railPorts(from),
+                            berth.pool(),
+                            from.channel(),
+                            from.link(),
+                            from.early());
         } catch (IOException e) {
             refuse(from, String.valueOf(e.getMessage()));
             throw e;
@@ -389,7 +422,12 @@ final class TargetSessions {
     }
 
     private void run(
-            Begin begin, Checkpointer checkpointer, Transport.Peer joined, Connection from, ReceiveBuffers berth)
+            Begin begin,
+            Optional<PodFacts> pod,
+            Checkpointer checkpointer,
+            Transport.Peer joined,
+            Connection from,
+            ReceiveBuffers berth)
             throws IOException, InterruptedException {
         ControlLink link = from.link();
         SessionAgent agent = from.agent();
@@ -400,7 +438,7 @@ final class TargetSessions {
         incoming.get(id).comes(transfer);
         from.end().begin(transfer);
         service.view().add(directory, transfer.images());
-        Restoration restoration = migration.restoration(begin, checkpointer, transfer, directory);
+        Restoration restoration = migration.restoration(begin, pod, checkpointer, transfer, directory);
         long startNs = System.nanoTime();
         running.put(id, migration);
         from.listener().set(event -> tell(migration, event, link));

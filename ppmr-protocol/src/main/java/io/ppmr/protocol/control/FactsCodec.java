@@ -4,12 +4,16 @@ import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import net.openhft.chronicle.bytes.Bytes;
 
 /** Writes and reads what nodes tell about themselves and what was found in it. Any thread. */
 final class FactsCodec {
     /** Of a list's entry that has a text in it: the text's length and one number at least. */
     private static final int LEAST_ENTRY_BYTES = 2;
+
+    /** Of a pod: its numbers alone. */
+    private static final int LEAST_POD_BYTES = 4 * Integer.BYTES + Long.BYTES;
 
     private FactsCodec() {}
 
@@ -57,6 +61,21 @@ final class FactsCodec {
             MessageFields.writeText(out, file.path());
             out.writeLong(file.lengthBytes());
         }
+        // Nothing for what is no pod, so an earlier release reads it.
+        job.pod().ifPresent(pod -> write(out, pod));
+    }
+
+    private static void write(Bytes<?> out, PodFacts pod) {
+        out.writeInt(pod.uid()).writeInt(pod.gid());
+        MessageFields.writeTexts(out, pod.name(), pod.template(), pod.address());
+        out.writeInt(pod.prefixBits());
+        MessageFields.writeText(out, pod.mac());
+        out.writeInt(pod.mtuBytes());
+        MessageFields.writeTexts(out, pod.mounts());
+        MessageFields.writeTexts(out, pod.environment());
+        MessageFields.writeTexts(out, pod.command());
+        out.writeLong(pod.startedAtMs());
+        MessageFields.writeFlag(out, pod.answers());
     }
 
     static JobFacts readJob(Bytes<?> in) throws ProtocolException {
@@ -69,7 +88,26 @@ final class FactsCodec {
         for (int i = 0; i < count; i++) {
             files.add(new JobFacts.MappedFile(MessageFields.text(in), in.readLong()));
         }
-        return new JobFacts(checkpointer, resident, streamable, pids, files);
+        // What is less than that is no pod, and too much: who reads the message refuses it.
+        Optional<PodFacts> pod = in.readRemaining() < LEAST_POD_BYTES ? Optional.empty() : Optional.of(readPod(in));
+        return new JobFacts(checkpointer, resident, streamable, pids, files, pod);
+    }
+
+    private static PodFacts readPod(Bytes<?> in) throws ProtocolException {
+        return new PodFacts(
+                in.readInt(),
+                in.readInt(),
+                MessageFields.text(in),
+                MessageFields.text(in),
+                MessageFields.text(in),
+                in.readInt(),
+                MessageFields.text(in),
+                in.readInt(),
+                MessageFields.texts(in),
+                MessageFields.texts(in),
+                MessageFields.texts(in),
+                in.readLong(),
+                MessageFields.flag(in));
     }
 
     static void write(Bytes<?> out, List<Finding> findings) {

@@ -1,5 +1,7 @@
 package io.ppmr.protocol.data;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import net.openhft.chronicle.bytes.Bytes;
 
@@ -112,6 +114,71 @@ public sealed interface DataMessage extends Message {
         }
     }
 
+    /**
+     * A network by which chunks can reach a target.
+     *
+     * @param name of the network, which both nodes' configurations have
+     * @param host where the target listens for it, as an address of that network
+     */
+    record Rail(String name, String host, int port) {}
+
+    /** T to S, where the source has rails: these the target has; their places in the list are their numbers. */
+    record Rails(List<Rail> rails) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 43);
+            MessageFields.writeCount(out, rails.size());
+            for (Rail rail : rails) {
+                MessageFields.writeTexts(out, rail.name(), rail.host());
+                out.writeInt(rail.port());
+            }
+        }
+
+        private static Rails read(Bytes<?> in) throws ProtocolException {
+            int count = MessageFields.count(in, 2 + Integer.BYTES);
+            List<Rail> rails = new ArrayList<>(count);
+            for (int i = 0; i < count; i++) {
+                rails.add(new Rail(MessageFields.text(in), MessageFields.text(in), in.readInt()));
+            }
+            return new Rails(rails);
+        }
+    }
+
+    /**
+     * S to T: nothing more is to come by this rail. {@code life} counts how often the source has connected it, so that
+     * a connection of an earlier life is known, however late it comes.
+     */
+    record EndRail(int rail, int life) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 44).writeInt(rail).writeInt(life);
+        }
+    }
+
+    /**
+     * T to S, the answer: nobody reads from that rail any more, and so many chunks have arrived whole on each of its
+     * connections, by the connections' numbers; those that are not named have brought none.
+     */
+    record RailEnded(int rail, int life, List<Long> arrived) implements DataMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 45).writeInt(rail).writeInt(life);
+            MessageFields.writeCount(out, arrived.size());
+            arrived.forEach(out::writeLong);
+        }
+
+        private static RailEnded read(Bytes<?> in) throws ProtocolException {
+            int rail = in.readInt();
+            int life = in.readInt();
+            int count = MessageFields.count(in, Long.BYTES);
+            List<Long> arrived = new ArrayList<>(count);
+            for (int i = 0; i < count; i++) {
+                arrived.add(in.readLong());
+            }
+            return new RailEnded(rail, life, arrived);
+        }
+    }
+
     /** Reads the fields of the message that a code names; null if it is none of the data plane's. */
     static DataMessage readFields(int code, Bytes<?> in) throws ProtocolException {
         return switch (code) {
@@ -138,6 +205,9 @@ public sealed interface DataMessage extends Message {
                         MessageFields.text(in),
                         MessageFields.text(in));
             case 42 -> new Writable(in.readLong(), in.readLong(), in.readLong(), in.readLong(), in.readInt());
+            case 43 -> Rails.read(in);
+            case 44 -> new EndRail(in.readInt(), in.readInt());
+            case 45 -> RailEnded.read(in);
             default -> null;
         };
     }

@@ -38,6 +38,11 @@ public enum FrameType {
     HEARTBEAT(13),
     /** S to T, on a data connection: a chunk, whose bytes follow it ({@link ChunkFrame}). */
     CHUNK(14),
+    /**
+     * S to T, first on a data connection where there are rails: the rail's number stands in the place of the file, and
+     * the value is the rail's life, in the upper 32 bits, and the connection's number in it ({@link ValueFrame}).
+     */
+    RAIL(15),
     /** Either way: a message of variable length (a control message, or a change of names). */
     MESSAGE(32),
     /** Either way: a full frame of a message that is too long for one; more of it follows ({@link MessageParts}). */

@@ -87,6 +87,13 @@ class ControlMessageTest {
                 Arguments.of(
                         new DataMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
                         "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
+                Arguments.of(
+                        new DataMessage.Rails(List.of(new DataMessage.Rail("ib0", "10.1.0.2", 4660))),
+                        "2b 01000000 03 696230 08 31302e312e302e32 34120000"),
+                Arguments.of(new DataMessage.EndRail(1, 7), "2c 01000000 07000000"),
+                Arguments.of(
+                        new DataMessage.RailEnded(1, 7, List.of(0x1122334455667788L, 5L)),
+                        "2d 01000000 07000000 02000000 8877665544332211 0500000000000000"),
                 Arguments.of(new ControlMessage.Refuse("busy"), "03 04 62757379"),
                 Arguments.of(
                         new DataMessage.Created(5, NodeKind.SYMLINK, "/rank-0/l", 0777, 1000, 100, "to"),
@@ -211,6 +218,41 @@ class ControlMessageTest {
         ProtocolException e = assertThrows(ProtocolException.class, () -> ControlMessage.read(frame, 0));
         assertTrue(e.getMessage().contains("that is none"), e.getMessage());
         assertTrue(e.getMessage().length() < 250 && !e.getMessage().contains("\n"), e.getMessage());
+    }
+
+    @Test
+    void shouldReadAPodAsItWasWrittenWhenTheJobIsOne() throws ProtocolException {
+        PodFacts pod = new PodFacts(
+                1,
+                2,
+                "ring",
+                "mpi",
+                "10.20.0.10",
+                24,
+                "02:50:0a:14:00:0a",
+                1500,
+                List.of("/usr"),
+                List.of("A=b"),
+                List.of("./ring", "5"),
+                7,
+                true);
+        JobFacts job = new JobFacts(
+                        "criu",
+                        7,
+                        0,
+                        List.of(8),
+                        List.of(new JobFacts.MappedFile("/usr/b", 9), new JobFacts.MappedFile("/tmp/b", 9)))
+                .asPod(pod);
+        // What lies in its own directories is not looked for on the node.
+        assertEquals(List.of(new JobFacts.MappedFile("/usr/b", 9)), job.files());
+        ControlMessage.Introduce introduce = new ControlMessage.Introduce(NODE, job);
+        DirectBuffer frame = introduce.frame(ATTEMPT);
+        assertEquals(introduce, ControlMessage.read(frame, 0));
+        for (int gone = 1; gone < 30; gone++) {
+            byte[] cut = new byte[frame.capacity() - Frame.HEADER_BYTES - gone];
+            frame.getBytes(Frame.HEADER_BYTES, cut);
+            assertThrows(ProtocolException.class, () -> decode(cut));
+        }
     }
 
     @Test

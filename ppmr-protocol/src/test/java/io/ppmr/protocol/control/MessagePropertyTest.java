@@ -82,6 +82,13 @@ class MessagePropertyTest {
                 Combinators.combine(wide, wide, wide, wide, number).as(DataMessage.Writable::new),
                 Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
                         .as(DataMessage.Attached::new),
+                Combinators.combine(text, text, number)
+                        .as(DataMessage.Rail::new)
+                        .list()
+                        .ofMaxSize(8)
+                        .map(DataMessage.Rails::new),
+                Combinators.combine(number, number).as(DataMessage.EndRail::new),
+                Combinators.combine(number, number, wide.list().ofMaxSize(8)).as(DataMessage.RailEnded::new),
                 text.map(ControlMessage.Refuse::new),
                 Combinators.combine(number, Arbitraries.of(NodeKind.class), text, number, number, number, text)
                         .as(DataMessage.Created::new),

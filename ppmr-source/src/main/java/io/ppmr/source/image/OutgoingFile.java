@@ -12,6 +12,7 @@ import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 import java.util.zip.CRC32C;
 import org.agrona.UnsafeApi;
 import org.slf4j.Logger;
@@ -33,6 +34,7 @@ public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
     private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final int id;
     private final int rank;
@@ -249,9 +251,10 @@ public final class OutgoingFile {
      * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success,
      * or has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
      *
+     * @param calledOff asked meanwhile; the wait ends with an exception when the image is not wanted any more
      * @return whether it was released in time
      */
-    public boolean end(long deadlineNs) throws IOException, InterruptedException {
+    public boolean end(long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         lock.lock();
         try {
             while (openHandles > 0 && fate.failure() == null) {
@@ -259,7 +262,10 @@ public final class OutgoingFile {
                 if (leftNs <= 0) {
                     return false;
                 }
-                changed.awaitNanos(leftNs);
+                if (calledOff.getAsBoolean()) {
+                    throw new IOException("file " + name + " was still open when the migration was called off");
+                }
+                changed.awaitNanos(Math.min(leftNs, LOOK_NS));
             }
             sayEnd();
             return true;

@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -190,7 +191,7 @@ public final class OutgoingFiles {
             tree.find(renamed).requireFile(renamed).endClosed();
             for (OutgoingFile file : files) {
                 boolean retained = file.rank() == rank && !traits.streams(nameIn(file.name()));
-                if (retained && !file.name().equals(renamed) && !file.end(deadlineNs)) {
+                if (retained && !file.name().equals(renamed) && !file.end(deadlineNs, () -> false)) {
                     throw new ErrnoException(
                             Errno.EBUSY,
                             mark + " says that all files but the streamed ones are whole, but " + file.name()
@@ -234,11 +235,12 @@ public final class OutgoingFiles {
     /**
      * A rank's checkpointer has reported success: its files are whole as soon as their last handles are released.
      *
-     * @throws IOException if one is not released before the deadline
+     * @param calledOff tells, while this waits, whether the image is not wanted any more
+     * @throws IOException if one is not released before the deadline, or the image is not wanted any more
      */
-    public void endRank(int rank, long deadlineNs) throws IOException, InterruptedException {
+    public void endRank(int rank, long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         for (OutgoingFile file : files) {
-            if (file.rank() == rank && !file.end(deadlineNs)) {
+            if (file.rank() == rank && !file.end(deadlineNs, calledOff)) {
                 throw new IOException("file " + file.name() + " is still open for writing though its checkpointer "
                         + "reported success: a process that it started may hold it");
             }

@@ -7,6 +7,7 @@ import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.DataMessage.NameChange;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
@@ -118,6 +119,11 @@ public final class LinkOutlet implements Outlet {
         hops.released(chunk);
         underWay.decrementAndGet();
         claims.release(chunk);
+    }
+
+    /** The session's agent: the target says that it has ended a rail. */
+    void railEnded(RailEnded word) throws IOException {
+        path.railEnded(word);
     }
 
     /** Ends every wait for the target, for good. */

@@ -2,6 +2,7 @@ package io.ppmr.source.session;
 
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.protocol.data.CreditFrame;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
@@ -96,7 +97,12 @@ public final class SourceEnd implements SessionAgent.End {
     }
 
     @Override
-    public void onMessage(Message message) {
+    public void onMessage(Message message) throws IOException {
+        LinkOutlet current = outlet;
+        if (message instanceof DataMessage.RailEnded word && current != null) {
+            current.railEnded(word);
+            return;
+        }
         events.accept(new SessionEvent.Said(message));
     }
 

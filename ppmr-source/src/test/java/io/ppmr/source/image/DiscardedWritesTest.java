@@ -135,7 +135,8 @@ class DiscardedWritesTest {
         }
 
         void completesNothing() {
-            IOException failure = assertThrows(IOException.class, () -> files.endRank(0, System.nanoTime()));
+            IOException failure =
+                    assertThrows(IOException.class, () -> files.endRank(0, System.nanoTime(), () -> false));
             assertTrue(failure.getMessage().contains("/m.1"), failure.getMessage());
             assertNotNull(files.failure());
         }
@@ -263,7 +264,7 @@ class DiscardedWritesTest {
         source.view.fsync(open);
         source.view.release(open);
         source.view.release(other);
-        next.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+        next.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> false);
     }
 
     @Test

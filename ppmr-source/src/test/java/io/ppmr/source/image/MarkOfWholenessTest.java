@@ -2,6 +2,7 @@ package io.ppmr.source.image;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
@@ -14,11 +15,13 @@ import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ImageTraits;
 import io.ppmr.protocol.data.ReadingMode;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.agrona.BufferUtil;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -147,9 +150,23 @@ class MarkOfWholenessTest {
         assertEquals(List.of("END_OF_FILE " + RANK + "list.new", "END_OF_FILE " + RANK + "core", "Renamed"), told);
         told.clear();
         view.release(stream);
-        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> false);
         // Each file's end is said once.
         assertEquals(List.of("END_OF_FILE " + RANK + "pages.stream", "END_OF_IMAGE 0"), told);
+    }
+
+    @Test
+    void shouldEndTheWaitForAHandleWhenTheMigrationIsCalledOff() throws Exception {
+        long held = write("core");
+        AtomicInteger asked = new AtomicInteger();
+        IOException failure = assertThrows(
+                IOException.class,
+                () -> files.endRank(
+                        0, System.nanoTime() + TimeUnit.MINUTES.toNanos(10), () -> asked.incrementAndGet() == 2));
+        assertTrue(failure.getMessage().contains("core was still open when the migration was called off"));
+        assertEquals(2, asked.get(), "asked once more while it waited");
+        view.release(held);
+        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> true);
     }
 
     /** The kernel tells of a close some time after it, and libfuse holds that back while the file is renamed. */
@@ -160,7 +177,7 @@ class MarkOfWholenessTest {
         view.rename(RANK + "list.new", RANK + "list");
         assertEquals(List.of("END_OF_FILE " + RANK + "list.new", "Renamed"), told);
         view.release(open);
-        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+        files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> false);
     }
 
     @Test

@@ -108,12 +108,28 @@ public final class Pipeline implements AutoCloseable {
         Joined join(BufferPool source, BufferPool target, Consumer<String> onFailure) throws Exception;
     }
 
+    /** Joins them where the transport says something over the control connection, too. */
+    @FunctionalInterface
+    interface LinkedJoining {
+        Joined join(
+                BufferPool source,
+                BufferPool target,
+                ControlLink sourceLink,
+                ControlLink targetLink,
+                Consumer<String> onFailure)
+                throws Exception;
+    }
+
     /** Over sockets of this machine, or memory of this JVM, as the case has it. */
     static Pipeline of(Shape shape) throws Exception {
         return new Pipeline(shape, (source, target, onFailure) -> join(shape, source, target, onFailure));
     }
 
     Pipeline(Shape shape, Joining joining) throws Exception {
+        this(shape, (source, target, near, far, onFailure) -> joining.join(source, target, onFailure));
+    }
+
+    Pipeline(Shape shape, LinkedJoining joining) throws Exception {
         PoolGeometry targetGeometry = new PoolGeometry(shape.chunkBytes, shape.targetChunks);
         sourcePool = new BufferPool(new PoolGeometry(shape.chunkBytes, shape.sourceChunks));
         targetPool = new BufferPool(targetGeometry.plus(shape.bounceBuffers));
@@ -122,7 +138,8 @@ public final class Pipeline implements AutoCloseable {
         List<Integer> ranks = IntStream.range(0, shape.ranks).boxed().toList();
 
         ControlLink targetLink = new ControlLink(control.far(), 1, SILENCE_NS);
-        Joined joined = joining.join(sourcePool, targetPool, this::fail);
+        ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
+        Joined joined = joining.join(sourcePool, targetPool, sourceLink, targetLink, this::fail);
         transfer = new Transfer(
                 new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 4 << 20, 1 << 20, shape.stall),
                 targetPool,
@@ -145,7 +162,6 @@ public final class Pipeline implements AutoCloseable {
         targetEnd.begin(transfer);
         targetView.add(DIRECTORY, transfer.images());
 
-        ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
         path = joined.path();
         outlet = new LinkOutlet(
                 sourceLink,

@@ -178,6 +178,12 @@ public class PipelinePropertyTest {
         run(chosen, "seed " + seed + ": " + chosen, new Pipeline(chosen.shape, joining));
     }
 
+    /** Runs a case over a transport that says something over the control connection, too. */
+    static void run(long seed, Pipeline.LinkedJoining joining) throws Exception {
+        Case chosen = new Case(seed);
+        run(chosen, "seed " + seed + ": " + chosen, new Pipeline(chosen.shape, joining));
+    }
+
     private static void run(Case chosen, String context, Pipeline pipeline) throws Exception {
         ExecutorService threads = Executors.newCachedThreadPool();
         List<byte[]> read;
@@ -225,7 +231,7 @@ public class PipelinePropertyTest {
         }
         if (good) {
             for (int rank = 0; rank < chosen.shape.ranks(); rank++) {
-                pipeline.files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(10));
+                pipeline.files().endRank(rank, System.nanoTime() + TimeUnit.SECONDS.toNanos(10), () -> false);
             }
         }
         List<byte[]> read = new ArrayList<>();

@@ -136,6 +136,11 @@ public final class ReceiveSlot {
         return open.compareAndSet(true, false);
     }
 
+    /** The chunk that used the credit does not come by its connection; it may come by another one. */
+    public void reopen() {
+        open.set(true);
+    }
+
     // ---- the file, under its lock -----------------------------------------------------------------------------
 
     /** Its own pull has ended, or there will be none. */

@@ -3,6 +3,7 @@ package io.ppmr.target.session;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.CreditLedger;
@@ -213,6 +214,11 @@ final class Incoming implements Arrivals {
         return true;
     }
 
+    /** The source has nothing more for a rail. */
+    void endRail(DataMessage.EndRail word) throws ProtocolException {
+        path.endRail(word);
+    }
+
     void close() {
         path.close();
     }
@@ -257,6 +263,14 @@ final class Incoming implements Arrivals {
         show(entry);
         hops.checked(System.nanoTime() - hereNs);
         return true;
+    }
+
+    @Override
+    public void lost(ChunkFrame frame) {
+        Entry entry = entries[frame.slot()];
+        coming.decrementAndGet();
+        // From this call on the chunk can come again.
+        entry.slot.reopen();
     }
 
     @Override

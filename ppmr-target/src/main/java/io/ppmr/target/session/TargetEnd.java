@@ -1,5 +1,6 @@
 package io.ppmr.target.session;
 
+import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
@@ -80,6 +81,8 @@ public final class TargetEnd implements SessionAgent.End {
     public void onMessage(Message message) throws IOException {
         if (message instanceof NameChange change) {
             requireTransfer(message.toString()).onNameChange(change);
+        } else if (message instanceof DataMessage.EndRail end) {
+            requireTransfer(message.toString()).onEndRail(end);
         } else {
             events.accept(new SessionEvent.Said(message));
         }

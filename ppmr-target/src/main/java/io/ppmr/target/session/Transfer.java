@@ -186,6 +186,12 @@ public final class Transfer {
         }
     }
 
+    /** Takes the source's word that a rail ends. */
+    public void onEndRail(DataMessage.EndRail word) throws ProtocolException {
+        frames++;
+        incoming.endRail(word);
+    }
+
     /**
      * The source is gone: what it was to send does not come. Whether that is a failure is for the migration to say, as
      * a source that rolls back goes, too. On the agent's thread, or where that has ended: it will not run again.

@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -47,8 +48,12 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     private final PeerAuthenticator authenticator;
     private final SessionServer sessions;
     private final Consumer<Runnable> threads;
+    private final AcceptLoop.Places strangers;
     private final AcceptLoop loop;
     private final Map<SessionId, BlockingQueue<SocketChannel>> dataConnections = new ConcurrentHashMap<>();
+    private final Map<SessionId, Consumer<SocketChannel>> takers = new ConcurrentHashMap<>();
+    /** At further addresses of this node. */
+    private final List<AcceptLoop> furtherLoops = new CopyOnWriteArrayList<>();
 
     public PeerListener(InetSocketAddress address, PeerAuthenticator authenticator, SessionServer sessions)
             throws IOException {
@@ -65,10 +70,17 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         this.authenticator = authenticator;
         this.sessions = sessions;
         this.threads = threads;
-        server = ServerSocketChannel.open();
+        this.strangers = strangers;
+        server = bound(address);
+        loop = new AcceptLoop("ppmr-listen", server, strangers, Stranger::new);
+    }
+
+    private static ServerSocketChannel bound(InetSocketAddress address) throws IOException {
+        ServerSocketChannel server = ServerSocketChannel.open();
         try {
             server.setOption(StandardSocketOptions.SO_REUSEADDR, true);
             server.bind(address, BACKLOG);
+            return server;
         } catch (IOException e) {
             server.close();
             throw new IOException(
@@ -76,7 +88,23 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
                             + " (is another ppmr target running, or the address not this node's?)",
                     e);
         }
-        loop = new AcceptLoop("ppmr-listen", server, strangers, Stranger::new);
+    }
+
+    /**
+     * Takes connections at a further address of this node, too, until it is closed.
+     *
+     * @return where exactly; the address itself where connections to it come already
+     */
+    public InetSocketAddress alsoAt(InetSocketAddress further) throws IOException {
+        InetSocketAddress first = address();
+        boolean isCovered = first.getPort() == further.getPort()
+                && (first.getAddress().isAnyLocalAddress() || first.getAddress().equals(further.getAddress()));
+        if (isCovered) {
+            return further;
+        }
+        ServerSocketChannel also = bound(further);
+        furtherLoops.add(new AcceptLoop("ppmr-listen-rail", also, strangers, Stranger::new));
+        return (InetSocketAddress) also.socket().getLocalSocketAddress();
     }
 
     public InetSocketAddress address() {
@@ -85,7 +113,29 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
 
     /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
     public boolean responds(long limitNs) {
-        return loop.responds(limitNs);
+        return loop.responds(limitNs) && furtherLoops.stream().allMatch(further -> further.responds(limitNs));
+    }
+
+    /**
+     * Has the data connections of a session taken as they come, for as long as it lasts, those that have come already
+     * too.
+     *
+     * @param taker called on the listener's threads, which it must not hold up
+     */
+    public void handOver(SessionId session, Consumer<SocketChannel> taker) {
+        takers.put(session, taker);
+        handOver(session);
+    }
+
+    private void handOver(SessionId session) {
+        Consumer<SocketChannel> taker = takers.get(session);
+        BlockingQueue<SocketChannel> arrived = dataConnections.get(session);
+        if (taker == null || arrived == null) {
+            return;
+        }
+        for (SocketChannel channel = arrived.poll(); channel != null; channel = arrived.poll()) {
+            taker.accept(channel);
+        }
     }
 
     /** Waits for the data connections of a session. */
@@ -110,6 +160,9 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     @Override
     public void close() throws IOException {
         loop.close();
+        for (AcceptLoop further : furtherLoops) {
+            further.close();
+        }
     }
 
     /** A connection that has proved nothing yet; on the loop's thread. */
@@ -161,6 +214,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
                     + ", which " + (arriving == null ? "has ended" : "takes no more of them") + ": refused");
         }
+        handOver(session);
         if (!dataConnections.containsKey(session) && arriving.remove(channel)) {
             channel.close();
         }
@@ -182,6 +236,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     private void end(SessionId session) {
+        takers.remove(session);
         dataConnections.remove(session).forEach(PeerListener::closeQuietly);
     }
 

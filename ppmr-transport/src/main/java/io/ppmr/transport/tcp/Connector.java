@@ -6,6 +6,7 @@ import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.SocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
@@ -17,8 +18,15 @@ public final class Connector {
     private final InetSocketAddress target;
     private final PeerAuthenticator authenticator;
     private final Duration deadline;
+    private final SocketAddress from;
 
     public Connector(InetSocketAddress target, PeerAuthenticator authenticator, Duration deadline) {
+        this(target, authenticator, deadline, null);
+    }
+
+    /** @param from the address of this node that connections leave from; null for whatever the kernel chooses */
+    public Connector(InetSocketAddress target, PeerAuthenticator authenticator, Duration deadline, SocketAddress from) {
+        this.from = from;
         this.target = target;
         this.authenticator = authenticator;
         this.deadline = deadline;
@@ -68,6 +76,7 @@ public final class Connector {
         try {
             channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
             channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
+            channel.bind(from);
             channel.socket().connect(target, (int) deadline.toMillis());
             return channel;
         } catch (IOException e) {

@@ -44,6 +44,11 @@ abstract class DataConnection {
     /** The connection has failed before it was closed. On its thread. */
     abstract void failed(Exception cause);
 
+    /** The connection is closed, and its thread does nothing more. On that thread, as the last thing. */
+    void ended() {
+        // Who wants to know it says so.
+    }
+
     final void start() {
         thread.start();
     }
@@ -93,7 +98,11 @@ abstract class DataConnection {
                 failed(e);
             }
         } finally {
-            closeChannel();
+            try {
+                closeChannel();
+            } finally {
+                ended();
+            }
         }
     }
 
@@ -106,12 +115,15 @@ abstract class DataConnection {
         }
     }
 
+    /** Has the connection closed by its thread, soon; does not wait. Any thread. */
+    final void beginToClose() {
+        closing = true;
+        wake();
+    }
+
     /** Ends connections and their threads, and waits for them, bounded; may be called twice. */
     static void closeAll(List<? extends DataConnection> connections) {
-        for (DataConnection connection : connections) {
-            connection.closing = true;
-            connection.wake();
-        }
+        connections.forEach(DataConnection::beginToClose);
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
         for (DataConnection connection : connections) {
             Thread thread = connection.thread;

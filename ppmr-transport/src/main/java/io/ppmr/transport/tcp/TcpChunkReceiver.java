@@ -1,22 +1,10 @@
 package io.ppmr.transport.tcp;
 
-import io.ppmr.protocol.data.ChunkFrame;
-import io.ppmr.protocol.data.Frame;
-import io.ppmr.protocol.data.FrameType;
-import io.ppmr.protocol.data.ProtocolException;
-import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ChunkReceiver;
-import java.io.EOFException;
-import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
-import org.agrona.concurrent.UnsafeBuffer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Takes chunks from data connections: the connection's own thread reads a chunk's frame and then its bytes straight
@@ -24,26 +12,18 @@ import org.slf4j.LoggerFactory;
  * first of them after a millisecond at most; at once where the source says that it has few chunks left.
  */
 public final class TcpChunkReceiver implements ChunkReceiver {
-    private static final Logger LOG = LoggerFactory.getLogger(TcpChunkReceiver.class);
-    private static final int RELEASES_AT_ONCE = 8;
-    private static final int RELEASES_KEPT = 64;
-    private static final long RELEASES_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(1);
-
-    private final Arrivals arrivals;
-    private final long releasesWaitNs;
-    private final List<Connection> connections = new ArrayList<>();
+    private final List<ReceivingConnection> connections = new ArrayList<>();
 
     /** Takes over connected and authenticated channels. */
     public TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals) {
-        this(channels, arrivals, RELEASES_WAIT_NS);
+        this(channels, arrivals, ReceivingConnection.RELEASES_WAIT_NS);
     }
 
     /** @param releasesWaitNs how long a release may wait for others to go with */
     TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals, long releasesWaitNs) {
-        this.arrivals = arrivals;
-        this.releasesWaitNs = releasesWaitNs;
         for (SocketChannel channel : channels) {
-            connections.add(new Connection(channel, connections.size()));
+            connections.add(
+                    new ReceivingConnection(channel, "ppmr-receive-" + connections.size(), arrivals, releasesWaitNs));
         }
         connections.forEach(DataConnection::start);
     }
@@ -51,149 +31,5 @@ public final class TcpChunkReceiver implements ChunkReceiver {
     @Override
     public void close() {
         DataConnection.closeAll(connections);
-    }
-
-    /** Everything is its thread's alone. */
-    private final class Connection extends DataConnection {
-        /** The frame of the chunk that comes, and room for the next one, which may come with its bytes. */
-        private final ByteBuffer[] headers = {
-            ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES), ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES)
-        };
-
-        private final UnsafeBuffer[] headerViews = {new UnsafeBuffer(headers[0]), new UnsafeBuffer(headers[1])};
-        private final ByteBuffer[] bytesAndNext = new ByteBuffer[2];
-        private final ChunkFrame chunk = new ChunkFrame();
-        private final ByteBuffer out = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_KEPT);
-        private final UnsafeBuffer outView = new UnsafeBuffer(out);
-        private boolean soon;
-        /** When the first of the releases that wait must go. */
-        private long releasesDueNs;
-
-        private int current;
-        private boolean inChunk;
-        private long nextOrder;
-
-        private Connection(SocketChannel channel, int number) {
-            super(channel, "ppmr-receive-" + number);
-        }
-
-        @Override
-        void run() throws IOException {
-            boolean good = true;
-            while (good) {
-                ByteBuffer header = headers[current];
-                while (header.hasRemaining()) {
-                    requireOpen(channel.read(header));
-                    waitIfMoreIsDue(header);
-                }
-                inChunk = true;
-                requireNext();
-                bytesAndNext[0] = arrivals.comes(chunk);
-                bytesAndNext[1] = headers[1 - current].clear();
-                while (bytesAndNext[0].hasRemaining()) {
-                    requireOpen(channel.read(bytesAndNext));
-                    waitIfMoreIsDue(bytesAndNext[0]);
-                }
-                good = arrivals.came(chunk);
-                if (good) {
-                    release();
-                }
-                current = 1 - current;
-                inChunk = false;
-            }
-            sendReleases();
-            awaitClose();
-        }
-
-        private void requireNext() throws ProtocolException {
-            UnsafeBuffer header = headerViews[current];
-            FrameType type = Frame.requireValid(header, 0);
-            if (type != FrameType.CHUNK || Frame.lengthBytes(header, 0) != ChunkFrame.LENGTH_BYTES) {
-                throw new ProtocolException(
-                        "frame " + type + " of " + Frame.lengthBytes(header, 0) + " bytes where a chunk was due");
-            }
-            chunk.wrap(header, 0);
-            if (chunk.order() != nextOrder) {
-                throw new ProtocolException(
-                        "chunk " + chunk.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
-            }
-            nextOrder++;
-        }
-
-        private static void requireOpen(long read) throws EOFException {
-            if (read < 0) {
-                throw new EOFException("closed by the source");
-            }
-        }
-
-        /** The socket has no more now: waits, and before that sends the releases that should not wait. */
-        private void waitIfMoreIsDue(ByteBuffer into) throws IOException {
-            if (!into.hasRemaining()) {
-                return;
-            }
-            long leftNs = releasesDueNs - System.nanoTime();
-            boolean due = soon || leftNs <= 0;
-            if (due) {
-                sendReleases();
-            }
-            boolean left = out.position() > 0;
-            watch(true, due && left);
-            if (!await(left && !due ? TimeUnit.NANOSECONDS.toMillis(leftNs) + 1 : 0)) {
-                sendReleases();
-            }
-        }
-
-        private void release() throws IOException {
-            soon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
-            while (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
-                sendReleases();
-                if (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
-                    watch(false, true);
-                    await();
-                }
-            }
-            if (out.position() == 0) {
-                releasesDueNs = System.nanoTime() + releasesWaitNs;
-            }
-            ReleaseFrame.encode(
-                    outView, out.position(), chunk.attempt(), chunk.file(), chunk.order(), chunk.sourceChunk());
-            out.position(out.position() + ReleaseFrame.LENGTH_BYTES);
-            if (out.position() >= ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE) {
-                sendReleases();
-            }
-        }
-
-        private void sendReleases() throws IOException {
-            if (out.position() > 0) {
-                out.flip();
-                channel.write(out);
-                out.compact();
-                soon = out.position() > 0;
-            }
-        }
-
-        /** The session says why it fails; a connection that were closed now could be heard of before that. */
-        private void awaitClose() throws IOException {
-            watch(false, false);
-            while (!isClosing()) {
-                await();
-            }
-        }
-
-        /** Between two chunks an end of the connection is no failure: what is missing, the session notices. */
-        @Override
-        void failed(Exception cause) {
-            boolean betweenChunks = !inChunk && headers[current].position() == 0;
-            if (betweenChunks && cause instanceof IOException && !(cause instanceof ProtocolException)) {
-                LOG.debug("a data connection has ended: {}", cause.toString());
-                return;
-            }
-            arrivals.broken("data connection to the source failed: " + cause);
-            try {
-                awaitClose();
-            } catch (IOException closed) {
-                LOG.debug("a data connection that had failed is closed: {}", closed.toString());
-            }
-        }
     }
 }

@@ -2,17 +2,19 @@ package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
-import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.Rails;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -27,7 +29,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
  * further credit for it is granted when the first has arrived.
  */
-public final class TcpChunkSender implements ChunkSender {
+public final class TcpChunkSender implements Rails.Line {
     private static final int RELEASES_AT_ONCE = 64;
 
     private final BufferPool pool;
@@ -110,6 +112,27 @@ public final class TcpChunkSender implements ChunkSender {
     }
 
     @Override
+    public long movedBytes() {
+        long sum = 0;
+        for (Connection connection : connections) {
+            sum += connection.writtenBytes.get();
+        }
+        return sum;
+    }
+
+    @Override
+    public boolean hasArrived(int chunk, RailEnded word) throws ProtocolException {
+        for (int i = 0; i < connections.size(); i++) {
+            long order = connections.get(i).orderOf(chunk);
+            if (order != Connection.NOT_HERE) {
+                long arrived = i < word.arrived().size() ? word.arrived().get(i) : 0;
+                return connections.get(i).hasArrived(order, arrived);
+            }
+        }
+        return false;
+    }
+
+    @Override
     public MemoryProof proof() {
         return MemoryProof.NONE;
     }
@@ -125,6 +148,8 @@ public final class TcpChunkSender implements ChunkSender {
     }
 
     private final class Connection extends DataConnection {
+        private static final long NOT_HERE = -1;
+
         private final ByteBuffer in = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE);
         private final UnsafeBuffer inView = new UnsafeBuffer(in);
         private final ReleaseFrame release = new ReleaseFrame();
@@ -138,6 +163,12 @@ public final class TcpChunkSender implements ChunkSender {
         /** Of each chunk: it was sent whole and has not come back. */
         private final boolean[] sent = new boolean[pool.geometry().chunkCount()];
 
+        /** Of each chunk its order here, while it is on its way. */
+        private final long[] orders = new long[pool.geometry().chunkCount()];
+
+        /** Written under the monitor, read by any thread. */
+        private final AtomicLong writtenBytes = new AtomicLong();
+
         private int first;
         private int count;
         private long nextOrder;
@@ -145,6 +176,7 @@ public final class TcpChunkSender implements ChunkSender {
 
         private Connection(SocketChannel channel, int number) {
             super(channel, "ppmr-send-" + number);
+            Arrays.fill(orders, NOT_HERE);
         }
 
         private void send(int chunk) throws IOException {
@@ -155,6 +187,7 @@ public final class TcpChunkSender implements ChunkSender {
                     throw new IOException("the transport was closed");
                 }
                 underWay.incrementAndGet();
+                orders[chunk] = nextOrder;
                 ChunkFrame.number(frames, chunk * ChunkFrame.LENGTH_BYTES, nextOrder++);
                 queue[(first + count) % queue.length] = chunk;
                 count++;
@@ -172,7 +205,7 @@ public final class TcpChunkSender implements ChunkSender {
                 pair[0] = frameOf[chunk];
                 pair[1] = pool.buffer(chunk);
                 try {
-                    channel.write(pair, 0, pair.length);
+                    writtenBytes.lazySet(writtenBytes.get() + channel.write(pair, 0, pair.length));
                 } catch (IOException e) {
                     fail(e);
                     throw e;
@@ -244,6 +277,21 @@ public final class TcpChunkSender implements ChunkSender {
                 throw new ProtocolException("a release of chunk " + chunk + ", which was not sent here");
             }
             sent[chunk] = false;
+            orders[chunk] = NOT_HERE;
+        }
+
+        private synchronized long orderOf(int chunk) {
+            return orders[chunk];
+        }
+
+        /** Tells whether the chunk with this order is among so many that have arrived, by the peer's word. */
+        private synchronized boolean hasArrived(long order, long arrived) throws ProtocolException {
+            long sentWhole = nextOrder - count;
+            if (arrived < 0 || arrived > sentWhole) {
+                throw new ProtocolException(
+                        arrived + " chunks have arrived of " + sentWhole + " that were sent: the target is broken");
+            }
+            return order < arrived;
         }
 
         @Override

@@ -20,6 +20,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -99,6 +100,48 @@ class PeerListenerTest {
         } catch (SocketTimeoutException e) {
             return false;
         }
+    }
+
+    @Test
+    void shouldHandOverDataConnectionsOfEveryAddressAsTheyCome() throws Exception {
+        listen(new AcceptLoop.Places(16, 8, LONG));
+        InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        Connector.Control control = source();
+        open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 2));
+        List<SocketChannel> taken = new CopyOnWriteArrayList<>();
+        listener.handOver(control.session(), taken::add);
+        await("those that were there are handed over", () -> taken.size() == 2);
+        open.addAll(new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 1));
+        await("those that come later are, too", () -> taken.size() == 3);
+        open.addAll(taken);
+        assertEquals(listener.address(), listener.alsoAt(listener.address()), "it listens there already");
+        assertTrue(listener.responds(LIMIT.toNanos()));
+    }
+
+    @Test
+    void shouldHandOverNothingWhenThePeerOfAFurtherAddressHasNoKeyOrNoSession() throws Exception {
+        listen(new AcceptLoop.Places(16, 8, LONG));
+        InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        Connector.Control control = source();
+        List<SocketChannel> taken = new CopyOnWriteArrayList<>();
+        listener.handOver(control.session(), taken::add);
+        PreSharedKey other = new PreSharedKey(new byte[64]);
+        assertThrows(IOException.class, () -> new Connector(further, other, DEADLINE).data(control.session(), 1));
+        assertThrows(IOException.class, () -> new Connector(further, KEY, DEADLINE).data(new SessionId(1, 2), 1));
+        SocketChannel silent = SocketChannel.open(further);
+        open.add(silent);
+        silent.write(ByteBuffer.wrap(new byte[100]));
+        await("what is no ppmr is closed", () -> {
+            try {
+                return hasEnded(silent, 10);
+            } catch (IOException e) {
+                return true;
+            }
+        });
+        assertEquals(List.of(), taken);
+        open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 1));
+        await("the session's own is handed over", () -> taken.size() == 1);
+        open.addAll(taken);
     }
 
     @Test

@@ -1,0 +1,293 @@
+/*
+ * ppmr-pod-net: what a pod's network needs when the pod moves. Needs root.
+ *
+ *   ppmr-pod-net look INODE                  lists the sockets of all processes in the network namespace of that inode, one a
+ *                                            line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL, each socket once
+ *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint has left it on, and prints how
+ *                                            often; may be repeated
+ *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks by ARP who has an IPv4 address, as one who has none; prints the MAC
+ *                                            address of everybody who answers within that time
+ *   ppmr-pod-net tell INTERFACE ADDRESS      announces, by ARP, that this interface has the address, three times, when
+ *                                            its cable is in
+ *
+ * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227.
+ *
+ * Exit status: 0; 1, with the reason on standard error, where that could not be done.
+ */
+#define _GNU_SOURCE
+#include "kernel.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/if_ether.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+enum { MAX_SOCKETS = 65536, TOLD = 3, TOLD_APART_MS = 60, CABLE_IN_MS = 3000, LOOK_MS = 5 };
+
+static _Noreturn void die(const char *what)
+{
+    fprintf(stderr, "ppmr-pod-net: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+static void sleep_ms(long ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* ---- the sockets of a namespace -------------------------------------------------------------------------------- */
+
+static unsigned long seen[MAX_SOCKETS];
+static int seen_count;
+
+/* True the first time. */
+static bool is_new(unsigned long inode)
+{
+    for (int i = 0; i < seen_count; i++) {
+        if (seen[i] == inode)
+            return false;
+    }
+    if (seen_count == MAX_SOCKETS) {
+        fprintf(stderr, "ppmr-pod-net: there are more than %d sockets\n", MAX_SOCKETS);
+        exit(1);
+    }
+    seen[seen_count++] = inode;
+    return true;
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    return getsockopt(fd, level, name, &value, &length) == 0 ? value : -1;
+}
+
+typedef int use_of_socket(int pid, int descriptor, unsigned long inode, int fd);
+
+static int show(int pid, int descriptor, unsigned long inode, int fd)
+{
+    printf("%d %d %lu %d %d %d\n", pid, descriptor, inode, option(fd, SOL_SOCKET, SO_DOMAIN),
+           option(fd, SOL_SOCKET, SO_TYPE), option(fd, SOL_SOCKET, SO_PROTOCOL));
+    return 1;
+}
+
+static int mend(int pid, int descriptor, unsigned long inode, int fd)
+{
+    int off = 0;
+    (void)inode;
+    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP || option(fd, IPPROTO_TCP, TCP_REPAIR) != 1)
+        return 0;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &off, sizeof off) != 0) {
+        fprintf(stderr, "ppmr-pod-net: descriptor %d of PID %d: ", descriptor, pid);
+        die("TCP_REPAIR cannot be switched off");
+    }
+    return 1;
+}
+
+/* What has ended or was closed meanwhile is none of it any more. */
+static int each_socket_of(int pid, use_of_socket *use)
+{
+    char path[64];
+    int done = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *open_ones = opendir(path);
+    int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (open_ones == NULL || process < 0) {
+        if (errno != ENOENT && errno != ESRCH)
+            die(path);
+        if (open_ones != NULL)
+            closedir(open_ones);
+        return 0;
+    }
+    for (struct dirent *entry = readdir(open_ones); entry != NULL; entry = readdir(open_ones)) {
+        char target[64];
+        unsigned long inode;
+        ssize_t length = readlinkat(dirfd(open_ones), entry->d_name, target, sizeof target - 1);
+        if (length <= 0)
+            continue;
+        target[length] = '\0';
+        if (sscanf(target, "socket:[%lu]", &inode) != 1 || !is_new(inode))
+            continue;
+        int descriptor = atoi(entry->d_name);
+        int fd = (int)syscall(SYS_pidfd_getfd, process, descriptor, 0);
+        if (fd < 0) {
+            if (errno != ESRCH && errno != EBADF)
+                die("pidfd_getfd");
+            continue;
+        }
+        done += use(pid, descriptor, inode, fd);
+        close(fd);
+    }
+    close(process);
+    closedir(open_ones);
+    return done;
+}
+
+static int each_socket(unsigned long namespace, use_of_socket *use)
+{
+    int done = 0;
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        die("/proc");
+    for (struct dirent *entry = readdir(proc); entry != NULL; entry = readdir(proc)) {
+        char path[64];
+        struct stat status;
+        int pid = atoi(entry->d_name);
+        if (pid <= 0)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
+        if (stat(path, &status) == 0 && status.st_ino == namespace)
+            done += each_socket_of(pid, use);
+    }
+    closedir(proc);
+    return done;
+}
+
+/* ---- ARP ------------------------------------------------------------------------------------------------------- */
+
+struct place {
+    int fd;
+    struct sockaddr_ll link;
+    struct in_addr address;
+};
+
+static struct place open_place(const char *interface, const char *address)
+{
+    struct place place = {.fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_ARP))};
+    struct ifreq request;
+    if (place.fd < 0)
+        die("a socket for ARP");
+    if (inet_pton(AF_INET, address, &place.address) != 1) {
+        errno = EINVAL;
+        die(address);
+    }
+    memset(&request, 0, sizeof request);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    if (ioctl(place.fd, SIOCGIFINDEX, &request) != 0)
+        die(interface);
+    place.link = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ARP),
+                                      .sll_ifindex = request.ifr_ifindex, .sll_hatype = htons(ARPHRD_ETHER),
+                                      .sll_halen = ETH_ALEN};
+    if (bind(place.fd, (struct sockaddr *)&place.link, sizeof place.link) != 0)
+        die(interface);
+    if (ioctl(place.fd, SIOCGIFHWADDR, &request) != 0)
+        die(interface);
+    memcpy(place.link.sll_addr, request.ifr_hwaddr.sa_data, ETH_ALEN);
+    return place;
+}
+
+/* A request from this interface about the address, which says that the sender has it, or has none yet. */
+static void request(const struct place *place, bool has_it)
+{
+    struct ether_arp packet;
+    struct sockaddr_ll all = place->link;
+    memset(&packet, 0, sizeof packet);
+    packet.arp_hrd = htons(ARPHRD_ETHER);
+    packet.arp_pro = htons(ETH_P_IP);
+    packet.arp_hln = ETH_ALEN;
+    packet.arp_pln = sizeof place->address;
+    packet.arp_op = htons(ARPOP_REQUEST);
+    memcpy(packet.arp_sha, place->link.sll_addr, ETH_ALEN);
+    if (has_it)
+        memcpy(packet.arp_spa, &place->address, sizeof place->address);
+    memcpy(packet.arp_tpa, &place->address, sizeof place->address);
+    memset(all.sll_addr, 0xff, ETH_ALEN);
+    if (sendto(place->fd, &packet, sizeof packet, 0, (struct sockaddr *)&all, sizeof all) < 0)
+        die("ARP");
+}
+
+static void ask(const struct place *place, long limit_ms)
+{
+    long long end = now_ms() + limit_ms;
+    long long next = 0;
+    for (long long now = now_ms(); now < end; now = now_ms()) {
+        if (now >= next) {
+            request(place, false);
+            next = now + limit_ms / 3;
+        }
+        struct pollfd wait = {.fd = place->fd, .events = POLLIN};
+        long long until = next < end ? next : end;
+        if (poll(&wait, 1, (int)(until - now)) <= 0)
+            continue;
+        struct ether_arp packet;
+        ssize_t length = recv(place->fd, &packet, sizeof packet, MSG_DONTWAIT);
+        if (length == (ssize_t)sizeof packet && ntohs(packet.arp_op) == ARPOP_REPLY
+            && memcmp(packet.arp_spa, &place->address, sizeof place->address) == 0) {
+            const unsigned char *mac = packet.arp_sha;
+            printf("%02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+        }
+    }
+}
+
+static void tell(const struct place *place, const char *interface)
+{
+    struct ifreq flags;
+    long long end = now_ms() + CABLE_IN_MS;
+    memset(&flags, 0, sizeof flags);
+    snprintf(flags.ifr_name, sizeof flags.ifr_name, "%s", interface);
+    for (;;) {
+        if (ioctl(place->fd, SIOCGIFFLAGS, &flags) != 0)
+            die(interface);
+        if ((flags.ifr_flags & IFF_RUNNING) != 0)
+            break;
+        if (now_ms() >= end) {
+            errno = ENETDOWN;
+            die(interface);
+        }
+        sleep_ms(LOOK_MS);
+    }
+    for (int i = 0; i < TOLD; i++) {
+        if (i > 0)
+            sleep_ms(TOLD_APART_MS);
+        request(place, true);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "look") == 0) {
+        each_socket(strtoul(argv[2], NULL, 10), show);
+    } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
+        printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend));
+    } else if (argc == 5 && strcmp(argv[1], "ask") == 0) {
+        struct place place = open_place(argv[2], argv[3]);
+        ask(&place, strtol(argv[4], NULL, 10));
+    } else if (argc == 4 && strcmp(argv[1], "tell") == 0) {
+        struct place place = open_place(argv[2], argv[3]);
+        tell(&place, argv[2]);
+    } else {
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | tell INTERFACE ADDRESS\n");
+        return 2;
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,442 @@
+package io.ppmr.daemon.pods;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.SignalSender;
+import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.PodFacts;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The pods of a node while migrations bring them or take them away. What a step makes or takes away stands in the pod's
+ * record before, with the move that it belongs to; so the next run of the service repeats it or undoes it. Safe for any
+ * thread; one migration calls it for one move at a time.
+ */
+final class PodMoves implements PodKeeper {
+    private static final Logger LOG = LoggerFactory.getLogger(PodMoves.class);
+    private static final int KILL = 9;
+    private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
+    private static final long LOOK_NS = 5_000_000;
+    /** The name by which CRIU is told of the network namespace, in which it makes nothing itself. */
+    private static final String NETWORK = "extnet";
+    /** Becomes the tool: in the pod's cgroups, with its root as a mount point and its network as a descriptor. */
+    private static final String ENTER = "for cgroup in $3; do echo 0 >\"$cgroup/cgroup.procs\" || exit 1; done;"
+            + " mount --bind \"$1\" \"$1\" && exec 9<\"$2\" && shift 3 && exec \"$@\"";
+
+    private static final String NETWORK_DESCRIPTOR = "9";
+
+    // As ppmr-pod-net lists a socket: PID, descriptor, inode, domain, type, protocol. address_families(7),
+    // protocols(5).
+    private static final int SOCKET_FIELDS = 6;
+    private static final int DOMAIN = 3;
+    private static final int PROTOCOL = 5;
+    private static final String UNIX = "1";
+    private static final String NETLINK = "16";
+    private static final Set<String> INTERNET = Set.of("2", "10");
+    /** TCP, UDP, UDP-Lite. */
+    private static final Set<String> MOVABLE_PROTOCOLS = Set.of("6", "17", "136");
+
+    private static final String MULTIPATH_TCP = "262";
+
+    private final Pods pods;
+    private final PodRuntime runtime;
+    private final Path podInit;
+    private final ProcessTable processes = new ProcessTable();
+    private final SignalSender signals = new SignalSender(processes);
+
+    PodMoves(Pods pods, PodRuntime runtime, Path podInit) {
+        this.pods = pods;
+        this.runtime = runtime;
+        this.podInit = podInit;
+    }
+
+    // ---- source ------------------------------------------------------------------------------------------------
+
+    @Override
+    public void requireMovable(ProcessIdentity init) throws IOException, CheckpointException {
+        PodRecord pod = byInit(init);
+        Set<ProcessIdentity> tree = Set.copyOf(processes.tree(init));
+        for (ProcessIdentity process : processes.inNamespace(init.pidNamespace())) {
+            if (!tree.contains(process) && processes.isAlive(process)) {
+                throw new CheckpointException("pod " + pod.fullName() + ": PID " + process.pid() + " ("
+                        + processes.name(process).orElse("?") + ") is in the pod and no descendant of its init, as what"
+                        + " ppmr pod exec runs without --detach. Remedy: wait for its end, or end it");
+            }
+        }
+        for (String line : runtime.sockets(networkOf(init))) {
+            String[] fields = line.split(" ", -1);
+            if (fields.length != SOCKET_FIELDS) {
+                throw new IOException("the sockets of pod " + pod.fullName() + " are listed as '" + line + "'");
+            }
+            requireMovable(pod, fields);
+        }
+    }
+
+    private static void requireMovable(PodRecord pod, String[] socket) throws CheckpointException {
+        String protocol = socket[PROTOCOL];
+        boolean internet = INTERNET.contains(socket[DOMAIN]) && MOVABLE_PROTOCOLS.contains(protocol);
+        if (internet || socket[DOMAIN].equals(UNIX) || socket[DOMAIN].equals(NETLINK)) {
+            return;
+        }
+        String kind = INTERNET.contains(socket[DOMAIN])
+                ? protocol.equals(MULTIPATH_TCP) ? "Multipath TCP" : "Internet protocol " + protocol
+                : "domain " + socket[DOMAIN] + ", protocol " + protocol;
+        throw new CheckpointException("pod " + pod.fullName() + ": PID " + socket[0] + " has a socket of a kind that"
+                + " cannot be moved (" + kind + ", descriptor " + socket[1] + "). Remedy: have the job use plain TCP,"
+                + " UDP or Unix sockets, or close it before");
+    }
+
+    @Override
+    public Enclosure detach(String move, ProcessIdentity init) throws IOException {
+        PodRecord pod = byInit(init);
+        if (pod.move() != null && !pod.move().equals(move)) {
+            throw new IOException("pod " + pod.fullName() + " is being moved by migration " + pod.move());
+        }
+        pod.moving(move).write(pods.folderOf(pod));
+        long network = networkOf(init);
+        runtime.pullCable(pod);
+        runtime.mendSockets(network);
+        LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
+        List<String> arguments = new ArrayList<>(List.of(
+                "--tcp-established", "--network-lock", "skip", "--external", "net[" + network + "]:" + NETWORK));
+        for (String mount : mountsOf(pod)) {
+            arguments.addAll(List.of("--external", "mnt[" + mount + "]:" + cookie(mount)));
+        }
+        return new Enclosure(List.of(), arguments);
+    }
+
+    private List<String> mountsOf(PodRecord pod) throws IOException {
+        return pods.facts(pod)
+                .map(PodFacts::mounts)
+                .orElseThrow(() -> new IOException("there is no [pods." + pod.template()
+                        + "] in this node's configuration any more, of which pod " + pod.fullName() + " is"));
+    }
+
+    /** Names a mount in the image; both sides make the same name of its path. */
+    private static String cookie(String mount) {
+        return "node" + mount.replace('/', '.');
+    }
+
+    private PodRecord byInit(ProcessIdentity init) throws IOException {
+        return pods.running().stream()
+                .filter(pod -> init.equals(pod.init()))
+                .findFirst()
+                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no pod's init any more: it has ended"));
+    }
+
+    private static long networkOf(ProcessIdentity init) throws IOException {
+        return number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net"));
+    }
+
+    private static long number(Path namespace) throws IOException {
+        return (long) Files.getAttribute(namespace, "unix:ino");
+    }
+
+    @Override
+    public void cut(String move) throws IOException {
+        Optional<PodRecord> pod = pods.moving(move);
+        if (pod.isPresent()) {
+            runtime.disconnect(pod.get());
+        }
+    }
+
+    @Override
+    public void ended(String move) throws IOException {
+        Optional<PodRecord> pod = pods.moving(move).filter(left -> !left.arriving());
+        if (pod.isPresent()) {
+            pods.takeAway(pod.get());
+        }
+    }
+
+    // ---- target ------------------------------------------------------------------------------------------------
+
+    @Override
+    public List<Finding> findings(PodFacts pod) {
+        try {
+            List<String> reasons = reasonsAgainst(pod);
+            return reasons.isEmpty()
+                    ? List.of(Finding.ok(Finding.PODS, "the pod can go on here, at " + pod.address()))
+                    : reasons.stream()
+                            .map(reason -> Finding.fail(Finding.PODS, reason, ""))
+                            .toList();
+        } catch (IOException e) {
+            return List.of(
+                    Finding.fail(Finding.PODS, "whether the pod can go on here cannot be said: " + e.getMessage(), ""));
+        }
+    }
+
+    private List<String> reasonsAgainst(PodFacts pod) throws IOException {
+        Optional<Ipv4Address> address = Ipv4Address.parse(pod.address());
+        Optional<PodTemplate> found = pods.template(pod.template());
+        if (found.isEmpty()
+                || address.isEmpty()
+                || !PodOrder.isName(pod.name())
+                || !found.get().grants(pod.uid(), address.get())) {
+            return List.of("no [pods." + pod.template() + "] of this node grants " + pod.address() + " to user "
+                    + Integer.toUnsignedString(pod.uid()) + ": write the same template on both nodes");
+        }
+        PodTemplate template = found.get();
+        List<String> reasons = new ArrayList<>();
+        String same = ": write the same [pods." + pod.template() + "] on both nodes";
+        if (!template.macOf(address.get()).equals(pod.mac()) || template.prefixBits() != pod.prefixBits()) {
+            reasons.add(
+                    "the pod has " + pod.mac() + " and a network of " + pod.prefixBits() + " bits, here it would have "
+                            + template.macOf(address.get()) + " and " + template.prefixBits() + same);
+        }
+        if (template.mtuBytes() != pod.mtuBytes()) {
+            reasons.add("the largest packet of the pod has " + pod.mtuBytes() + " bytes, here " + template.mtuBytes()
+                    + " (mtu)" + same);
+        }
+        Set<String> mounts = new TreeSet<>(pod.mounts());
+        if (!mounts.equals(new TreeSet<>(template.allMounts()))) {
+            reasons.add("the pod sees the directories " + mounts + " of its node, here it would see "
+                    + new TreeSet<>(template.allMounts()) + same);
+        }
+        if (runtime.settings().cgroups() == PodSettings.Cgroups.SYSTEMD) {
+            reasons.add("cgroups = \"systemd\" of [pod_runtime] makes no cgroup for a pod that comes: set cgroupfs");
+        }
+        try {
+            PodBundle.requireFit(template);
+        } catch (RefusedException e) {
+            reasons.add(e.getMessage());
+        }
+        taken(pod).ifPresent(reasons::add);
+        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        if (none.isPresent()) {
+            reasons.add(
+                    none.get() + ", which [pods." + template.name() + "] names: make it, or correct the configuration");
+        } else {
+            network(pod, template).ifPresent(reasons::add);
+        }
+        return reasons;
+    }
+
+    private Optional<String> taken(PodFacts pod) throws IOException {
+        synchronized (pods) {
+            return pods.records().stream()
+                    .filter(other -> other.address().equals(pod.address())
+                            || (other.uid() == pod.uid() && other.name().equals(pod.name())))
+                    .map(other -> "pod " + other.fullName() + " of this node has that name, or " + pod.address()
+                            + ": stop it")
+                    .findFirst();
+        }
+    }
+
+    /** Asks everybody there who has the address: the pod itself where it is, and nobody else. */
+    private Optional<String> network(PodFacts pod, PodTemplate template) throws IOException {
+        if (runtime.hasAddress(pod.address())) {
+            return Optional.of("the address " + pod.address() + " is this node's own: free it");
+        }
+        List<String> having = runtime.whoHas(template.bridge(), pod.address());
+        Optional<String> other =
+                having.stream().filter(mac -> !mac.equals(pod.mac())).findFirst();
+        if (other.isPresent()) {
+            return Optional.of("the address " + pod.address() + " is in use at bridge " + template.bridge() + ", by "
+                    + other.get() + ": free it");
+        }
+        return having.isEmpty() && pod.answers()
+                ? Optional.of("the pod does not answer at bridge " + template.bridge() + ", so that is another network"
+                        + " than the one that it is in now: plug both nodes' bridges into one network")
+                : Optional.empty();
+    }
+
+    @Override
+    public Enclosure prepare(String move, PodFacts facts) throws IOException {
+        PodTemplate template = pods.template(facts.template())
+                .orElseThrow(() -> new IOException("there is no [pods." + facts.template() + "] on this node"));
+        String link = Ipv4Address.parse(facts.address())
+                .map(address -> "ppmr" + address.bytes("%02x", ""))
+                .orElseThrow(() -> new IOException("the pod's address is none"));
+        PodRecord pod = new PodRecord(
+                facts.uid(),
+                facts.gid(),
+                facts.name(),
+                facts.template(),
+                facts.address(),
+                facts.mac(),
+                template.bridge(),
+                link,
+                facts.environment(),
+                facts.command(),
+                facts.startedAtMs(),
+                null,
+                false,
+                move,
+                true,
+                template.allMounts(),
+                0);
+        try {
+            pods.note(pod);
+            return make(pod, template);
+        } catch (RefusedException e) {
+            throw new IOException(e.getMessage(), e);
+        } finally {
+            // From here on its record says whose it is.
+            pods.release(pod.id());
+        }
+    }
+
+    private Enclosure make(PodRecord pod, PodTemplate template) throws IOException, RefusedException {
+        Path folder = pods.folderOf(pod);
+        Path root = new PodBundle(folder, podInit).writeRoot(template);
+        runtime.makeNetwork(folder, pod, template);
+        Path network = PodRuntime.networkFile(folder);
+        pod.into(number(network)).write(folder);
+        PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
+        cgroup.make(template);
+        List<String> before = List.of(
+                "unshare",
+                "--mount",
+                "--propagation",
+                "slave",
+                "--",
+                "sh",
+                "-c",
+                ENTER,
+                "sh",
+                root.toString(),
+                network.toString(),
+                cgroup.directories().stream().map(Path::toString).collect(Collectors.joining(" ")));
+        List<String> arguments = new ArrayList<>(List.of(
+                "--tcp-established",
+                "--network-lock",
+                "skip",
+                "--inherit-fd",
+                "fd[" + NETWORK_DESCRIPTOR + "]:" + NETWORK,
+                "--root",
+                root.toString()));
+        for (String mount : template.allMounts()) {
+            arguments.addAll(List.of(
+                    "--external", "mnt[" + cookie(mount) + "]:" + Path.of(mount).toRealPath()));
+        }
+        return new Enclosure(before, arguments);
+    }
+
+    @Override
+    public void restored(String move, ProcessIdentity init) throws IOException {
+        PodRecord pod = pods.moving(move)
+                .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
+        if (networkOf(init) != pod.network()) {
+            throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
+        }
+        pod.with(init, false).write(pods.folderOf(pod));
+    }
+
+    @Override
+    public void discard(String move) throws IOException {
+        Optional<PodRecord> pod = pods.moving(move).filter(PodRecord::arriving);
+        if (pod.isPresent()) {
+            Path folder = pods.folderOf(pod.get());
+            endAllIn(folder, pod.get());
+            pods.remove(folder, pod.get());
+            LOG.info(
+                    "pod {}: nothing is left here of what migration {} has brought",
+                    pod.get().fullName(),
+                    move);
+        }
+    }
+
+    /** Ends everything in the network that was made for the pod, as long as its file says that it is that one. */
+    private void endAllIn(Path folder, PodRecord pod) throws IOException {
+        long deadlineNs = System.nanoTime() + KILL_LIMIT.toNanos();
+        try {
+            Path file = PodRuntime.networkFile(folder);
+            while (pod.network() != 0 && Files.exists(file) && number(file) == pod.network()) {
+                List<ProcessIdentity> left = membersOf(pod.network());
+                if (left.isEmpty()) {
+                    return;
+                }
+                for (ProcessIdentity process : left) {
+                    signals.send(KILL, process);
+                }
+                if (System.nanoTime() - deadlineNs > 0) {
+                    throw new IOException("the processes of the copy of pod " + pod.fullName() + " do not end: PID "
+                            + left.get(0).pid() + " waits for a filesystem (state D)");
+                }
+                LockSupport.parkNanos(LOOK_NS);
+            }
+        } catch (CheckpointException e) {
+            throw new IOException(e.getMessage(), e);
+        }
+    }
+
+    private List<ProcessIdentity> membersOf(long network) throws IOException {
+        List<ProcessIdentity> members = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
+            for (Path one : all) {
+                Optional<ProcessIdentity> process =
+                        processes.find(Integer.parseInt(one.getFileName().toString()));
+                if (process.isPresent() && isIn(one, network)) {
+                    members.add(process.get());
+                }
+            }
+        }
+        return members;
+    }
+
+    private static boolean isIn(Path process, long network) throws IOException {
+        try {
+            return number(process.resolve("ns/net")) == network;
+        } catch (NoSuchFileException ended) {
+            LOG.trace("{} has ended", process, ended);
+            return false;
+        }
+    }
+
+    // ---- either ------------------------------------------------------------------------------------------------
+
+    @Override
+    public boolean has(String move) throws IOException {
+        return pods.moving(move).isPresent();
+    }
+
+    @Override
+    public List<String> arriving() throws IOException {
+        synchronized (pods) {
+            return pods.offered()
+                    ? pods.records().stream()
+                            .filter(PodRecord::arriving)
+                            .map(PodRecord::move)
+                            .toList()
+                    : List.of();
+        }
+    }
+
+    @Override
+    public void attach(String move) throws IOException {
+        Optional<PodRecord> moved = pods.moving(move);
+        if (moved.isEmpty()) {
+            return;
+        }
+        PodRecord pod = moved.get();
+        Path folder = pods.folderOf(pod);
+        if (processes.isAlive(pod.init())) {
+            runtime.plugCable(pod);
+            runtime.announce(pod);
+            runtime.mendSockets(networkOf(pod.init()));
+        }
+        if (pod.arriving()) {
+            runtime.forgetNetwork(folder);
+        }
+        pod.with(pod.init(), true).moving(null).write(folder);
+        LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
+    }
+}

@@ -1,0 +1,127 @@
+package io.ppmr.migration;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.PodFacts;
+import java.io.IOException;
+import java.util.List;
+
+/**
+ * Keeps what lies around ranks that are pods: network, root directory and limits, and the record of each pod, which is
+ * on the disk before anything of it is made or taken away. A migration calls it at its fixed points; each call may be
+ * repeated, also by the next run of the service. {@code move} names the migration at the source, and migration and
+ * attempt (ID.ATTEMPT) at a target. Safe for any thread; each call may take some seconds.
+ */
+public interface PodKeeper {
+    /** A node without pods. */
+    PodKeeper NONE = new None();
+
+    // ---- source ------------------------------------------------------------------------------------------------
+
+    /** Throws, and names the cause and the remedy, if something of the pod cannot be moved; touches nothing. */
+    void requireMovable(ProcessIdentity init) throws IOException, CheckpointException;
+
+    /**
+     * Pulls the pod's cable at the node's end, and undoes what an earlier checkpoint has left in its sockets.
+     *
+     * @return how it is checkpointed
+     */
+    Enclosure detach(String move, ProcessIdentity init) throws IOException;
+
+    /** Takes the pod's cable away for good: a copy may live, and this kernel must acknowledge nothing more. */
+    void cut(String move) throws IOException;
+
+    /** Takes away what is left of the pod, whose processes are ended. What cannot be is taken away later. */
+    void ended(String move) throws IOException;
+
+    // ---- target ------------------------------------------------------------------------------------------------
+
+    /** Says what speaks for and against taking this pod, as the checks of {@code ppmr doctor} do. */
+    List<Finding> findings(PodFacts pod);
+
+    /**
+     * Makes what the pod is restored into: a network with its address, whose cable is out, its root directory, its
+     * cgroup.
+     *
+     * @return how it is restored
+     */
+    Enclosure prepare(String move, PodFacts pod) throws IOException;
+
+    /** Notes the first process of the copy, which is held. */
+    void restored(String move, ProcessIdentity init) throws IOException;
+
+    /** Ends what is left of a copy, and takes away what was made for it. */
+    void discard(String move) throws IOException;
+
+    // ---- either ------------------------------------------------------------------------------------------------
+
+    /** Returns true if a pod of this node takes part in that move. */
+    boolean has(String move) throws IOException;
+
+    /** Lists the moves, by migration and attempt, for which something was made here that does not run yet. */
+    List<String> arriving() throws IOException;
+
+    /**
+     * Plugs the cable in, undoes what a checkpoint has left in the pod's sockets, and announces the address; the pod is
+     * this node's from then on, and may be set going.
+     */
+    void attach(String move) throws IOException;
+
+    /** Refuses every pod. */
+    final class None implements PodKeeper {
+        private static final String NO_PODS =
+                "this node has no pods. Remedy: write [pod_runtime] and [pods.NAME] into its configuration";
+
+        private None() {}
+
+        @Override
+        public void requireMovable(ProcessIdentity init) throws IOException {
+            throw new IOException(NO_PODS);
+        }
+
+        @Override
+        public Enclosure detach(String move, ProcessIdentity init) throws IOException {
+            throw new IOException(NO_PODS);
+        }
+
+        @Override
+        public void cut(String move) {}
+
+        @Override
+        public void ended(String move) {}
+
+        @Override
+        public List<Finding> findings(PodFacts pod) {
+            return List.of(Finding.fail(
+                    Finding.PODS,
+                    "this node takes no pods",
+                    "write [pods." + pod.template() + "] into its configuration"));
+        }
+
+        @Override
+        public Enclosure prepare(String move, PodFacts pod) throws IOException {
+            throw new IOException(NO_PODS);
+        }
+
+        @Override
+        public void restored(String move, ProcessIdentity init) {}
+
+        @Override
+        public void discard(String move) {}
+
+        @Override
+        public boolean has(String move) {
+            return false;
+        }
+
+        @Override
+        public List<String> arriving() {
+            return List.of();
+        }
+
+        @Override
+        public void attach(String move) {}
+    }
+}

@@ -1,0 +1,60 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.transport.RailSettings;
+import io.ppmr.transport.listen.PeerListener;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Listens for the connections of a target's rails. An address that the node does not have, since its network is
+ * down, is tried again for each migration. Safe for any thread; lives as long as the listener, which closes what is
+ * open.
+ */
+final class RailAddresses {
+    private static final Logger LOG = LoggerFactory.getLogger(RailAddresses.class);
+
+    private final List<RailSettings> rails;
+    private final PeerListener listener;
+    /** By the rails' names. */
+    private final Map<String, InetSocketAddress> open = new HashMap<>();
+
+    RailAddresses(List<RailSettings> rails, PeerListener listener) {
+        this.rails = rails;
+        this.listener = listener;
+    }
+
+    /** Listens for each rail for which that can be done, and says where. */
+    synchronized List<DataMessage.Rail> listening() {
+        List<DataMessage.Rail> listening = new ArrayList<>();
+        for (RailSettings rail : rails) {
+            InetSocketAddress address = open.get(rail.name());
+            if (address == null && rail.address().isPresent()) {
+                address = open(rail.name(), rail.address().get());
+            }
+            if (address != null) {
+                listening.add(
+                        new DataMessage.Rail(rail.name(), address.getAddress().getHostAddress(), address.getPort()));
+            }
+        }
+        return listening;
+    }
+
+    private InetSocketAddress open(String name, InetSocketAddress address) {
+        try {
+            InetSocketAddress opened = listener.alsoAt(address);
+            LOG.info("connections of rail {} come to {}", name, opened);
+            open.put(name, opened);
+            return opened;
+        } catch (IOException e) {
+            LOG.warn("rail {} is not there: {}", name, e.getMessage());
+            return null;
+        }
+    }
+}

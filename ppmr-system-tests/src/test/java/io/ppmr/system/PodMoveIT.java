@@ -1,0 +1,323 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Testbed;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Pods of an ordinary user that move between two nodes with their address and a connection of theirs. */
+@Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class PodMoveIT {
+    /** Sends blocks, and checks what comes back; says every hundredth time how far it is. */
+    private static final String CLIENT = """
+            $| = 1; $SIG{PIPE} = sub { print "broken pipe\\n"; exit 1 };
+            my $peer;
+            for (1 .. 200) {
+                $peer = IO::Socket::INET->new("$ARGV[0]:7000") and last;
+                select undef, undef, undef, 0.1;
+            }
+            $peer or do { print "no connection\\n"; exit 1 };
+            print "connected\\n";
+            for (my $number = 1; ; $number++) {
+                my $block = pack "N*", map { $number * $_ } 1 .. 4096;
+                print $peer $block; $peer->flush;
+                my $back = "";
+                while (length $back < length $block) {
+                    sysread $peer, $back, length($block) - length $back, length $back
+                        or do { print "lost: $!\\n"; exit 1 };
+                }
+                $back eq reverse $block or do { print "wrong\\n"; exit 1 };
+                print "round $number\\n" if $number % 20 == 0;
+                select undef, undef, undef, 0.01;
+            }
+            """;
+
+    private static final String SERVER = """
+            my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
+            $| = 1; print "listens\\n";
+            my $one = $all->accept or die "accept: $!";
+            while (read $one, my $block, 16384) { print $one scalar reverse $block; $one->flush }
+            print "end\\n"; sleep 600;
+            """;
+
+    private static Testbed testbed;
+    private static MovingNode a;
+    private static MovingNode b;
+
+    @BeforeAll
+    static void start() throws Exception {
+        MovingNode.assumePossible();
+        testbed = Testbed.create("moving");
+        a = new MovingNode(testbed, 1);
+        b = new MovingNode(testbed, 2);
+        MovingNode.connect(a, b);
+        a.start();
+        b.start();
+    }
+
+    @AfterAll
+    static void end() throws IOException {
+        if (testbed != null) {
+            testbed.close();
+        }
+    }
+
+    @AfterEach
+    void putInOrder() throws Exception {
+        endTheWait();
+        Files.deleteIfExists(b.folder().resolve("fail"));
+        b.target().kill();
+        b.startTarget("");
+        if (!a.source().isAlive()) {
+            a.startSource();
+        }
+        stopAll(a);
+        stopAll(b);
+        assertEquals(List.of(), folders(a));
+        assertEquals(List.of(), folders(b));
+    }
+
+    private static void stopAll(MovingNode node) throws Exception {
+        for (PodStatus pod : node.list("target")) {
+            PpmrCommand.run(
+                    "pod",
+                    "stop",
+                    "--socket",
+                    node.folder().resolve("target.sock").toString(),
+                    pod.name());
+        }
+    }
+
+    private static List<String> folders(MovingNode node) throws IOException {
+        try (Stream<Path> all = Files.list(node.folder().resolve("pods"))) {
+            return all.map(one -> one.getFileName().toString()).sorted().toList();
+        }
+    }
+
+    /** Waits until twenty more blocks have come back right. */
+    private static void requireMoreRounds(MovingNode node, PodStatus pod) throws Exception {
+        long rounds =
+                node.said(pod).lines().filter(line -> line.startsWith("round")).count();
+        long wanted = rounds + 2;
+        Conditions.until(
+                MovingNode.LIMIT,
+                "blocks come back: " + node.said(pod),
+                () -> node.said(pod)
+                                .lines()
+                                .filter(line -> line.startsWith("round"))
+                                .count()
+                        >= wanted);
+    }
+
+    @Test
+    void shouldGoOnWithItsConnectionWhenAPodIsMovedThereAndBack() throws Exception {
+        PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        b.await(server, "listens");
+        PodStatus client =
+                a.runPodAt("client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", CLIENT, server.address());
+        requireMoreRounds(a, client);
+        PpmrCommand moved = a.move("1/client", b);
+        assertEquals(0, moved.exitCode(), moved.said());
+        PodStatus there = b.list("target").stream()
+                .filter(pod -> pod.name().equals("1/client"))
+                .findFirst()
+                .orElseThrow();
+        assertEquals(client.address(), there.address());
+        assertNotEquals(0, there.init());
+        assertEquals("running", there.state());
+        requireMoreRounds(b, there);
+        assertEquals(List.of(), a.list("source"));
+        assertFalse(a.hasLink(client.link()));
+        assertEquals(List.of(), folders(a));
+        // And back, while its peer stays where it is.
+        PpmrCommand back = b.move("1/client", a);
+        assertEquals(0, back.exitCode(), back.said());
+        requireMoreRounds(a, a.only());
+        assertEquals(List.of("1-server"), folders(b));
+        assertTrue(b.said(server).lines().noneMatch(line -> line.equals("end")), b.said(server));
+    }
+
+    @Test
+    void shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFails() throws Exception {
+        PodStatus client = pair().client();
+        Files.createFile(b.folder().resolve("fail"));
+        PpmrCommand failed = a.move("1/client", b);
+        assertNotEquals(0, failed.exitCode(), failed.said());
+        requireMoreRounds(a, client);
+        assertEquals(List.of("1-server"), folders(b));
+        assertFalse(b.hasLink(client.link()));
+        assertTrue(a.journal("1-client").path("move").isNull());
+        // What the failed one has left is in the way of no other.
+        Files.delete(b.folder().resolve("fail"));
+        PpmrCommand moved = a.move("1/client", b);
+        assertEquals(0, moved.exitCode(), moved.said());
+    }
+
+    /** A pod and its peer on the other node, between which blocks go. */
+    private record Pair(PodStatus server, PodStatus client) {}
+
+    private static Pair pair() throws Exception {
+        PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        b.await(server, "listens");
+        PodStatus client =
+                a.runPodAt("client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", CLIENT, server.address());
+        requireMoreRounds(a, client);
+        return new Pair(server, client);
+    }
+
+    /** Asks for the move, and waits until the copy is about to be restored, which waits. */
+    private static CompletableFuture<PpmrCommand> moveIntoAWait() throws Exception {
+        Files.createFile(b.folder().resolve("wait"));
+        CompletableFuture<PpmrCommand> moving = CompletableFuture.supplyAsync(() -> {
+            try {
+                return a.move("1/client", b);
+            } catch (Exception e) {
+                throw new IllegalStateException(e);
+            }
+        });
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the restore begins",
+                () -> Files.exists(b.folder().resolve("waits")));
+        assertTrue(b.hasLink("ppmr0a14000c"));
+        return moving;
+    }
+
+    private static void endTheWait() throws Exception {
+        Files.deleteIfExists(b.folder().resolve("wait"));
+        Files.deleteIfExists(b.folder().resolve("waits"));
+    }
+
+    private static void requireTheOriginalGoesOn(Pair pair) throws Exception {
+        requireMoreRounds(a, pair.client());
+        Conditions.until(
+                MovingNode.LIMIT,
+                "nothing is left of the copy",
+                () -> folders(b).equals(List.of("1-server"))
+                        && !b.hasLink(pair.client().link()));
+        Conditions.until(MovingNode.LIMIT, "no migration has it", () -> a.journal("1-client")
+                .path("move")
+                .isNull());
+        assertEquals(pair.client().init(), a.only().init());
+    }
+
+    @Test
+    void shouldGoOnWhereItIsWhenTheTargetsServiceIsKilledInTheMiddle() throws Exception {
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        b.target().kill();
+        assertNotEquals(
+                0, moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS).exitCode());
+        requireMoreRounds(a, pair.client());
+        endTheWait();
+        b.startTarget("");
+        requireTheOriginalGoesOn(pair);
+    }
+
+    @Test
+    void shouldGoOnWhereItIsWhenTheSourcesServiceIsKilledInTheMiddle() throws Exception {
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        a.source().kill();
+        endTheWait();
+        a.startSource();
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        requireTheOriginalGoesOn(pair);
+    }
+
+    @Test
+    void shouldGoOnWhereItIsWhenBothServicesAreKilledInTheMiddle() throws Exception {
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        a.source().kill();
+        b.target().kill();
+        endTheWait();
+        b.startTarget("");
+        a.startSource();
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        requireTheOriginalGoesOn(pair);
+    }
+
+    private static void requireRefusal(String said) throws Exception {
+        PpmrCommand refused = a.move("1/quiet", b);
+        assertNotEquals(0, refused.exitCode(), refused.said());
+        assertTrue(refused.said().contains(said), refused.said());
+        assertEquals("running", a.only().state());
+        assertEquals(List.of(), folders(b));
+    }
+
+    @Test
+    void shouldBeRefusedByNameBeforeItIsStoppedWhenItCannotGoOnThere() throws Exception {
+        PodStatus quiet = a.runPodAt("quiet", "10.20.0.13", "sleep", "600");
+        a.run("ip", "address", "add", "10.20.0.13/32", "dev", "br0");
+        requireRefusal("the address 10.20.0.13 is in use at bridge br0, by 02:51:00:00:00:01");
+        a.run("ip", "address", "delete", "10.20.0.13/32", "dev", "br0");
+        b.run("ip", "link", "add", "br1", "address", "02:51:00:00:01:02", "type", "bridge");
+        b.run("ip", "link", "set", "br1", "up");
+        b.target().kill();
+        b.startTargetAt("br1");
+        requireRefusal("the pod does not answer at bridge br1");
+        b.target().kill();
+        b.startTargetAt("br9");
+        requireRefusal("there is no bridge br9 on this node");
+        b.target().kill();
+        b.startTarget("mtu = 1400");
+        requireRefusal("the largest packet of the pod has 1500 bytes, here 1400");
+        b.target().kill();
+        b.startTarget("mounts = [\"/usr\"]");
+        requireRefusal("the pod sees the directories");
+        b.target().kill();
+        b.startTarget("mac_prefix = \"02:52\"");
+        requireRefusal("here it would have 02:52:0a:14:00:0d");
+        assertTrue(a.hasLink(quiet.link()));
+    }
+
+    @Test
+    void shouldBeRefusedByNameWhenASocketOfItsCannotMove() throws Exception {
+        PodStatus pod = a.runPodAt("quiet", "10.20.0.13", "perl", "-MSocket", "-e", """
+                $| = 1; socket my $one, PF_INET, SOCK_STREAM, 262 or print "none: $!\\n";
+                print "open\\n"; sleep 600;
+                """);
+        a.await(pod, "open");
+        Assumptions.assumeFalse(a.said(pod).contains("none"), "this kernel has no Multipath TCP");
+        requireRefusal("Multipath TCP");
+    }
+
+    @Test
+    void shouldBeRefusedByNameWhenConnectionsWaitToBeAccepted() throws Exception {
+        PodStatus pod = a.runPodAt("quiet", "10.20.0.13", "perl", "-MIO::Socket::INET", "-e", """
+                $| = 1; my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7000) or die;
+                my $one = IO::Socket::INET->new("127.0.0.1:7000") or die; print "open\\n"; sleep 600;
+                """);
+        a.await(pod, "open");
+        requireRefusal("has connections waiting that it has not accepted");
+    }
+
+    @Test
+    void shouldMoveNoPodForAnotherUserOrOneWhomTheTargetDoesNotTrust() throws Exception {
+        a.runPodAt("quiet", "10.20.0.13", "sleep", "600");
+        String other = a.askAs(8, "{\"request\": \"migrate\", \"job\": \"1/quiet\", \"wait\": true}");
+        assertTrue(other.contains("\"denied\"") || other.contains("\"refused\"") || other.contains("error"), other);
+        assertFalse(other.contains("\"started\""), other);
+        b.target().kill();
+        b.startTargetTrusting("[8]");
+        requireRefusal("does not trust user 1");
+    }
+}

@@ -1,0 +1,292 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.Command;
+import io.ppmr.testbed.ComputingJob;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.Testbed;
+import io.ppmr.testbed.TwoNodes;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Rails between two nodes, each a cable of its own with a rate of 500 Mbit/s, beside the one of the control connection.
+ * A cable that is pulled loses what is on its way, and resets nothing.
+ */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RailsIT {
+    private static final Logger LOG = LoggerFactory.getLogger(RailsIT.class);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
+    private static final JobUser ROOT = new JobUser(0, 0);
+    private static final int PORT = 7412;
+    private static final int PROCESSES = 2;
+    private static final long PROCESS_BYTES = 160L << 20;
+    private static final double RAIL_BYTES_A_SECOND = 500e6 / 8;
+    private static final double DETECTION_S = 2;
+    private static final double FLAPPING_S = 100;
+
+    /** Two nodes with rails, their services, and a job that computes in the first one. */
+    private static final class Scene implements AutoCloseable {
+        private final Testbed testbed = Testbed.create("rails");
+        private final TwoNodes nodes;
+        private final ComputingJob job;
+        private double firstArrivedS;
+        private double lastArrivedS;
+        private long arrivedBytes;
+
+        /** @param priorities of the rails, as many as there are */
+        private Scene(int passes, long processBytes, int... priorities) throws Exception {
+            this("500mbit", passes, processBytes, priorities);
+        }
+
+        private Scene(String rate, int passes, long processBytes, int... priorities) throws Exception {
+            nodes = new TwoNodes(testbed, "");
+            StringBuilder source = new StringBuilder();
+            StringBuilder target = new StringBuilder();
+            for (int rail = 0; rail < priorities.length; rail++) {
+                String cable = "rail" + rail;
+                Node.cable(nodes.a(), cable, nodes.b(), cable);
+                nodes.a().raise(cable, address(rail, 1) + "/30");
+                nodes.b().raise(cable, address(rail, 2) + "/30");
+                for (Node node : List.of(nodes.a(), nodes.b())) {
+                    node.run(
+                            LIMIT, "tc", "qdisc", "add", "dev", cable, "root", "tbf", "rate", rate, "burst", "256kb",
+                            "latency", "50ms");
+                }
+                source.append("[[rails]]\nname = \"r%d\"\naddress = \"%s\"\npriority = %d\n"
+                        .formatted(rail, address(rail, 1), priorities[rail]));
+                target.append(
+                        "[[rails]]\nname = \"r%d\"\naddress = \"%s:%d\"\n".formatted(rail, address(rail, 2), PORT));
+            }
+            job = new ComputingJob(
+                    nodes.bin().resolve("selfckpt-job"), ROOT, testbed.folder("job"), PROCESSES, processBytes);
+            nodes.startServices(
+                    "services",
+                    "connections = 2\n" + job.toml("job", "blcr") + source,
+                    "allow_root_jobs = true\n" + target,
+                    nodes.blcr(nodes.bin().resolve("cr_restart")));
+            job.start(nodes.a(), new NativePrograms(nodes.bin()).launch(), passes, 400, 1);
+            job.markBefore();
+        }
+
+        private static String address(int rail, int node) {
+            return "169.254." + (80 + rail) + "." + node;
+        }
+
+        /** Pulls the cable of a rail at the target, or plugs it in. */
+        private void cable(int rail, boolean in) throws IOException, InterruptedException {
+            nodes.b().run(LIMIT, "ip", "link", "set", "rail" + rail, in ? "up" : "down");
+        }
+
+        private MigrationReport migrate(Consumer<MigrationProgress> watcher) throws Exception {
+            try (ControlClient client = new ControlClient(nodes.socket())) {
+                client.start("job", true);
+                MigrationReport report = client.awaitReport(SILENCE_LIMIT, progress -> {
+                    note(progress);
+                    watcher.accept(progress);
+                });
+                LOG.info("{} in {} s, bytes came for {} s", report.outcome(), report.seconds(), transferSeconds());
+                return report;
+            }
+        }
+
+        private void note(MigrationProgress progress) {
+            firstArrivedS = firstArrivedS == 0 && progress.arrivedBytes() > 0 ? progress.seconds() : firstArrivedS;
+            if (progress.arrivedBytes() > arrivedBytes) {
+                arrivedBytes = progress.arrivedBytes();
+                lastArrivedS = progress.seconds();
+            }
+        }
+
+        private double transferSeconds() {
+            return lastArrivedS - firstArrivedS;
+        }
+
+        /** Moves it, and waits until its processes have ended with the result of a run that nobody disturbed. */
+        private MigrationReport commit(Consumer<MigrationProgress> watcher) throws Exception {
+            MigrationReport report = migrate(watcher);
+            assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason() + nodes.logEnds());
+            job.markMoved(
+                    nodes.b(),
+                    report.ranks().stream()
+                            .collect(Collectors.toMap(
+                                    MigrationReport.MovedRank::rank, MigrationReport.MovedRank::pids)));
+            return report;
+        }
+
+        /** Gives the part of the status that is about rails. */
+        private String status() throws IOException {
+            try (ControlClient client = new ControlClient(nodes.socket())) {
+                return client.status().transport();
+            }
+        }
+
+        private String history(String id) throws IOException, InterruptedException {
+            String config = nodes.source().folder().resolve("source.toml").toString();
+            return Command.of(nodes.java().with(List.of("show", id, "--config", config)))
+                    .run(LIMIT)
+                    .requireOutput();
+        }
+
+        private void requireResults() throws Exception {
+            job.startExpectations();
+            for (ComputingJob.Outcome outcome : job.finish(Duration.ofMinutes(3))) {
+                assertTrue(outcome.continued() && outcome.resultOk(), outcome + nodes.logEnds());
+            }
+        }
+
+        @Override
+        public void close() throws Exception {
+            job.stopExpectations();
+            testbed.close();
+        }
+    }
+
+    @Test
+    void shouldCarryNearlyTwiceAsMuchWhenThereAreTwoRails() throws Exception {
+        double one;
+        double two;
+        try (Scene scene = new Scene(1000, PROCESS_BYTES, 0)) {
+            scene.commit(progress -> {});
+            one = scene.arrivedBytes / scene.transferSeconds();
+        }
+        try (Scene scene = new Scene(1000, PROCESS_BYTES, 0, 0)) {
+            scene.commit(progress -> {});
+            two = scene.arrivedBytes / scene.transferSeconds();
+        }
+        LOG.info("one rail: {} MB/s, two: {} MB/s, ratio {}", one / 1e6, two / 1e6, two / one);
+        assertTrue(two >= 1.9 * one, two / one + " times as much");
+    }
+
+    @Test
+    void shouldCommitInTimeWhenARailIsCutAtHalfOfTheImage() throws Exception {
+        try (Scene scene = new Scene(60, PROCESS_BYTES, 0, 0)) {
+            AtomicBoolean isCut = new AtomicBoolean();
+            double[] left = new double[2];
+            MigrationReport report = scene.commit(progress -> {
+                if (progress.arrivedBytes() >= PROCESSES * PROCESS_BYTES / 2 && !isCut.getAndSet(true)) {
+                    left[0] = progress.seconds();
+                    left[1] = PROCESSES * (double) PROCESS_BYTES - progress.arrivedBytes();
+                    cut(scene, 1);
+                }
+            });
+            assertTrue(isCut.get(), "the rail was cut");
+            double took = scene.lastArrivedS - left[0];
+            double remaining = left[1] * 1.045 / RAIL_BYTES_A_SECOND;
+            LOG.info("the rest of {} MB took {} s, of which one rail needs {} s", left[1] / 1e6, took, remaining);
+            assertTrue(
+                    took
+                            <= Patience.of(Duration.ofMillis(Math.round(1000 * (remaining + DETECTION_S + 0.5))))
+                                            .toMillis()
+                                    / 1e3,
+                    took + " s");
+            assertTrue(scene.nodes.logEnds().contains("rail r1 has failed"), scene.nodes.logEnds());
+            String status = scene.status();
+            assertTrue(status.startsWith("rails: rails r0, r1; r0 up"), status);
+            assertTrue(status.matches(".*r1 (down|connecting).*, lost 1 times, \\d+ chunks sent again.*"), status);
+            String history = scene.history(report.migrationId());
+            assertTrue(history.contains("rail r0") && history.contains("rail r1"), history);
+            scene.requireResults();
+        }
+    }
+
+    private static void cut(Scene scene, int rail) {
+        try {
+            scene.cable(rail, false);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void shouldFailByNameAndGoOnWhenAllRailsAreCut() throws Exception {
+        try (Scene scene = new Scene(1000, PROCESS_BYTES, 0, 0)) {
+            AtomicBoolean isCut = new AtomicBoolean();
+            MigrationReport report = scene.migrate(progress -> {
+                if (progress.arrivedBytes() >= PROCESS_BYTES / 2 && !isCut.getAndSet(true)) {
+                    cut(scene, 0);
+                    cut(scene, 1);
+                }
+            });
+            assertNotEquals(MigrationReport.Outcome.COMMITTED, report.outcome());
+            assertTrue(report.reason().contains("no rail to the target works (r0: "), report.reason());
+            String before = scene.job.passes();
+            Conditions.until("the originals go on", () -> !scene.job.passes().equals(before));
+        }
+    }
+
+    @Test
+    void shouldTakeTheOtherRailWhenTheOneOfHigherPriorityIsCut() throws Exception {
+        try (Scene scene = new Scene(60, PROCESS_BYTES / 4, 10, 1)) {
+            AtomicBoolean isCut = new AtomicBoolean();
+            scene.commit(progress -> {
+                if (progress.arrivedBytes() > 0 && !isCut.getAndSet(true)) {
+                    cut(scene, 0);
+                }
+            });
+            assertTrue(scene.nodes.logEnds().contains("rail r1 is connected"), scene.nodes.logEnds());
+            scene.requireResults();
+        }
+    }
+
+    /** The job is large enough to move for two minutes by the one rail that stays. */
+    @Test
+    @Tag("soak")
+    @Timeout(value = 900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldLoseAndDoubleNothingWhenARailComesAndGoesForTwoMinutes() throws Exception {
+        long processBytes = 1L << 30;
+        try (Scene scene = new Scene("100mbit", 20, processBytes, 0, 0)) {
+            AtomicBoolean isOver = new AtomicBoolean();
+            Thread flapping = new Thread(() -> flap(scene, isOver), "flapping");
+            flapping.start();
+            try {
+                scene.commit(progress -> {});
+            } finally {
+                isOver.set(true);
+                flapping.join();
+            }
+            assertTrue(scene.lastArrivedS > FLAPPING_S, "it moved for " + scene.lastArrivedS + " s only");
+            scene.requireResults();
+        }
+    }
+
+    private static void flap(Scene scene, AtomicBoolean isOver) {
+        boolean in = true;
+        while (!isOver.get()) {
+            LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(5));
+            in = !in;
+            try {
+                scene.cable(1, in);
+            } catch (IOException e) {
+                throw new AssertionError(e);
+            } catch (InterruptedException e) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+package io.ppmr.transport;
+
+import java.util.concurrent.atomic.LongAdder;
+
+/**
+ * Counts what a rail has done over the life of its service, and says how it is. Any thread; counting allocates nothing.
+ */
+public final class RailFigures {
+    private final String name;
+    private final LongAdder arrivedBytes = new LongAdder();
+    private final LongAdder arrivedChunks = new LongAdder();
+    private final LongAdder losses = new LongAdder();
+    private final LongAdder resentChunks = new LongAdder();
+    private volatile String state = "not connected";
+
+    /** @param name of the rail */
+    public RailFigures(String name) {
+        this.name = name;
+    }
+
+    public String name() {
+        return name;
+    }
+
+    /** Bytes that it has brought to the target. */
+    public long arrivedBytes() {
+        return arrivedBytes.sum();
+    }
+
+    /** Chunks that it has brought to the target. */
+    public long arrivedChunks() {
+        return arrivedChunks.sum();
+    }
+
+    /** Losses of it in the middle of a migration. */
+    public long losses() {
+        return losses.sum();
+    }
+
+    /** Chunks that it had not brought when it failed, so that they went again. */
+    public long resentChunks() {
+        return resentChunks.sum();
+    }
+
+    /** Says how it is, or was at the end of the last migration. For people. */
+    public String state() {
+        return state;
+    }
+
+    /** Tells whether anything has happened to it. */
+    boolean wasUsed() {
+        return arrivedChunks.sum() > 0 || losses.sum() > 0;
+    }
+
+    /** All of it in a few words, for people. */
+    @Override
+    public String toString() {
+        return name + " " + state + ", " + arrivedBytes.sum() + " bytes, lost " + losses.sum() + " times, "
+                + resentChunks.sum() + " chunks sent again";
+    }
+
+    void arrived(int lengthBytes) {
+        arrivedBytes.add(lengthBytes);
+        arrivedChunks.increment();
+    }
+
+    void lost(int unconfirmedChunks) {
+        losses.increment();
+        resentChunks.add(unconfirmedChunks);
+    }
+
+    void is(String now) {
+        state = now;
+    }
+}

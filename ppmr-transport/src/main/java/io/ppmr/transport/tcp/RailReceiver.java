@@ -1,0 +1,220 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.transport.Arrivals;
+import io.ppmr.transport.ChunkReceiver;
+import io.ppmr.transport.ControlLink;
+import java.io.IOException;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes chunks from the rails of a session, whose connections come whenever the source needs them. Each says first
+ * which rail it belongs to, and which life of that; one of a life that has ended is closed, however late it comes. A
+ * rail is ended at the source's word: when the last of its connections' threads has ended, and not before, the source
+ * is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that back.
+ *
+ * <p>One a session; {@link #take} for any thread, {@link #endRail} for the session's agent.
+ */
+public final class RailReceiver implements ChunkReceiver {
+    private static final Logger LOG = LoggerFactory.getLogger(RailReceiver.class);
+    /** So many connections a session's rails have at most, and so many are remembered. */
+    public static final int MOST_CONNECTIONS = 256;
+
+    private static final int MOST_A_RAIL = 64;
+    private static final long FIRST_WORD_NS = TimeUnit.SECONDS.toNanos(5);
+    private static final int NONE = -1;
+
+    private final Arrivals arrivals;
+    private final ControlLink link;
+
+    // Guarded by its monitor.
+    private final List<Line> lines = new ArrayList<>();
+    private final List<EndRail> asked = new ArrayList<>();
+    /** Of each rail the last life that has ended, or is to. */
+    private final int[] endedLives;
+
+    private boolean closed;
+
+    /**
+     * @param rails how many there are
+     * @param link by which the source is told that a rail is ended
+     */
+    public RailReceiver(int rails, Arrivals arrivals, ControlLink link) {
+        this.arrivals = arrivals;
+        this.link = link;
+        endedLives = new int[rails];
+    }
+
+    /** Takes over a connected and authenticated channel; does not wait. */
+    public void take(SocketChannel channel) {
+        Line line = null;
+        synchronized (this) {
+            if (!closed && lines.size() < MOST_CONNECTIONS) {
+                line = new Line(channel);
+                lines.add(line);
+            }
+        }
+        if (line == null) {
+            LOG.warn("a connection of a rail is closed: the session has ended, or has {} of them", MOST_CONNECTIONS);
+            closeQuietly(channel);
+        } else {
+            line.start();
+        }
+    }
+
+    @Override
+    public void endRail(EndRail word) throws ProtocolException {
+        begin(word);
+        answer();
+    }
+
+    private synchronized void begin(EndRail word) throws ProtocolException {
+        int rail = word.rail();
+        if (rail < 0 || rail >= endedLives.length || word.life() <= endedLives[rail]) {
+            throw new ProtocolException("the source ends life " + word.life() + " of rail " + rail + ", "
+                    + (rail < 0 || rail >= endedLives.length ? "which there is not" : "which has ended"));
+        }
+        endedLives[rail] = word.life();
+        asked.add(word);
+        lines.stream().filter(line -> line.belongsTo(word)).forEach(DataConnection::beginToClose);
+    }
+
+    /** Answers for the rails of which no connection's thread is left. Not under the monitor, since it may wait. */
+    private void answer() {
+        for (RailEnded word : ended()) {
+            try {
+                link.send(word);
+            } catch (IOException e) {
+                LOG.debug("the source does not hear that rail {} is ended: {}", word.rail(), e.toString());
+            }
+        }
+    }
+
+    /** Takes the rails that were asked for and of which no connection's thread is left. */
+    private synchronized List<RailEnded> ended() {
+        List<RailEnded> words = new ArrayList<>();
+        asked.removeIf(word -> {
+            List<Line> all = lines.stream().filter(line -> line.belongsTo(word)).toList();
+            if (all.stream().anyMatch(line -> !line.hasEnded)) {
+                return false;
+            }
+            lines.removeAll(all);
+            List<Long> arrived = new ArrayList<>();
+            for (Line line : all) {
+                while (line.life == word.life() && arrived.size() <= line.number) {
+                    arrived.add(0L);
+                }
+                if (line.life == word.life()) {
+                    arrived.set(line.number, line.arrivedChunks());
+                }
+            }
+            words.add(new RailEnded(word.rail(), word.life(), arrived));
+            return true;
+        });
+        return words;
+    }
+
+    @Override
+    public void close() {
+        List<Line> left;
+        synchronized (this) {
+            closed = true;
+            left = List.copyOf(lines);
+        }
+        DataConnection.closeAll(left);
+    }
+
+    private static void closeQuietly(SocketChannel channel) {
+        try {
+            channel.close();
+        } catch (IOException e) {
+            LOG.debug("closing a connection of a rail: {}", e.toString());
+        }
+    }
+
+    /** One connection. What it belongs to is guarded by the receiver's monitor, the rest is its thread's. */
+    private final class Line extends ReceivingConnection {
+        private int rail = NONE;
+        private int life;
+        private int number;
+        private boolean hasEnded;
+
+        private Line(SocketChannel channel) {
+            super(channel, "ppmr-rail-receive", arrivals, RELEASES_WAIT_NS);
+        }
+
+        private boolean belongsTo(EndRail word) {
+            return rail == word.rail() && life <= word.life();
+        }
+
+        @Override
+        void begin() throws IOException {
+            UnsafeBuffer said = first(ValueFrame.LENGTH_BYTES, System.nanoTime() + FIRST_WORD_NS);
+            FrameType type = Frame.requireValid(said, 0);
+            if (type != FrameType.RAIL
+                    || Frame.lengthBytes(said, 0) != ValueFrame.LENGTH_BYTES
+                    || Frame.attempt(said, 0) != link.attempt()) {
+                throw new IOException("frame " + type + " of attempt " + Frame.attempt(said, 0)
+                        + " where the word was due which rail of attempt " + link.attempt() + " it is");
+            }
+            ValueFrame frame = new ValueFrame().wrap(said, 0);
+            join(frame.file(), (int) (frame.value() >>> Integer.SIZE), (int) frame.value());
+        }
+
+        private void join(int ofRail, int ofLife, int withNumber) throws IOException {
+            synchronized (RailReceiver.this) {
+                if (closed
+                        || ofRail < 0
+                        || ofRail >= endedLives.length
+                        || withNumber < 0
+                        || withNumber >= MOST_A_RAIL
+                        || ofLife <= endedLives[ofRail]
+                        || lines.stream()
+                                .anyMatch(other ->
+                                        other.rail == ofRail && other.life == ofLife && other.number == withNumber)) {
+                    throw new IOException("connection " + withNumber + " of life " + ofLife + " of rail " + ofRail
+                            + ", which has ended, is there, or never was");
+                }
+                rail = ofRail;
+                life = ofLife;
+                number = withNumber;
+            }
+        }
+
+        /** The source knows what is missing, and sends it again; only what no sound source does is a failure. */
+        @Override
+        void failed(Exception cause) {
+            if (rail == NONE) {
+                LOG.warn("a connection of a rail is refused: {}", cause.getMessage());
+            } else if (cause instanceof IOException && !(cause instanceof ProtocolException)) {
+                LOG.info("a connection of rail {} has ended: {}", rail, cause.toString());
+            } else {
+                breaks("connection " + number + " of rail " + rail + " from the source failed: " + cause);
+            }
+        }
+
+        @Override
+        void ended() {
+            giveBackChunk();
+            synchronized (RailReceiver.this) {
+                hasEnded = true;
+                if (arrivedChunks() == 0) {
+                    // There is nothing to be told of it.
+                    lines.remove(this);
+                }
+            }
+            answer();
+        }
+    }
+}

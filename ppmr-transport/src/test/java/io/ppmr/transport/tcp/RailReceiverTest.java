@@ -1,0 +1,298 @@
+package io.ppmr.transport.tcp;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
+import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.transport.Arrivals;
+import io.ppmr.transport.ControlLink;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Tests how a target takes the connections of rails and ends them, whatever the peer does. */
+@Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RailReceiverTest {
+    private static final int ATTEMPT = 4;
+    private static final int CHUNK_BYTES = 16 << 10;
+    private static final int CHUNKS = 4;
+    private static final int RAILS = 2;
+    private static final long LONG_NS = TimeUnit.SECONDS.toNanos(10L * Integer.getInteger("ppmr.patience", 1));
+
+    private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
+    private final List<SocketChannel> open = new ArrayList<>();
+    private final Taken taken = new Taken();
+    private ControlLink link;
+    private ControlLink far;
+    private RailReceiver receiver;
+
+    /** Takes every chunk into the slot that it names. */
+    private final class Taken implements Arrivals {
+        private final List<Integer> came = new CopyOnWriteArrayList<>();
+        private final List<Integer> lost = new CopyOnWriteArrayList<>();
+        private final List<String> broken = new CopyOnWriteArrayList<>();
+        private final CountDownLatch inside = new CountDownLatch(1);
+        private volatile CountDownLatch held = new CountDownLatch(0);
+
+        @Override
+        public ByteBuffer comes(ChunkFrame chunk) {
+            return pool.buffer(chunk.slot()).limit(chunk.lengthBytes()).position(0);
+        }
+
+        @Override
+        public boolean came(ChunkFrame chunk) {
+            inside.countDown();
+            try {
+                if (!held.await(LONG_NS, TimeUnit.NANOSECONDS)) {
+                    throw new AssertionError("nobody lets the chunk be shown");
+                }
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+            came.add(chunk.slot());
+            return true;
+        }
+
+        @Override
+        public void lost(ChunkFrame chunk) {
+            lost.add(chunk.slot());
+        }
+
+        @Override
+        public void broken(String reason) {
+            broken.add(reason);
+        }
+
+        @Override
+        public void pulled(long pullId) {
+            throw new AssertionError("nothing is pulled here");
+        }
+
+        @Override
+        public void pullFailed(long pullId, String reason) {
+            throw new AssertionError("nothing is pulled here");
+        }
+    }
+
+    @BeforeEach
+    void setUp() throws IOException {
+        LoopbackPair control = LoopbackPair.open();
+        link = new ControlLink(control.near(), ATTEMPT, LONG_NS);
+        far = new ControlLink(control.far(), ATTEMPT, LONG_NS);
+        receiver = new RailReceiver(RAILS, taken, link);
+    }
+
+    @AfterEach
+    void tearDown() throws IOException {
+        taken.held.countDown();
+        receiver.close();
+        link.close();
+        far.close();
+        for (SocketChannel channel : open) {
+            channel.close();
+        }
+    }
+
+    /** A connection that says of itself what it is; its near end. */
+    private SocketChannel connect(int rail, int life, int number) throws IOException {
+        SocketChannel near = connect();
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
+        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, ((long) life << Integer.SIZE) | number);
+        near.write(frame.byteBuffer());
+        return near;
+    }
+
+    private SocketChannel connect() throws IOException {
+        LoopbackPair pair = LoopbackPair.open();
+        open.add(pair.near());
+        receiver.take(pair.far());
+        return pair.near();
+    }
+
+    private static void send(SocketChannel to, long order, int slot, int bytesOfIt) throws IOException {
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ChunkFrame.LENGTH_BYTES));
+        ChunkFrame.encode(frame, 0, ATTEMPT, 1, 0, CHUNK_BYTES, 0, slot, slot, 0);
+        ChunkFrame.number(frame, 0, order);
+        to.write(frame.byteBuffer());
+        to.write(ByteBuffer.allocate(bytesOfIt));
+    }
+
+    private static void until(String what, Check condition) throws IOException {
+        long deadlineNs = System.nanoTime() + LONG_NS;
+        while (!condition.holds()) {
+            assertTrue(System.nanoTime() - deadlineNs < 0, what);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        }
+    }
+
+    private interface Check {
+        boolean holds() throws IOException;
+    }
+
+    /** Takes the next words that the source hears. */
+    private RailEnded heard() throws IOException {
+        List<RailEnded> said = new ArrayList<>();
+        until("the rail is ended", () -> {
+            hear(said);
+            return !said.isEmpty();
+        });
+        return said.get(0);
+    }
+
+    private void hear(List<RailEnded> said) throws IOException {
+        link.doWork((type, buffer, offset, lengthBytes) -> {});
+        link.transmit();
+        far.doWork((type, buffer, offset, lengthBytes) -> {
+            if (type == FrameType.MESSAGE && ControlMessage.read(buffer, offset) instanceof RailEnded word) {
+                said.add(word);
+            }
+        });
+    }
+
+    private void isClosed(SocketChannel near) throws IOException {
+        until("the connection is closed", () -> {
+            ByteBuffer bytes = ByteBuffer.allocate(Frame.MAX_FRAME_BYTES);
+            try {
+                return near.read(bytes) < 0;
+            } catch (IOException e) {
+                return true;
+            }
+        });
+    }
+
+    @Test
+    void shouldSayHowMuchHasArrivedOnEachConnectionWhenItEndsARail() throws Exception {
+        SocketChannel first = connect(1, 1, 0);
+        connect(1, 1, 1);
+        SocketChannel third = connect(1, 1, 2);
+        send(first, 0, 0, CHUNK_BYTES);
+        send(first, 1, 1, CHUNK_BYTES);
+        send(third, 0, 2, CHUNK_BYTES);
+        until("all have come", () -> taken.came.size() == 3);
+        receiver.endRail(new EndRail(1, 1));
+        assertEquals(new RailEnded(1, 1, List.of(2L, 0L, 1L)), heard());
+        isClosed(first);
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldGiveTheChunkBackWhenARailEndsInTheMiddleOfIt() throws Exception {
+        SocketChannel near = connect(0, 1, 0);
+        send(near, 0, 0, CHUNK_BYTES);
+        send(near, 1, 3, CHUNK_BYTES / 2);
+        until("the first has come", () -> taken.came.size() == 1);
+        near.close();
+        until("the second is given back", () -> taken.lost.equals(List.of(3)));
+        receiver.endRail(new EndRail(0, 1));
+        assertEquals(new RailEnded(0, 1, List.of(1L)), heard());
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldNotSayThatARailIsEndedWhileAChunkOfItIsBeingShown() throws Exception {
+        taken.held = new CountDownLatch(1);
+        SocketChannel near = connect(0, 1, 0);
+        send(near, 0, 0, CHUNK_BYTES);
+        assertTrue(taken.inside.await(LONG_NS, TimeUnit.NANOSECONDS));
+        receiver.endRail(new EndRail(0, 1));
+        List<RailEnded> said = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            hear(said);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+        }
+        assertEquals(List.of(), said);
+        taken.held.countDown();
+        assertEquals(new RailEnded(0, 1, List.of(1L)), heard());
+    }
+
+    @Test
+    void shouldTakeNothingWhenAConnectionOfAnEndedLifeComesLate() throws Exception {
+        receiver.endRail(new EndRail(0, 2));
+        assertEquals(new RailEnded(0, 2, List.of()), heard());
+        for (int life = 1; life <= 2; life++) {
+            SocketChannel late = connect(0, life, 0);
+            send(late, 0, 0, CHUNK_BYTES);
+            isClosed(late);
+        }
+        SocketChannel next = connect(0, 3, 0);
+        send(next, 0, 1, CHUNK_BYTES);
+        until("that of the next life is taken", () -> taken.came.size() == 1);
+        assertEquals(List.of(1), taken.came);
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldRefuseAConnectionWhenItsFirstWordIsWrong() throws Exception {
+        connect(0, 1, 0);
+        List<SocketChannel> wrong = new ArrayList<>();
+        SocketChannel first = connect(0, 2, 0);
+        wrong.add(connect(-1, 1, 0));
+        wrong.add(connect(RAILS, 1, 0));
+        wrong.add(connect(1, 0, 0));
+        wrong.add(connect(1, 1, -1));
+        wrong.add(connect(1, 1, 64));
+        SocketChannel chunkFirst = connect();
+        send(chunkFirst, 0, 0, CHUNK_BYTES);
+        wrong.add(chunkFirst);
+        SocketChannel otherAttempt = connect();
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
+        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT + 1, 1, 1L << Integer.SIZE);
+        otherAttempt.write(frame.byteBuffer());
+        wrong.add(otherAttempt);
+        for (SocketChannel near : wrong) {
+            isClosed(near);
+        }
+        send(first, 0, 2, CHUNK_BYTES);
+        until("the good one is taken", () -> taken.came.equals(List.of(2)));
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldFailTheSessionWhenAConnectionBreaksTheProtocol() throws Exception {
+        SocketChannel near = connect(0, 1, 0);
+        send(near, 7, 0, CHUNK_BYTES);
+        until("it is broken", () -> !taken.broken.isEmpty());
+        assertTrue(taken.broken.get(0).contains("chunk 7 where 0 was due"), taken.broken.get(0));
+    }
+
+    @Test
+    void shouldEndTheSessionWhenARailIsEndedTwiceOrIsNone() throws Exception {
+        receiver.endRail(new EndRail(0, 1));
+        for (EndRail wrong : List.of(new EndRail(0, 1), new EndRail(1, 0), new EndRail(-1, 1), new EndRail(RAILS, 1))) {
+            assertThrows(ProtocolException.class, () -> receiver.endRail(wrong));
+        }
+        receiver.endRail(new EndRail(0, 2));
+    }
+
+    @Test
+    void shouldCloseWhatComesWhenItIsClosedOrHasEnoughConnections() throws Exception {
+        SocketChannel last = null;
+        for (int i = 0; i <= RailReceiver.MOST_CONNECTIONS; i++) {
+            last = connect();
+        }
+        isClosed(last);
+        receiver.close();
+        isClosed(connect(0, 1, 0));
+    }
+}
