@@ -107,7 +107,8 @@ class RdmaSpeedInGuest {
         String said = bytes + " bytes for " + 2 * READS + " chunks and about " + looks + " looks at the connection";
         System.out.println("allocated: " + said);
         assertEquals(List.of(), failures);
-        assertTrue(bytes < looks * BYTES_A_LOOK, said);
+        // The smallest object has 16 bytes; a thread that waits may take some.
+        assertTrue(bytes < looks * BYTES_A_LOOK + 8L * 2 * READS, said);
     }
 
     @Test
