@@ -51,6 +51,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final int CAP_SYS_RESOURCE = 24;
     private static final int CAP_CHECKPOINT_RESTORE = 40;
     private static final int ALL_CAPABILITIES = 64;
+    /** Blanks and colons part the libraries in LD_PRELOAD, ld.so(8). */
+    private static final String PRELOADABLE = "[^\\s:]+";
+
     private static final Path YAMA = Path.of("/proc/sys/kernel/yama/ptrace_scope");
     /** As whom {@code criu check} is tried: the user of nothing. */
     private static final JobUser NOBODY = new JobUser(65_534, 65_534);
@@ -148,7 +151,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         String limit = kit.starter().givesCapability(CAP_SYS_RESOURCE)
                 ? ""
-                : "; without CAP_SYS_RESOURCE it can only checkpoint processes of root";
+                : "; without CAP_SYS_RESOURCE it reads users' resource limits out of /proc (LD_PRELOAD)";
         if (settings.asJobUser()) {
             limit = ", as the job's user" + traceLimit();
         }
@@ -386,18 +389,33 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + " moves a pod only as root: namespaces and connections are root's to make. Remedy: name a"
                     + " checkpointer with as_job_user = false in the pod's template");
         }
-        requireRootsRights(0, user);
+        requireReadableLimits(0, user);
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
                         .withConnections())
                 .require(Map.of(0, root), user);
     }
 
-    private void requireRootsRights(int rank, JobUser user) throws CheckpointException {
-        if (user.uid() != 0 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+    /** Without CAP_SYS_RESOURCE prlimit(2) tells nothing of another user's processes, and a library of ours does. */
+    private void requireReadableLimits(int rank, JobUser user) throws CheckpointException {
+        Path library = kit.programs().criuLimits();
+        if (user.uid() != 0
+                && !kit.starter().givesCapability(CAP_SYS_RESOURCE)
+                && (!Files.isReadable(library) || !library.toString().matches(PRELOADABLE))) {
             throw new CheckpointException("rank " + rank + ": CRIU cannot read the resource limits of user "
-                    + user.uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE."
-                    + " Remedy: give it that capability");
+                    + user.uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE, and "
+                    + library + ", by which it could do without, is missing or has a blank or a colon in its path."
+                    + " Remedy: give the service that capability, or install ppmr in another directory");
         }
+    }
+
+    /** Gives the words that start CRIU where it is to checkpoint. */
+    private List<String> dumpProgram() {
+        List<String> words = new ArrayList<>();
+        if (!kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
+            words.addAll(List.of("env", "LD_PRELOAD=" + kit.programs().criuLimits()));
+        }
+        words.addAll(settings.program());
+        return words;
     }
 
     /** As whom it runs; empty for root, as which root's jobs are moved in any case. */
@@ -448,7 +466,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (user.isPresent()) {
             requireFullBounds(task);
         } else {
-            requireRootsRights(task.rank(), task.user());
+            requireReadableLimits(task.rank(), task.user());
         }
         if (!streamed && task.pod().isEmpty()) {
             return steps.start(name, dump(task, log, user, List.of()), user);
@@ -484,7 +502,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
             command.add("--");
         }
-        command.addAll(settings.program());
+        command.addAll(dumpProgram());
         command.addAll(List.of(
                 "dump",
                 "--tree",

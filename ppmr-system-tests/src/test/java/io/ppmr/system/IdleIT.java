@@ -90,8 +90,8 @@ class IdleIT {
     }
 
     /**
-     * Waits until what is left of its start is done: a warm-up that was called off on a busy machine is taken down, and what
-     * it had the compiler do is compiled, after the service has said that it is ready.
+     * Waits until what is left of its start is done: a warm-up that was called off on a busy machine is taken down, and
+     * what it had the compiler do is compiled, after the service has said that it is ready.
      */
     private static void awaitQuiet(ServiceProcess service) throws Exception {
         Conditions.until(SETTLED, "the service has done what its start left behind", () -> {

@@ -8,7 +8,6 @@ import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
@@ -32,7 +31,6 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class MovingNode {
     static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final int CAP_SYS_RESOURCE = 24;
 
     private final Testbed testbed;
     private final Path folder;
@@ -45,9 +43,6 @@ final class MovingNode {
     static void assumePossible() throws Exception {
         PodNode.assumePossible();
         Assumptions.assumeTrue(!System.getenv().getOrDefault("PPMR_CRIU", "").isBlank(), "needs CRIU (./ppmr setup)");
-        Assumptions.assumeTrue(
-                ProcStat.hasCapability("self", CAP_SYS_RESOURCE) || Boolean.getBoolean("ppmr.pods.anyhow"),
-                "needs CAP_SYS_RESOURCE: CRIU reads the limits of another user's processes");
     }
 
     MovingNode(Testbed testbed, int number) throws Exception {
