@@ -42,7 +42,7 @@ class CriuCheckpointerIT {
 
     @BeforeEach
     void setUp() throws Exception {
-        fixture = JobFixture.forCriu();
+        fixture = new JobFixture();
         images = fixture.userDirectory("images");
         criu = CheckpointerSettings.Criu.of(CriuInstall.program()).create("criu", fixture.programs);
     }

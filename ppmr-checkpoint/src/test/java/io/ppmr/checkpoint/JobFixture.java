@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -30,7 +29,6 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);
-    private static final int CAP_SYS_RESOURCE = 24;
     static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     final Path base;
@@ -42,16 +40,7 @@ final class JobFixture implements AutoCloseable {
     final SignalSender signals;
 
     JobFixture() throws IOException {
-        this(USER);
-    }
-
-    /** CRIU reads other users' resource limits; where root may not do that, its jobs are root's. */
-    static JobFixture forCriu() throws IOException {
-        return new JobFixture(ProcStat.hasCapability("self", CAP_SYS_RESOURCE) ? USER : new JobUser(0, 0));
-    }
-
-    private JobFixture(JobUser user) throws IOException {
-        this.user = user;
+        this.user = USER;
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0),
                 "needs root: jobs run as an ordinary user");

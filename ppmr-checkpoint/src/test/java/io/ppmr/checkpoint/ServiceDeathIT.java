@@ -26,7 +26,7 @@ class ServiceDeathIT {
 
     @BeforeEach
     void setUp() throws Exception {
-        fixture = JobFixture.forCriu();
+        fixture = new JobFixture();
         images = fixture.userDirectory("images");
     }
 

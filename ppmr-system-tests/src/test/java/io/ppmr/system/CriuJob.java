@@ -29,9 +29,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
- * A job of one rank that is moved by real CRIU, in a folder of its own, which is also its working directory. It is
- * root's, since CRIU needs CAP_SYS_RESOURCE for other users' processes and a container's root may not have it. By its
- * working directory all that is left of it is found and ended.
+ * A job of root's, of one rank, that is moved by real CRIU, in a folder of its own, which is also its working
+ * directory. By its working directory all that is left of it is found and ended.
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);

@@ -96,7 +96,8 @@ public final class NodeCheck {
         } else if (!hasCapability(CAP_SYS_RESOURCE)) {
             findings.add(Finding.warn(
                     "account",
-                    "root without CAP_SYS_RESOURCE: CRIU cannot checkpoint processes of other users",
+                    "root without CAP_SYS_RESOURCE: CRIU restores no process whose limits are above the service's own,"
+                            + " and streams pages only where fs.pipe-max-size is 4 MiB",
                     "let the container or unit keep that capability"));
         } else {
             findings.add(Finding.ok("account", "root, with the capabilities that are needed"));

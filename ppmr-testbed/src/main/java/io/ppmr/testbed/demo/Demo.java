@@ -13,7 +13,6 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.ComputingJob;
 import io.ppmr.testbed.SizeConverter;
 import io.ppmr.testbed.Testbed;
@@ -49,8 +48,6 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true)
 public final class Demo implements Callable<Integer> {
     private static final JobUser ORDINARY_USER = new JobUser(20001, 20001);
-    private static final JobUser ROOT = new JobUser(0, 0);
-    private static final int CAP_SYS_RESOURCE = 24;
     private static final int MAX_PROCESSES = 64;
     private static final long MIN_SIZE_BYTES = 1 << 20;
     private static final int PASSES = 30;
@@ -195,7 +192,6 @@ public final class Demo implements Callable<Integer> {
     private DemoReport.Migration show(Shown shown) throws Exception {
         String name = shown.name().toLowerCase(Locale.ROOT);
         boolean selfMade = shown == Shown.BLCR;
-        JobUser user = selfMade || ProcStat.hasCapability("self", CAP_SYS_RESOURCE) ? ORDINARY_USER : ROOT;
         out.println();
         out.printf(
                 "%s: %d processes of %s%n",
@@ -204,20 +200,17 @@ public final class Demo implements Callable<Integer> {
                         : "Ordinary processes with threads, a child and shared memory, with CRIU, streamed",
                 processes,
                 MigrationText.mib(sizeBytes));
-        if (user.equals(ROOT)) {
-            out.println("They are root's: CRIU needs CAP_SYS_RESOURCE for other users' processes, and it is not here.");
-        }
         ComputingJob job = new ComputingJob(
                 nodes.bin().resolve(selfMade ? "selfckpt-job" : "plain-job"),
-                user,
-                testbed.folder("job-" + name, user),
+                ORDINARY_USER,
+                testbed.folder("job-" + name, ORDINARY_USER),
                 processes,
                 sizeBytes);
         String tool = selfMade ? nodes.blcr(nodes.bin().resolve("cr_restart")) : TwoNodes.criu("auto");
         long startNs = System.nanoTime();
         // CRIU restarts as root, so the target must be told whose jobs it may restore.
-        String trust = selfMade ? "" : "trusted_users = [" + user.uid() + "]\n";
-        nodes.startServices(name, job.toml("demo", name) + tool, target(user) + tool + trust, "");
+        String trust = selfMade ? "" : "trusted_users = [" + ORDINARY_USER.uid() + "]\n";
+        nodes.startServices(name, job.toml("demo", name) + tool, target() + tool + trust, "");
         out.println("Both services are ready; the job starts in " + nodes.a().name() + ".");
         try {
             // The job must still run when it is moved: the busier this machine, the longer all takes.
@@ -230,17 +223,16 @@ public final class Demo implements Callable<Integer> {
         }
     }
 
-    private String target(JobUser user) throws IOException {
+    private String target() throws IOException {
         // All of a retained image may have to wait: its memory, and what else CRIU writes.
         long stagingMib = processes * sizeBytes / (1 << 20) * 5 / 4 + 256;
         boolean fits = Files.isDirectory(MEMORY) && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
         return """
-                allow_root_jobs = %b
                 unknown_users = true
                 [staging]
                 directory = "%s"
                 limit = "%dm"
-                """.formatted(user.equals(ROOT), fits ? MEMORY : testbed.folder(), stagingMib);
+                """.formatted(fits ? MEMORY : testbed.folder(), stagingMib);
     }
 
     private DemoReport.Migration migrate(Shown shown, ComputingJob job, int passes) throws Exception {
