@@ -1,9 +1,9 @@
 /*
  * An MPI program of checked values: each rank sends blocks to the next and checks what comes from the one before, byte by
- * byte. At the end rank 0 prints a sum over all that was received, and the longest time that any rank was without a block.
- * It depends on nothing of ppmr.
+ * byte. At the end rank 0 prints a sum over all that was received, how many rounds there were, and the longest time that
+ * any rank was without a block. With a FILE it goes on until that is there. It depends on nothing of ppmr.
  *
- * usage: mpi-ring ROUNDS PAUSE_US
+ * usage: mpi-ring ROUNDS PAUSE_US [FILE]
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -36,8 +36,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc != 3) {
-        fprintf(stderr, "usage: mpi-ring ROUNDS PAUSE_US\n");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: mpi-ring ROUNDS PAUSE_US [FILE]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     long rounds = atol(argv[1]);
@@ -45,7 +45,9 @@ int main(int argc, char **argv)
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
     uint64_t sum = 0;
     double longest = 0, last = seconds();
-    for (long round = 0; round < rounds; round++) {
+    int going = 1;
+    long round = 0;
+    for (; round < rounds || (argc > 3 && going); round++) {
         for (int i = 0; i < WORDS; i++)
             out[i] = mix((uint64_t)round << 32 ^ (uint64_t)rank << 20 ^ (uint64_t)i);
         MPI_Sendrecv(out, WORDS, MPI_UINT64_T, next, 1, in, WORDS, MPI_UINT64_T, before, 1, MPI_COMM_WORLD,
@@ -65,6 +67,10 @@ int main(int argc, char **argv)
             printf("round %ld\n", round);
             fflush(stdout);
         }
+        if (argc > 3) {
+            going = rank > 0 || access(argv[3], F_OK) != 0;
+            MPI_Bcast(&going, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        }
         if (pause_us > 0)
             usleep(pause_us);
     }
@@ -73,7 +79,7 @@ int main(int argc, char **argv)
     MPI_Reduce(&sum, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(&longest, &longest_of_all, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("result %016llx, longest gap %.3f s\n", (unsigned long long)all, longest_of_all);
+        printf("result %016llx, %ld rounds, longest gap %.3f s\n", (unsigned long long)all, round, longest_of_all);
     MPI_Finalize();
     return 0;
 }

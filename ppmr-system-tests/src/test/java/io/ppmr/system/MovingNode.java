@@ -36,6 +36,7 @@ final class MovingNode {
     private final Path folder;
     private final int number;
     private final Node node;
+    private final String pods;
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -46,8 +47,14 @@ final class MovingNode {
     }
 
     MovingNode(Testbed testbed, int number) throws Exception {
+        this(testbed, number, "tmp = \"8m\"\nshm = \"8m\"");
+    }
+
+    /** @param pods further lines of the template of its pods, here and where they are moved to */
+    MovingNode(Testbed testbed, int number, String pods) throws Exception {
         this.testbed = testbed;
         this.number = number;
+        this.pods = pods;
         folder = testbed.folder("node-" + number);
         node = testbed.add(Node.create("moving-" + number));
         run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
@@ -88,6 +95,15 @@ final class MovingNode {
         return folder;
     }
 
+    Path socket() {
+        return folder.resolve("source.sock");
+    }
+
+    /** Gives the words that run a command on the node. */
+    List<String> words(String... command) {
+        return node.command(List.of(command)).command();
+    }
+
     private Path key() {
         return testbed.folder().resolve("key");
     }
@@ -104,11 +120,10 @@ final class MovingNode {
                 [pods.usual]
                 bridge = "%4$s"
                 shares = [{user = 1, first = "10.20.0.10", last = "10.20.0.19"}]
-                tmp = "8m"
-                shm = "8m"
                 checkpointer = "criu"
+                %5$s
                 %3$s
-                """.formatted(folder, "%s", template, bridge);
+                """.formatted(folder, "%s", template, bridge, pods);
     }
 
     void start() throws Exception {
@@ -190,7 +205,7 @@ final class MovingNode {
 
     PodStatus runPodAt(String name, String at, String... command) throws IOException, RefusedException {
         PodOrder order = new PodOrder(name, null, at, "1", null, null, null, "/tmp/out", null, List.of(command));
-        try (ControlClient client = new ControlClient(folder.resolve("source.sock"))) {
+        try (ControlClient client = new ControlClient(socket())) {
             return client.runPod(order);
         }
     }
@@ -256,8 +271,7 @@ final class MovingNode {
 
     /** Has a pod moved, and gives what the command said. */
     PpmrCommand move(String pod, MovingNode to) throws Exception {
-        return PpmrCommand.run(
-                "migrate", "--socket", folder.resolve("source.sock").toString(), pod, "--to", to.endpoint());
+        return PpmrCommand.run("migrate", "--socket", socket().toString(), pod, "--to", to.endpoint());
     }
 
     /** An ordinary user asks the source in its own words; the first line of the answer. */
@@ -273,7 +287,7 @@ final class MovingNode {
                         "-MIO::Socket::UNIX",
                         "-e",
                         PodNode.ASK,
-                        folder.resolve("source.sock").toString(),
+                        socket().toString(),
                         request))
                 .in(Path.of("/"))
                 .run(LIMIT)

@@ -1,0 +1,156 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Testbed;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Jobs of Debian's Open MPI, unmodified, whose ranks live in pods of three nodes, while these pods move. */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class MpiMoveIT {
+    private static final int NODES = 3;
+    private static final int PAUSE_US = 2000;
+    private static final int LATEST_MS = 700;
+
+    private static Testbed testbed;
+    private static MpiRing ring;
+    private static final List<MovingNode> NODE = new ArrayList<>();
+    private final List<Process> started = new ArrayList<>();
+
+    @BeforeAll
+    static void start() throws Exception {
+        MovingNode.assumePossible();
+        ring = MpiRing.create();
+        testbed = Testbed.create("mpimove");
+        for (int number = 1; number <= NODES; number++) {
+            MovingNode node = new MovingNode(testbed, number, ring.template());
+            NODE.add(node);
+            if (number > 1) {
+                MovingNode.connect(NODE.get(0), node);
+            }
+            node.startSource();
+        }
+        NODE.get(1).startTarget("");
+        NODE.get(2).startTarget("");
+    }
+
+    @AfterAll
+    static void end() throws Exception {
+        if (testbed != null) {
+            testbed.close();
+        }
+        if (ring != null) {
+            ring.close();
+        }
+    }
+
+    @AfterEach
+    void putInOrder() throws Exception {
+        started.forEach(Process::destroyForcibly);
+        Files.deleteIfExists(stop());
+        for (MovingNode node : NODE) {
+            Files.deleteIfExists(node.folder().resolve("fail"));
+            for (PodStatus pod : node.list("source")) {
+                PpmrCommand.run("pod", "stop", "--socket", node.socket().toString(), pod.name());
+            }
+        }
+    }
+
+    /** When this file is there the job ends. Pods see it. */
+    private static Path stop() {
+        return ring.folder().resolve("stop");
+    }
+
+    private static List<String> pods() throws Exception {
+        List<String> pods = new ArrayList<>();
+        for (int number = 1; number <= NODES; number++) {
+            NODE.get(number - 1).runPodAt("ring" + number, "10.20.0.1" + number, "sleep", "infinity");
+            pods.add("1/ring" + number + " " + NODE.get(number - 1).socket());
+        }
+        return pods;
+    }
+
+    /** Starts the job on the first node, outside of its pod; what it says goes to a file. */
+    private Path run(List<String> words) throws IOException {
+        Path output = Files.createTempFile(testbed.folder(), "mpirun", ".log");
+        List<String> all = new ArrayList<>(words);
+        all.addAll(List.of(ring.program("openmpi"), "1", "" + PAUSE_US, stop().toString()));
+        started.add(new ProcessBuilder(NODE.get(0).words(all.toArray(String[]::new)))
+                .redirectErrorStream(true)
+                .redirectOutput(output.toFile())
+                .start());
+        return output;
+    }
+
+    private static long reports(Path output) throws IOException {
+        return Files.readString(output)
+                .lines()
+                .filter(line -> line.startsWith("round"))
+                .count();
+    }
+
+    /** Waits until two hundred more rounds were made. */
+    private void requireMoreRounds(Path output) throws Exception {
+        long wanted = reports(output) + 2;
+        Conditions.until(MovingNode.LIMIT, "the ranks exchange blocks", () -> {
+            if (!started.get(0).isAlive()) {
+                throw new IOException("mpirun has ended: " + Files.readString(output));
+            }
+            return reports(output) >= wanted;
+        });
+    }
+
+    private static void move(String pod, int from, int to) throws Exception {
+        PpmrCommand moved = NODE.get(from - 1).move(pod, NODE.get(to - 1));
+        assertEquals(0, moved.exitCode(), moved.said());
+    }
+
+    @Test
+    void shouldEndWithTheRightResultWhenPodsOfItsRanksAreMovedAndRolledBack() throws Exception {
+        List<String> pods = pods();
+        Path output = run(ring.openMpi(pods));
+        requireMoreRounds(output);
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        System.out.println("seed " + seed);
+        move("1/ring2", 2, 3);
+        requireMoreRounds(output);
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LATEST_MS)));
+        Files.createFile(NODE.get(1).folder().resolve("fail"));
+        PpmrCommand failed = NODE.get(2).move("1/ring3", NODE.get(1));
+        assertNotEquals(0, failed.exitCode(), failed.said());
+        Files.delete(NODE.get(1).folder().resolve("fail"));
+        requireMoreRounds(output);
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LATEST_MS)));
+        move("1/ring3", 3, 2);
+        requireMoreRounds(output);
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random.nextInt(LATEST_MS)));
+        move("1/ring2", 3, 2);
+        requireMoreRounds(output);
+        Files.createFile(stop());
+        assertTrue(started.get(0).waitFor(MpiRing.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(output));
+        String said = Files.readString(output);
+        assertEquals(0, started.get(0).exitValue(), said);
+        MpiRing.Result result = MpiRing.Result.of(said);
+        System.out.printf(
+                "figure: three moves and a rollback of an MPI job's pods: longest gap of a rank %.3f s%n",
+                result.longestGapSeconds());
+        assertEquals(ring.apart(pods, result.rounds()).sum(), result.sum());
+    }
+}

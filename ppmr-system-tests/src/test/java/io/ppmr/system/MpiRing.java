@@ -1,0 +1,161 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.Command;
+import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.ServiceProcess;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Assumptions;
+
+/**
+ * An MPI program of checked values for Debian's Open MPI and MPICH, and the words that run it over pods, which {@code
+ * ppmr pod agent} enters in the place of ssh. Its folder, which pods must see, is removed by close().
+ */
+final class MpiRing implements AutoCloseable {
+    static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
+    private static final String NETWORK = "10.20.0.0/24";
+    /** Some runs of Debian's MPICH hang in MPI_Finalize, whoever starts them: the result is out by then. */
+    private static final String HUNG_S = "40";
+
+    private static final Pattern RESULT =
+            Pattern.compile("result ([0-9a-f]{16}), ([0-9]+) rounds, longest gap ([0-9.]+) s");
+
+    /**
+     * A run that has ended.
+     *
+     * @param sum over all that was received
+     * @param longestGapSeconds for which a rank was without a block
+     */
+    record Result(String sum, long rounds, double longestGapSeconds) {
+        /** Finds it in what a run has said; fails where there is none. */
+        static Result of(String said) {
+            Matcher result = RESULT.matcher(said);
+            assertTrue(result.find(), said);
+            return new Result(result.group(1), Long.parseLong(result.group(2)), Double.parseDouble(result.group(3)));
+        }
+    }
+
+    private final Path folder;
+    private final Path ppmr;
+
+    private MpiRing(Path folder) throws IOException {
+        this.folder = folder;
+        this.ppmr = script("ppmr", "'" + String.join("' '", ServiceProcess.command()) + "'");
+    }
+
+    /** Compiles the program; skips the caller's tests where an MPI is missing. */
+    static MpiRing create() throws Exception {
+        Assumptions.assumeTrue(
+                Command.of(List.of("sh", "-c", "command -v mpicc.openmpi && command -v mpicc.mpich"))
+                        .run(LIMIT)
+                        .succeeded(),
+                "needs Open MPI and MPICH, whose packages ./ppmr test installs");
+        // Pods have a /tmp of their own.
+        Path folder = Files.createTempDirectory(Path.of("/opt"), "ppmr-mpi");
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+        MpiRing ring = new MpiRing(folder);
+        Path source = Path.of(System.getProperty("ppmr.home"), "ppmr-checkpoint/src/test/c/mpi-ring.c");
+        for (String mpi : List.of("openmpi", "mpich")) {
+            Command.of(List.of("mpicc." + mpi, "-O2", "-Wall", "-o", ring.program(mpi), source.toString()))
+                    .run(LIMIT)
+                    .requireOutput();
+        }
+        return ring;
+    }
+
+    Path folder() {
+        return folder;
+    }
+
+    String program(String mpi) {
+        return folder.resolve("mpi-ring-" + mpi).toString();
+    }
+
+    /** Gives what pods of this program have beside their addresses: lines of a template. */
+    String template() {
+        return """
+                tmp = "64m"
+                shm = "64m"
+                mounts = ["/usr", "/etc", "/bin", "/lib", "/lib64", "%s"]
+                """.formatted(folder);
+    }
+
+    private Path script(String name, String command) throws IOException {
+        Path script = Files.writeString(folder.resolve(name), "#!/bin/sh\nexec " + command + " \"$@\"\n");
+        return Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    /**
+     * Writes where the pods are, and gives the file.
+     *
+     * @param pods each one's full name and its service's socket; the first is on the node on which mpirun is started
+     */
+    private Path pods(List<String> pods) throws IOException {
+        StringBuilder lines = new StringBuilder("# of this test\n");
+        for (int i = 0; i < pods.size(); i++) {
+            lines.append("pod").append(i + 1).append(' ').append(pods.get(i));
+            // The first node's agent talks to its service itself. The others' files are all on this machine, sockets
+            // too.
+            if (i > 0) {
+                lines.append(' ').append(ppmr);
+            }
+            lines.append('\n');
+        }
+        return Files.writeString(folder.resolve("pods"), lines);
+    }
+
+    private static String hosts(List<String> pods) {
+        List<String> hosts = new ArrayList<>();
+        for (int number = 1; number <= pods.size(); number++) {
+            hosts.add("pod" + number + ":2");
+        }
+        return String.join(",", hosts);
+    }
+
+    /** Gives the words that run a program on two ranks a pod. */
+    List<String> openMpi(List<String> pods) throws IOException {
+        List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root"));
+        words.addAll(List.of("--mca", "plm_rsh_agent", ppmr + " pod agent --pods " + pods(pods)));
+        words.addAll(List.of("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self"));
+        words.addAll(List.of("--mca", "btl_tcp_if_include", NETWORK));
+        words.addAll(List.of("--mca", "oob_tcp_if_include", NETWORK));
+        words.addAll(List.of("--host", hosts(pods), "-np", ranks(pods)));
+        return words;
+    }
+
+    /** Gives the same words for MPICH. */
+    List<String> mpich(List<String> pods, String address) throws IOException {
+        Path agent = script("agent", ppmr + " pod agent");
+        List<String> words =
+                new ArrayList<>(List.of("env", "PPMR_PODS=" + pods(pods), "timeout", HUNG_S, "mpiexec.hydra"));
+        words.addAll(List.of("-launcher", "ssh", "-launcher-exec", agent.toString(), "-localhost", address));
+        words.addAll(List.of("-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0"));
+        words.addAll(List.of("-hosts", hosts(pods), "-np", ranks(pods)));
+        return words;
+    }
+
+    private static String ranks(List<String> pods) {
+        return Integer.toString(2 * pods.size());
+    }
+
+    /** Runs as many rounds without pods, by Open MPI on this machine. */
+    Result apart(List<String> pods, long rounds) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"));
+        words.addAll(List.of("--mca", "btl", "tcp,self", "-np", ranks(pods), program("openmpi"), "" + rounds, "0"));
+        return Result.of(Command.of(words).run(LIMIT).output());
+    }
+
+    @Override
+    public void close() throws IOException, InterruptedException {
+        Command.of(List.of("rm", "-r", folder.toString())).run(LIMIT);
+    }
+}
