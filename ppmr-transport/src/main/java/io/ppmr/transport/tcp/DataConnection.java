@@ -3,6 +3,8 @@ package io.ppmr.transport.tcp;
 import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.channels.CancelledKeyException;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
@@ -57,11 +59,20 @@ abstract class DataConnection {
         return closing;
     }
 
-    /** Asks to be woken when the socket takes bytes, or no more; for the connection's thread. */
-    final void watch(boolean reading, boolean writing) {
+    /**
+     * Asks to be woken when the socket takes bytes, or no more; for the connection's thread. Throws if the channel is
+     * closed: that is an end of the connection like any other.
+     */
+    final void watch(boolean reading, boolean writing) throws ClosedChannelException {
         int interest = (reading ? SelectionKey.OP_READ : 0) | (writing ? SelectionKey.OP_WRITE : 0);
-        if (key.interestOps() != interest) {
-            key.interestOps(interest);
+        try {
+            if (key.interestOps() != interest) {
+                key.interestOps(interest);
+            }
+        } catch (CancelledKeyException e) {
+            ClosedChannelException closed = new ClosedChannelException();
+            closed.initCause(e);
+            throw closed;
         }
     }
 
