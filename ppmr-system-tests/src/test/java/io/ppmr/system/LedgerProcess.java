@@ -93,9 +93,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
     private static boolean isReplay(long pid) {
         try {
             return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "exe"))
-                    .getFileName()
-                    .toString()
-                    .equals(LedgerJob.REPLAY.getFileName().toString());
+                    .endsWith(LedgerJob.REPLAY.getFileName());
         } catch (IOException e) {
             return false;
         }

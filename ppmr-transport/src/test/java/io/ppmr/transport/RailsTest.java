@@ -274,6 +274,7 @@ class RailsTest {
         refused.clear();
         until("it works again", () -> lines.get(0) != first);
         send(0, CHUNK_BYTES);
+        until("one of them takes it", () -> lines.values().stream().anyMatch(line -> line.sent.contains(0)));
         until("it takes chunks", () -> {
             try {
                 if (lines.get(0).sent.isEmpty()) {
