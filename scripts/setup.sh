@@ -24,6 +24,10 @@ stress_packages=(stress-ng)
 # What makes pods.
 pod_packages=(crun)
 
+# A server whose pod is moved under load, and what looks at the network meanwhile, for a test.
+pod_test_packages=(tcpdump)
+pod_test_services=(redis-server)
+
 # MPIs whose ranks are in pods, for a test.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 
@@ -253,8 +257,9 @@ set_up_bench() {
 set_up_tests() {
     set_up_run
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
+    install_without_services redis-server -- "${pod_test_services[@]}" || true
     set_up_promtool
-    install_packages "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
+    install_packages "${pod_test_packages[@]}" "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
         "${pod_packages[@]}" "${mpi_packages[@]}" || true
     if $1; then
         set_up_bench

@@ -192,6 +192,11 @@ final class MovingNode {
         return node.run(LIMIT, words);
     }
 
+    /** Starts something on the node, as root; it is ended by close(). */
+    Spawned spawn(String... words) throws IOException {
+        return new Spawned(words(words), Files.createTempFile(folder, words[0], ".log"));
+    }
+
     boolean hasLink(String name) throws IOException, InterruptedException {
         return Command.of(
                         node.command(List.of("ip", "link", "show", "dev", name)).command())

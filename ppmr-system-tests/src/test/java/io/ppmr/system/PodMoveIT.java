@@ -158,6 +158,92 @@ class PodMoveIT {
         assertTrue(b.said(server).lines().noneMatch(line -> line.equals("end")), b.said(server));
     }
 
+    /** Counts up by several connections to a Redis server and checks each answer, until a file is there. */
+    private static final String COUNTING = """
+            use Time::HiRes "time"; $| = 1; my (@all, $n, $longest, $last);
+            for my $one (1 .. 4) {
+                my $peer;
+                for (1 .. 200) { $peer = IO::Socket::INET->new($ARGV[0]) and last; select undef, undef, undef, 0.1 }
+                push @all, $peer || die "no connection: $!";
+            }
+            print "connected\\n"; $last = time;
+            until (-e $ARGV[1]) {
+                $n++;
+                print { $all[$_] } "INCR counter$_\\r\\n" for 0 .. 3;
+                for (0 .. 3) {
+                    my $answer = readline $all[$_]; defined $answer or die "lost: $!";
+                    $answer eq ":$n\\r\\n" or die "wrong: $answer instead of $n";
+                }
+                my $now = time; $longest = $now - $last if $now - $last > $longest; $last = $now;
+                print "round $n\\n" if $n % 100 == 0;
+            }
+            printf "right, longest gap %.3f s\\n", $longest;
+            """;
+
+    @Test
+    void shouldAnswerEveryRequestRightWhenARedisServerIsMovedUnderLoad() throws Exception {
+        Assumptions.assumeTrue(
+                Files.isExecutable(Path.of("/usr/bin/redis-server")), "needs redis-server (./ppmr test installs it)");
+        Assumptions.assumeTrue(Files.isExecutable(Path.of("/usr/bin/tcpdump")), "needs tcpdump");
+        PodStatus redis = b.runPodAt(
+                "redis",
+                "10.20.0.16",
+                "redis-server",
+                "--bind",
+                "10.20.0.16",
+                "--port",
+                "7001",
+                "--save",
+                "",
+                "--protected-mode",
+                "no",
+                "--dir",
+                "/tmp");
+        b.await(redis, "Ready to accept connections");
+        Path stop = a.folder().resolve("stop");
+        String mac = b.journal("1-redis").path("mac").textValue();
+        try (Spawned resets = a.spawn("tcpdump", "-i", "br0", "-l", "-n", "tcp[tcpflags] & tcp-rst != 0");
+                Spawned leaving = b.spawn("tcpdump", "-i", "up1", "-Q", "out", "-tt", "-l", "-n", "ether src " + mac)) {
+            resets.await("listening on");
+            leaving.await("listening on");
+            try (Spawned client =
+                    a.spawn("perl", "-MIO::Socket::INET", "-e", COUNTING, "10.20.0.16:7001", stop.toString())) {
+                client.await("round 200\n");
+                PpmrCommand moved = b.move("1/redis", a);
+                double movedAtS = System.currentTimeMillis() / 1e3;
+                assertEquals(0, moved.exitCode(), moved.said());
+                long rounds = client.said().lines().count();
+                Conditions.until(
+                        MovingNode.LIMIT,
+                        "it answers: " + client.said(),
+                        () -> client.said().lines().count() > rounds + 5);
+                Files.createFile(stop);
+                client.await("right, longest gap");
+                System.out.println("figure: a Redis server under load is moved: "
+                        + client.said()
+                                .lines()
+                                .reduce((first, second) -> second)
+                                .orElse(""));
+                assertEquals(
+                        List.of(),
+                        leaving.said()
+                                .lines()
+                                .filter(line -> line.matches("[0-9]+[.].*"))
+                                .filter(line -> Double.parseDouble(line.split(" ", 2)[0]) > movedAtS)
+                                .toList(),
+                        "packets of the old pod after the move");
+                assertEquals(
+                        List.of(),
+                        resets.said()
+                                .lines()
+                                .filter(line -> line.contains("Flags [R"))
+                                .toList());
+            } finally {
+                Files.deleteIfExists(stop);
+            }
+        }
+    }
+
     @Test
     void shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFails() throws Exception {
         PodStatus client = pair().client();
