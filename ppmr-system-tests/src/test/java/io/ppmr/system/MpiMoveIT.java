@@ -6,17 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.MpiRing;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -36,7 +39,9 @@ class MpiMoveIT {
     @BeforeAll
     static void start() throws Exception {
         MovingNode.assumePossible();
-        ring = MpiRing.create();
+        Optional<String> missing = MpiRing.whyNot("openmpi", "mpich");
+        Assumptions.assumeTrue(missing.isEmpty(), () -> missing.get() + " (./ppmr test installs it)");
+        ring = MpiRing.create("openmpi", "mpich");
         testbed = Testbed.create("mpimove");
         for (int number = 1; number <= NODES; number++) {
             MovingNode node = new MovingNode(testbed, number, ring.template());

@@ -6,15 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.os.Command;
+import io.ppmr.testbed.MpiRing;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -35,7 +38,9 @@ class MpiPodsIT {
     @BeforeAll
     static void start() throws Exception {
         PodNode.assumePossible();
-        ring = MpiRing.create();
+        Optional<String> missing = MpiRing.whyNot("openmpi", "mpich");
+        Assumptions.assumeTrue(missing.isEmpty(), () -> missing.get() + " (./ppmr test installs it)");
+        ring = MpiRing.create("openmpi", "mpich");
         testbed = Testbed.create("mpi");
         for (int number = 1; number <= NODES; number++) {
             PodNode node = new PodNode(testbed, number);

@@ -159,6 +159,12 @@ public final class Testbed implements AutoCloseable {
         return made;
     }
 
+    /** Finds the sources of the jobs' programs, of which some need a compiler that not every build has. */
+    static Path jobSources() {
+        return Path.of(System.getProperty(PROGRAMS_PROPERTY, ""), "..", "..", "src", "test", "c")
+                .normalize();
+    }
+
     /** Copies our helpers and the jobs' programs into it: a job's user may not be let into where the project lies. */
     public Path programs() throws IOException {
         Path bin = folder("bin");

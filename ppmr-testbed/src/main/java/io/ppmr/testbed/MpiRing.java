@@ -1,10 +1,6 @@
-package io.ppmr.system;
-
-import static org.junit.jupiter.api.Assertions.assertTrue;
+package io.ppmr.testbed;
 
 import io.ppmr.os.Command;
-import io.ppmr.testbed.Patience;
-import io.ppmr.testbed.ServiceProcess;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,16 +8,16 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.junit.jupiter.api.Assumptions;
 
 /**
  * An MPI program of checked values for Debian's Open MPI and MPICH, and the words that run it over pods, which {@code
  * ppmr pod agent} enters in the place of ssh. Its folder, which pods must see, is removed by close().
  */
-final class MpiRing implements AutoCloseable {
-    static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
+public final class MpiRing implements AutoCloseable {
+    public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final String NETWORK = "10.20.0.0/24";
     /** Some runs of Debian's MPICH hang in MPI_Finalize, whoever starts them: the result is out by then. */
     private static final String HUNG_S = "40";
@@ -35,11 +31,13 @@ final class MpiRing implements AutoCloseable {
      * @param sum over all that was received
      * @param longestGapSeconds for which a rank was without a block
      */
-    record Result(String sum, long rounds, double longestGapSeconds) {
-        /** Finds it in what a run has said; fails where there is none. */
-        static Result of(String said) {
+    public record Result(String sum, long rounds, double longestGapSeconds) {
+        /** Finds it in what a run has said. */
+        public static Result of(String said) throws IOException {
             Matcher result = RESULT.matcher(said);
-            assertTrue(result.find(), said);
+            if (!result.find()) {
+                throw new IOException("the MPI program has said no result: " + said);
+            }
             return new Result(result.group(1), Long.parseLong(result.group(2)), Double.parseDouble(result.group(3)));
         }
     }
@@ -52,19 +50,27 @@ final class MpiRing implements AutoCloseable {
         this.ppmr = script("ppmr", "'" + String.join("' '", ServiceProcess.command()) + "'");
     }
 
-    /** Compiles the program; skips the caller's tests where an MPI is missing. */
-    static MpiRing create() throws Exception {
-        Assumptions.assumeTrue(
-                Command.of(List.of("sh", "-c", "command -v mpicc.openmpi && command -v mpicc.mpich"))
-                        .run(LIMIT)
-                        .succeeded(),
-                "needs Open MPI and MPICH, whose packages ./ppmr test installs");
+    /** Says why a program of these MPIs cannot be run here; empty if it can. */
+    public static Optional<String> whyNot(String... mpis) throws IOException, InterruptedException {
+        for (String mpi : mpis) {
+            String compiler = "mpicc." + mpi;
+            if (!Command.of(List.of("sh", "-c", "command -v " + compiler))
+                    .run(LIMIT)
+                    .succeeded()) {
+                return Optional.of(compiler + " is not installed");
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** Compiles the program for these MPIs, {@code openmpi} and {@code mpich}. */
+    public static MpiRing create(String... mpis) throws IOException, InterruptedException {
         // Pods have a /tmp of their own.
         Path folder = Files.createTempDirectory(Path.of("/opt"), "ppmr-mpi");
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
         MpiRing ring = new MpiRing(folder);
-        Path source = Path.of(System.getProperty("ppmr.home"), "ppmr-checkpoint/src/test/c/mpi-ring.c");
-        for (String mpi : List.of("openmpi", "mpich")) {
+        Path source = Testbed.jobSources().resolve("mpi-ring.c");
+        for (String mpi : mpis) {
             Command.of(List.of("mpicc." + mpi, "-O2", "-Wall", "-o", ring.program(mpi), source.toString()))
                     .run(LIMIT)
                     .requireOutput();
@@ -72,16 +78,16 @@ final class MpiRing implements AutoCloseable {
         return ring;
     }
 
-    Path folder() {
+    public Path folder() {
         return folder;
     }
 
-    String program(String mpi) {
+    public String program(String mpi) {
         return folder.resolve("mpi-ring-" + mpi).toString();
     }
 
     /** Gives what pods of this program have beside their addresses: lines of a template. */
-    String template() {
+    public String template() {
         return """
                 tmp = "64m"
                 shm = "64m"
@@ -122,7 +128,7 @@ final class MpiRing implements AutoCloseable {
     }
 
     /** Gives the words that run a program on two ranks a pod. */
-    List<String> openMpi(List<String> pods) throws IOException {
+    public List<String> openMpi(List<String> pods) throws IOException {
         List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root"));
         words.addAll(List.of("--mca", "plm_rsh_agent", ppmr + " pod agent --pods " + pods(pods)));
         words.addAll(List.of("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self"));
@@ -133,7 +139,7 @@ final class MpiRing implements AutoCloseable {
     }
 
     /** Gives the same words for MPICH. */
-    List<String> mpich(List<String> pods, String address) throws IOException {
+    public List<String> mpich(List<String> pods, String address) throws IOException {
         Path agent = script("agent", ppmr + " pod agent");
         List<String> words =
                 new ArrayList<>(List.of("env", "PPMR_PODS=" + pods(pods), "timeout", HUNG_S, "mpiexec.hydra"));
@@ -148,7 +154,7 @@ final class MpiRing implements AutoCloseable {
     }
 
     /** Runs as many rounds without pods, by Open MPI on this machine. */
-    Result apart(List<String> pods, long rounds) throws IOException, InterruptedException {
+    public Result apart(List<String> pods, long rounds) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"));
         words.addAll(List.of("--mca", "btl", "tcp,self", "-np", ranks(pods), program("openmpi"), "" + rounds, "0"));
         return Result.of(Command.of(words).run(LIMIT).output());

@@ -1,0 +1,248 @@
+package io.ppmr.testbed;
+
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.pods.PodOrder;
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/**
+ * A node with a bridge on a network of all such nodes, 10.20.0.0/24, and a source's and a target's service, which share
+ * the node's pods. User 1 may have 10.20.0.10 to 99 on each, and is trusted by each. All of it belongs to the
+ * {@link Testbed}. For one thread at a time.
+ */
+public final class BridgedNode {
+    public static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
+    /** The user of the pods. */
+    public static final String USER = "1";
+
+    private final Testbed testbed;
+    private final Path folder;
+    private final int number;
+    private final Node node;
+    private final List<String> criu;
+    private final String pods;
+    private ServiceProcess source;
+    private ServiceProcess target;
+
+    /**
+     * Makes it, without services.
+     *
+     * @param number from 1 to 9
+     * @param criu the words that start CRIU
+     * @param pods further lines of the template of its pods, here and where they are moved to
+     */
+    public BridgedNode(Testbed testbed, int number, List<String> criu, String pods) throws Exception {
+        this.testbed = testbed;
+        this.number = number;
+        this.criu = List.copyOf(criu);
+        this.pods = pods;
+        folder = testbed.folder("node-" + number);
+        node = testbed.add(Node.create("bridged-" + number));
+        run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
+        run("ip", "link", "set", "br0", "up");
+        run("ip", "address", "add", address() + "/24", "dev", "br0");
+        // The runtime refuses a node with cgroups of both versions, as containers may be.
+        run("sh", "-c", "! mountpoint -q /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified");
+        if (!Files.exists(key())) {
+            KeyFile.create(key());
+        }
+    }
+
+    /** Joins the bridges of two nodes. */
+    public static void connect(BridgedNode a, BridgedNode b) throws Exception {
+        Node.cable(a.node, a.cableTo(b), b.node, b.cableTo(a));
+        a.run("ip", "link", "set", a.cableTo(b), "master", "br0", "up");
+        b.run("ip", "link", "set", b.cableTo(a), "master", "br0", "up");
+    }
+
+    /** Names this node's end of the cable to another one. */
+    public String cableTo(BridgedNode other) {
+        return "up" + other.number;
+    }
+
+    /** Gives the node's own address in the network of the pods. */
+    public String address() {
+        return "10.20.0.20" + number;
+    }
+
+    /** The node's name as migrations go to it. */
+    public String endpoint() {
+        return address() + ":7411";
+    }
+
+    public int number() {
+        return number;
+    }
+
+    public Path folder() {
+        return folder;
+    }
+
+    /** Where the source listens to commands. */
+    public Path socket() {
+        return folder.resolve("source.sock");
+    }
+
+    /** Where the target does. */
+    public Path targetSocket() {
+        return folder.resolve("target.sock");
+    }
+
+    private Path key() {
+        return testbed.folder().resolve("key");
+    }
+
+    /** Gives the words that run a command on the node. */
+    public List<String> words(String... command) {
+        return node.command(List.of(command)).command();
+    }
+
+    /** Runs something on the node, as root. */
+    public String run(String... words) throws IOException, InterruptedException {
+        return node.run(LIMIT, words);
+    }
+
+    // ---- services ----------------------------------------------------------------------------------------------
+
+    /** @param trusted the line about trusted users in the section of the checkpointer, or none */
+    private String common(String bridge, String template, String trusted) {
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%1$s]
+                %2$s
+                [pod_runtime]
+                directory = "%3$s/pods"
+                cgroups = "disabled"
+                [pods.usual]
+                bridge = "%4$s"
+                shares = [{user = %7$s, first = "10.20.0.10", last = "10.20.0.99"}]
+                checkpointer = "criu"
+                %5$s
+                %6$s
+                """.formatted("\"" + String.join("\", \"", criu) + "\"", trusted, folder, bridge, pods, template, USER);
+    }
+
+    /** Starts the source, in place of the one before. */
+    public void startSource() throws Exception {
+        source = testbed.add(ServiceProcess.startIn(
+                node, "source", "source", folder, """
+                key_file = "%1$s"
+                control_socket = "%2$s"
+                transport = "tcp"
+                rehearsals = 0
+                [target]
+                address = "127.0.0.1:7411"
+                """.formatted(key(), socket()) + common("br0", "", "")));
+    }
+
+    /** Starts the target, in place of the one before. */
+    public void startTarget() throws Exception {
+        startTarget("br0", "", "[" + USER + "]");
+    }
+
+    /**
+     * The same, in which something is different.
+     *
+     * @param bridge what pods are plugged into
+     * @param template further lines of the template, or other ones; sections may follow
+     * @param trusted the users whose pods it takes
+     */
+    public void startTarget(String bridge, String template, String trusted) throws Exception {
+        target = testbed.add(ServiceProcess.startIn(
+                node,
+                "target",
+                "target",
+                folder,
+                """
+                key_file = "%1$s"
+                control_socket = "%2$s"
+                transport = "tcp"
+                rehearsals = 0
+                listen = "%3$s"
+                """.formatted(key(), targetSocket(), endpoint())
+                        + common(bridge, template, "trusted_users = " + trusted)));
+    }
+
+    public ServiceProcess source() {
+        return source;
+    }
+
+    public ServiceProcess target() {
+        return target;
+    }
+
+    // ---- pods --------------------------------------------------------------------------------------------------
+
+    /** Returns true if there is a network interface of that name. */
+    public boolean hasLink(String name) throws IOException, InterruptedException {
+        return Command.of(words("ip", "link", "show", "dev", name)).run(LIMIT).succeeded();
+    }
+
+    /**
+     * Root has a pod of the user made.
+     *
+     * @param at its address; null for the next free one
+     */
+    public PodStatus runPod(String name, String at, String... command) throws IOException, RefusedException {
+        PodOrder order = new PodOrder(name, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
+        try (ControlClient client = new ControlClient(socket())) {
+            return client.runPod(order);
+        }
+    }
+
+    /** Lists the pods that a service here shows. */
+    public List<PodStatus> pods(Path socket) throws IOException, RefusedException {
+        try (ControlClient client = new ControlClient(socket)) {
+            return client.pods();
+        }
+    }
+
+    /** Reads what a pod's command has written, wherever the pod has come from. */
+    public String said(PodStatus pod) throws IOException {
+        return Files.readString(Path.of("/proc/" + pidOf(pod) + "/root/tmp/out"));
+    }
+
+    /** Finds the PID by which this JVM knows a pod's init. */
+    public long pidOf(PodStatus pod) throws IOException {
+        List<Long> found = new ArrayList<>();
+        ProcessHandle.allProcesses()
+                .filter(process -> isCalled(process.pid(), pod.init()) && descends(process))
+                .forEach(process -> found.add(process.pid()));
+        if (found.size() != 1) {
+            throw new IOException(
+                    "node " + number + " has no pod whose init is " + pod.init() + ", or several: " + found);
+        }
+        return found.get(0);
+    }
+
+    /** Looks at the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
+    private static boolean isCalled(long pid, int inNode) {
+        try (Stream<String> lines = Files.lines(Path.of("/proc/" + pid + "/status"))) {
+            List<String> names = lines.filter(line -> line.startsWith("NSpid:"))
+                    .flatMap(line ->
+                            Stream.of(line.substring("NSpid:".length()).strip().split("\\s+", -1)))
+                    .toList();
+            return names.size() > 2 && names.get(names.size() - 2).equals(Integer.toString(inNode));
+        } catch (IOException | UncheckedIOException ended) {
+            return false;
+        }
+    }
+
+    private boolean descends(ProcessHandle process) {
+        return Stream.iterate(Optional.of(process), Optional::isPresent, one -> one.get()
+                        .parent())
+                .anyMatch(one -> one.get().pid() == node.init().pid());
+    }
+}
