@@ -4,6 +4,7 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ImageTraits;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -52,6 +53,14 @@ public interface Checkpointer extends ImageTraits {
      */
     default JobUser imageOwner(JobUser user) {
         return runAs().restartsAsRoot() ? JobUser.ofService() : user;
+    }
+
+    /**
+     * Says why a rank of these processes, which run or are stopped, would not be streamed by the streamed form as it is
+     * now; empty if it would.
+     */
+    default Optional<String> whyNotStreamed(Collection<ProcessIdentity> processes) {
+        return Optional.empty();
     }
 
     /**

@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -252,6 +253,14 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                         Optional.of(new CriuCheckpointer(name, settings, kit, true)), required, "", mostBytes()));
     }
 
+    /** CRIU takes every page of a process for its stack's if a stack pointer of it is at a page's first byte. */
+    @Override
+    public Optional<String> whyNotStreamed(Collection<ProcessIdentity> processes) {
+        return CriuLimits.stackAtPageBoundary(processes)
+                .map(thread -> thread + " has its stack pointer at the first byte of a page now, and for such a process"
+                        + " CRIU (to 4.2) writes all memory into the images");
+    }
+
     private Optional<String> whyNotStreamed() {
         if (settings.pages() == PagePolicy.IMAGES) {
             return Optional.of("the configuration says pages = \"images\"");
@@ -473,6 +482,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         List<ProcessIdentity> stopped = steps.stop();
         try {
+            Optional<String> why = streamed ? whyNotStreamed(stopped) : Optional.empty();
+            if (why.isPresent()) {
+                throw new CheckpointException("rank " + task.rank() + " cannot be streamed: " + why.get()
+                        + ". Remedy: move it again, or say pages = \"auto\"");
+            }
             return steps.start(name, dump(task, log, user, stopped), user);
         } catch (CheckpointException | RuntimeException e) {
             steps.undo();

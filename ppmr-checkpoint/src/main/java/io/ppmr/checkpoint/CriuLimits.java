@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -22,6 +23,8 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds in a rank that runs what CRIU cannot move, or what it moves into something else than it was: file locks, System
@@ -36,6 +39,7 @@ import java.util.Set;
  * @param patience how long a rank is looked at in which something was found
  */
 record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience) {
+    private static final Logger LOG = LoggerFactory.getLogger(CriuLimits.class);
     private static final Duration PATIENCE = Duration.ofMillis(300);
 
     /** Filesystems that keep a lock for all nodes, or may do so: there the held original still has it. */
@@ -89,6 +93,10 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final String MOUNT_ID = "mnt_id:";
     private static final int LOCK_KIND = 1;
     private static final int LOCK_MODE = 3;
+    /** The number of the system call, or -1, the stack pointer, and where the program is. */
+    private static final int WORDS_WITH_A_STACK = 3;
+
+    private static final int PAGE_BYTES = 4096;
     private static final int MAPS_FIELDS = 6;
     private static final int MAPS_PATH = 5;
 
@@ -561,6 +569,31 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             rows.add(row);
         }
         return rows;
+    }
+
+    // ---- stacks --------------------------------------------------------------------------------------------------
+
+    /**
+     * Finds a thread whose stack pointer is at the first byte of a page, by {@code /proc/PID/task/TID/syscall}, proc(5).
+     * One that runs shows none.
+     */
+    static Optional<String> stackAtPageBoundary(Collection<ProcessIdentity> processes) {
+        for (ProcessIdentity process : processes) {
+            try {
+                for (Path task : list(Path.of("/proc", Integer.toString(process.pid()), "task"))) {
+                    String[] words = String.join(" ", lines(task.resolve("syscall")))
+                            .strip()
+                            .split(" ", -1);
+                    if (words.length >= WORDS_WITH_A_STACK && Long.decode(words[words.length - 2]) % PAGE_BYTES == 0) {
+                        return Optional.of("thread " + task.getFileName() + " of PID " + process.pid());
+                    }
+                }
+            } catch (IOException | NumberFormatException e) {
+                // Who must know it looks at stopped processes, whose end it notices.
+                LOG.debug("the stacks of PID {} are not looked at: {}", process.pid(), e.toString());
+            }
+        }
+        return Optional.empty();
     }
 
     // ---- reading /proc -------------------------------------------------------------------------------------------

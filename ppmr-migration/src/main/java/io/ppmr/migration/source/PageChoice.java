@@ -68,6 +68,9 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                                     ? ""
                                     : whole.whyImages(residentBytes, memoryOfNode())
                                             .orElse("");
+            for (List<ProcessIdentity> tree : trees.values()) {
+                why = why.isEmpty() ? job.checkpointer().whyNotStreamed(tree).orElse("") : why;
+            }
             streams = why.isEmpty();
             why = streams ? sizes(whole) : why;
         }
