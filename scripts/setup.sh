@@ -247,6 +247,12 @@ set_up_run() {
     [ -e /dev/fuse ] || leave_out "every mount, because /dev/fuse is not here (modprobe fuse; in a container: --device /dev/fuse)"
 }
 
+# What the demo needs beside: pods, and an MPI whose ranks live in them.
+set_up_demo() {
+    set_up_run
+    install_packages "${pod_packages[@]}" openmpi-bin libopenmpi-dev || true
+}
+
 # What the benchmarks need beside: headers of libfuse for the limit in C, and programs to be compared with.
 set_up_bench() {
     set_up_run

@@ -571,10 +571,10 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return rows;
     }
 
-    // ---- stacks --------------------------------------------------------------------------------------------------
+    // ---- stacks ------------------------------------------------------------------------------------------------
 
     /**
-     * Finds a thread whose stack pointer is at the first byte of a page, by {@code /proc/PID/task/TID/syscall}, proc(5).
+     * Finds a thread with its stack pointer at a page boundary, by {@code /proc/PID/task/TID/syscall} of proc(5).
      * One that runs shows none.
      */
     static Optional<String> stackAtPageBoundary(Collection<ProcessIdentity> processes) {

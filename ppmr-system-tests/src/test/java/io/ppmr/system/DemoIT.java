@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.testbed.MpiRing;
 import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -61,6 +63,14 @@ class DemoIT {
                 migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
+    @Test
+    void shouldGoOnWhenAPodOfAnMpiJobMovesWithItsConnections() throws Exception {
+        MovingNode.assumePossible();
+        Assumptions.assumeTrue(MpiRing.whyNot("openmpi").isEmpty(), "needs Open MPI (./ppmr demo installs it)");
+        JsonNode migration = migration("mpi");
+        assertTrue(migration.get("longestGapSeconds").asDouble() > 0, migration::toPrettyString);
+    }
+
     /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */
     private JsonNode migration(String checkpointer, String... more) throws Exception {
         Path json = directory.resolve("demo.json");
@@ -81,9 +91,10 @@ class DemoIT {
         JsonNode migrations = new ObjectMapper().readTree(json.toFile()).get("migrations");
         assertEquals(1, migrations.size(), Files.readString(log));
         JsonNode migration = migrations.get(0);
-        assertEquals(checkpointer, migration.get("checkpointer").asText());
+        boolean mpi = checkpointer.equals("mpi");
+        assertEquals(mpi ? "criu" : checkpointer, migration.get("checkpointer").asText());
         assertEquals("committed", migration.get("outcome").asText(), Files.readString(log));
-        assertEquals(3, migration.get("processes").size());
+        assertEquals(mpi ? 6 : 3, migration.get("processes").size());
         for (JsonNode process : migration.get("processes")) {
             assertTrue(process.get("continued").asBoolean(), migration::toPrettyString);
             assertTrue(process.get("resultOk").asBoolean(), migration::toPrettyString);

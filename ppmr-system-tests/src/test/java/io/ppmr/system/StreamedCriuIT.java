@@ -203,7 +203,10 @@ class StreamedCriuIT {
                     .startsWith("34 "));
             MigrationReport refused = job.migrate(pair, streamed);
             assertEquals(Outcome.ROLLED_BACK, refused.outcome(), refused.reason());
-            assertTrue(refused.reason().contains("is not moved") && refused.reason().contains(why), refused.reason());
+            assertTrue(
+                    refused.reason().contains("is not moved")
+                            && refused.reason().contains(why),
+                    refused.reason());
             MigrationReport report = job.migrate(pair, auto);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(

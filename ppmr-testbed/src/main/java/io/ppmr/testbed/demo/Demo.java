@@ -35,14 +35,15 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
 /**
- * The program {@code ppmr demo}: moves two jobs between two nodes made on this machine, one after the other, each with
- * services that have moved none yet, and proves that they went on.
+ * The program {@code ppmr demo}: moves jobs between nodes made on this machine, one after the other, each with services
+ * that have moved none yet, and proves that they went on.
  */
 @Command(
         name = "ppmr demo",
         description = {
-            "Makes two isolated nodes on this machine and moves jobs of several processes from one to the other:",
-            "first processes that checkpoint themselves, streamed, then ordinary processes with CRIU. Needs root.",
+            "Makes isolated nodes on this machine and moves jobs of several processes from one to the other:",
+            "processes that checkpoint themselves, streamed; ordinary processes with CRIU; and, of an Open MPI job over"
+                    + " three nodes, one node's ranks with their address and their connections. Needs root.",
             "Everything that it makes is gone afterwards."
         },
         mixinStandardHelpOptions = true)
@@ -63,13 +64,14 @@ public final class Demo implements Callable<Integer> {
     /** The checkpointers that can be shown. */
     enum Shown {
         BLCR,
-        CRIU
+        CRIU,
+        MPI
     }
 
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--checkpointer", paramLabel = "blcr|criu", description = "show this one only (default: both)")
+    @Option(names = "--checkpointer", paramLabel = "blcr|criu|mpi", description = "show this one only (default: all)")
     private Shown checkpointer;
 
     @Option(
@@ -153,15 +155,44 @@ public final class Demo implements Callable<Integer> {
 
     private DemoReport run(List<Shown> wanted) throws Exception {
         List<Shown> possible = new ArrayList<>(wanted);
-        String missing = wanted.contains(Shown.CRIU) ? whyNoCriu() : "";
-        String leftOut = "Left out: ordinary processes with CRIU, because " + missing;
-        if (!missing.isEmpty()) {
-            if (checkpointer != null) {
-                throw new CommandFailure(ExitCode.FAILED, "CRIU cannot be shown here: " + missing);
-            }
-            possible.remove(Shown.CRIU);
-            out.println(leftOut);
+        List<String> leftOut = new ArrayList<>();
+        String noCriu = possible.equals(List.of(Shown.BLCR)) ? "" : whyNoCriu();
+        String noMpi = noCriu.isEmpty() && possible.contains(Shown.MPI)
+                ? MpiAct.whyNot().orElse("")
+                : noCriu;
+        leaveOut(Shown.CRIU, "ordinary processes with CRIU", noCriu, possible, leftOut);
+        leaveOut(Shown.MPI, "an MPI job in pods", noMpi, possible, leftOut);
+        leftOut.forEach(out::println);
+        List<DemoReport.Migration> migrations = new ArrayList<>();
+        if (possible.contains(Shown.BLCR) || possible.contains(Shown.CRIU)) {
+            makeTwoNodes();
         }
+        for (Shown shown : possible) {
+            migrations.add(shown == Shown.MPI ? showMpi() : show(shown));
+        }
+        leftOut.forEach(out::println);
+        return DemoReport.of(migrations);
+    }
+
+    private void leaveOut(Shown shown, String what, String why, List<Shown> possible, List<String> leftOut)
+            throws CommandFailure {
+        if (!why.isEmpty() && possible.remove(shown)) {
+            if (checkpointer != null) {
+                throw new CommandFailure(ExitCode.FAILED, what + " cannot be shown here: " + why);
+            }
+            leftOut.add("Left out: " + what + ", because " + why);
+        }
+    }
+
+    private DemoReport.Migration showMpi() throws Exception {
+        try {
+            return new MpiAct(testbed, out).show();
+        } catch (IOException e) {
+            throw new CommandFailure(ExitCode.FAILED, e.getMessage(), e);
+        }
+    }
+
+    private void makeTwoNodes() throws Exception {
         nodes = new TwoNodes(testbed, "");
         if (oldKernel) {
             nodes.useOldKernel();
@@ -171,14 +202,6 @@ public final class Demo implements Callable<Integer> {
         out.printf(
                 "Two nodes: %s (%s) and %s (%s), each with PIDs, mounts, network and host name of its own.%n",
                 nodes.a().name(), TwoNodes.ADDRESS_A, nodes.b().name(), TwoNodes.ADDRESS_B);
-        List<DemoReport.Migration> migrations = new ArrayList<>();
-        for (Shown shown : possible) {
-            migrations.add(show(shown));
-        }
-        if (!missing.isEmpty()) {
-            out.println(leftOut);
-        }
-        return DemoReport.of(migrations);
     }
 
     /** Why CRIU cannot be had; empty if it can. */

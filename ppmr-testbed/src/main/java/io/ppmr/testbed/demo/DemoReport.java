@@ -23,6 +23,7 @@ public record DemoReport(String outcome, List<Migration> migrations) {
      *
      * @param outcome the report's, in small letters
      * @param processes what became of each process
+     * @param longestGapSeconds for which a rank of an MPI job was without a block; null where none was measured
      */
     public record Migration(
             String checkpointer,
@@ -36,7 +37,8 @@ public record DemoReport(String outcome, List<Migration> migrations) {
             long poolBytes,
             long sourcePeakRssBytes,
             long targetPeakRssBytes,
-            List<ComputingJob.Outcome> processes) {
+            List<ComputingJob.Outcome> processes,
+            Double longestGapSeconds) {
 
         static Migration of(MigrationReport report, List<ComputingJob.Outcome> processes) {
             return new Migration(
@@ -51,7 +53,25 @@ public record DemoReport(String outcome, List<Migration> migrations) {
                     report.poolBytes(),
                     report.sourcePeakRssBytes(),
                     report.targetPeakRssBytes(),
-                    processes);
+                    processes,
+                    null);
+        }
+
+        Migration withLongestGap(double seconds) {
+            return new Migration(
+                    checkpointer,
+                    outcome,
+                    bytes,
+                    stagedBytes,
+                    this.seconds,
+                    firstByteReadSeconds,
+                    lastByteWrittenSeconds,
+                    bytesReadWhenLastWritten,
+                    poolBytes,
+                    sourcePeakRssBytes,
+                    targetPeakRssBytes,
+                    processes,
+                    seconds);
         }
 
         boolean good() {
