@@ -51,6 +51,10 @@ final class MovingNode {
         Files.setPosixFilePermissions(criu, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
 
+    void useCgroups() throws IOException, InterruptedException {
+        node.useCgroups();
+    }
+
     /** Joins the bridges of two nodes. */
     static void connect(MovingNode a, MovingNode b) throws Exception {
         BridgedNode.connect(a.node, b.node);

@@ -32,6 +32,7 @@ public final class BridgedNode {
     private final Node node;
     private final List<String> criu;
     private final String pods;
+    private String cgroups = "disabled";
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -57,6 +58,27 @@ public final class BridgedNode {
         if (!Files.exists(key())) {
             KeyFile.create(key());
         }
+    }
+
+    /**
+     * Gives the node cgroups (of version 1) for memory and tasks that no other node shares, and has pods limited by
+     * them; before its services are started.
+     */
+    public void useCgroups() throws IOException, InterruptedException {
+        run(
+                "sh",
+                "-c",
+                "for one in memory pids; do mkdir -p /sys/fs/cgroup/$one/" + cgroup() + " && mount --bind"
+                        + " /sys/fs/cgroup/$one/" + cgroup() + " /sys/fs/cgroup/$one || exit 1; done");
+        for (String controller : List.of("memory", "pids")) {
+            Path directory = Path.of("/sys/fs/cgroup", controller, cgroup());
+            testbed.add(() -> Files.deleteIfExists(directory));
+        }
+        cgroups = "cgroupfs";
+    }
+
+    private String cgroup() {
+        return "ppmr-" + testbed.folder().getFileName() + "-" + number;
     }
 
     /** Joins the bridges of two nodes. */
@@ -124,14 +146,15 @@ public final class BridgedNode {
                 %2$s
                 [pod_runtime]
                 directory = "%3$s/pods"
-                cgroups = "disabled"
+                cgroups = "%8$s"
                 [pods.usual]
                 bridge = "%4$s"
                 shares = [{user = %7$s, first = "10.20.0.10", last = "10.20.0.99"}]
                 checkpointer = "criu"
                 %5$s
                 %6$s
-                """.formatted("\"" + String.join("\", \"", criu) + "\"", trusted, folder, bridge, pods, template, USER);
+                """.formatted(
+                "\"" + String.join("\", \"", criu) + "\"", trusted, folder, bridge, pods, template, USER, cgroups);
     }
 
     /** Starts the source, in place of the one before. */
