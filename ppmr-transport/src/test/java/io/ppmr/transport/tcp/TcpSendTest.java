@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
@@ -199,6 +200,8 @@ class TcpSendTest extends SendContract {
                     "byte " + last + " is taken",
                     () -> targetPool.buffer(3).duplicate().clear().get(last) == 7);
             assertTrue(sent < length, "the release waits for the next chunk's end");
+            // A fast machine would be at the end before a release is due.
+            LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(200));
             pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + ++sent));
         }
         assertEquals(FrameType.RELEASE, Frame.requireValid(new UnsafeBuffer(release), 0));
