@@ -60,6 +60,10 @@ final class MovingNode {
         BridgedNode.connect(a.node, b.node);
     }
 
+    String address() {
+        return node.address();
+    }
+
     String endpoint() {
         return node.endpoint();
     }

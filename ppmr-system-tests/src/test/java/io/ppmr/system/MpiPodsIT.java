@@ -7,10 +7,12 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.MpiRing;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -30,6 +32,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class MpiPodsIT {
     private static final int NODES = 3;
     private static final int ROUNDS = 50;
+    private static final Duration HUNG = Patience.of(Duration.ofSeconds(40));
 
     private static Testbed testbed;
     private static final List<PodNode> NODE = new ArrayList<>();
@@ -94,7 +97,7 @@ class MpiPodsIT {
     @ValueSource(strings = {"openmpi", "mpich"})
     void shouldComputeTheRightResultWhenItsRanksAreInPodsOfThreeNodes(String mpi) throws Exception {
         List<String> inPods =
-                new ArrayList<>(mpi.equals("mpich") ? ring.mpich(pods(), "10.20.0.1") : ring.openMpi(pods()));
+                new ArrayList<>(mpi.equals("mpich") ? ring.mpich(pods(), "10.20.0.1", HUNG) : ring.openMpi(pods()));
         inPods.addAll(List.of(ring.program(mpi), "" + ROUNDS, "0"));
         Command.Result run =
                 Command.of(NODE.get(0).words(inPods.toArray(String[]::new))).run(MpiRing.LIMIT);

@@ -19,9 +19,6 @@ import java.util.regex.Pattern;
 public final class MpiRing implements AutoCloseable {
     public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final String NETWORK = "10.20.0.0/24";
-    /** Some runs of Debian's MPICH hang in MPI_Finalize, whoever starts them: the result is out by then. */
-    private static final String HUNG_S = "40";
-
     private static final Pattern RESULT =
             Pattern.compile("result ([0-9a-f]{16}), ([0-9]+) rounds, longest gap ([0-9.]+) s");
 
@@ -138,11 +135,17 @@ public final class MpiRing implements AutoCloseable {
         return words;
     }
 
-    /** Gives the same words for MPICH. */
-    public List<String> mpich(List<String> pods, String address) throws IOException {
+    /**
+     * Gives the same words for MPICH.
+     *
+     * @param address of the node on which it is started
+     * @param limit after which a run is ended: some of Debian's MPICH hang in MPI_Finalize, whoever starts them, when
+     *     the result is out
+     */
+    public List<String> mpich(List<String> pods, String address, Duration limit) throws IOException {
         Path agent = script("agent", ppmr + " pod agent");
-        List<String> words =
-                new ArrayList<>(List.of("env", "PPMR_PODS=" + pods(pods), "timeout", HUNG_S, "mpiexec.hydra"));
+        List<String> words = new ArrayList<>(
+                List.of("env", "PPMR_PODS=" + pods(pods), "timeout", "" + limit.toSeconds(), "mpiexec.hydra"));
         words.addAll(List.of("-launcher", "ssh", "-launcher-exec", agent.toString(), "-localhost", address));
         words.addAll(List.of("-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0"));
         words.addAll(List.of("-hosts", hosts(pods), "-np", ranks(pods)));
