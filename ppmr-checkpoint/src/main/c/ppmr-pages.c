@@ -883,7 +883,35 @@ static bool take_in(int images, int scratch, const char *name, struct bytes *ima
     return true;
 }
 
-/* Calls for each thread of a process, by its number in the caller's namespace, which is that of /proc. */
+/* The number that a process or a thread has in its own namespace, by which CRIU names its images; proc(5). */
+static int inner_pid(const char *status_path)
+{
+    static const char key[] = "NSpid:";
+    char line[256];
+    int found = 0;
+    FILE *status = fopen(status_path, "re");
+    while (status != NULL && found == 0 && fgets(line, sizeof line, status) != NULL) {
+        char *last = strrchr(line, '\t');
+        if (strncmp(line, key, sizeof key - 1) == 0 && last != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+            found = pid_of(last + 1);
+        }
+    }
+    if (found == 0) {
+        die("%s does not say what the process is called in its namespace", status_path);
+    }
+    fclose(status);
+    return found;
+}
+
+static int inner_pid_of_process(int pid)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    return inner_pid(path);
+}
+
+/* Calls for each thread of a process, which has its number in the caller's namespace, that of /proc. */
 static void for_each_thread(int pid, void (*call)(const char *name, void *context), void *context)
 {
     char path[PATH_MAX];
@@ -896,7 +924,8 @@ static void for_each_thread(int pid, void (*call)(const char *name, void *contex
     while ((entry = readdir(tasks)) != NULL) {
         if (entry->d_name[0] != '.') {
             char name[NAME_MAX];
-            snprintf(name, sizeof name, "core-%d.img", pid_of(entry->d_name));
+            snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, pid_of(entry->d_name));
+            snprintf(name, sizeof name, "core-%d.img", inner_pid(path));
             call(name, context);
         }
     }
@@ -962,7 +991,7 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     struct folders folders = {open_directory(images_path), open_directory(scratch_path), scratch_path, NULL};
     char name[NAME_MAX];
     for (size_t i = 0; i < pid_count; i++) {
-        pagemap_name(name, pids[i]);
+        pagemap_name(name, inner_pid_of_process(pids[i]));
         link_to_scratch(folders.images, scratch_path, name);
         for_each_thread(pids[i], link_core, &folders);
     }
@@ -985,11 +1014,11 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     struct order order = {allocate(pid_count, sizeof *order.all), 0, 0, 0};
     for (size_t i = 0; i < pid_count; i++) {
         struct pages *pages = allocate(1, sizeof *pages);
-        pages->pid = pids[i];
+        pages->pid = inner_pid_of_process(pids[i]);
         folders.pages = pages;
         for_each_thread(pids[i], take_in_core, &folders);
         struct bytes image;
-        pagemap_name(name, pids[i]);
+        pagemap_name(name, pages->pid);
         if (!take_in(folders.images, folders.scratch, name, &image)) {
             free(pages);
             continue; /* a zombie, or a process that shares another one's memory */

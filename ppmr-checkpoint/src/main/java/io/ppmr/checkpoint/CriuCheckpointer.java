@@ -512,7 +512,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     "--scratch",
                     log.getParent().toString()));
             for (ProcessIdentity process : stopped) {
-                command.addAll(List.of("--pid", Integer.toString(kit.pidFor(task, process))));
+                command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
             }
             command.add("--");
         }

@@ -42,9 +42,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         Map<Integer, JobFacts> offered = new LinkedHashMap<>(facts);
         String why = form.whyNot();
         boolean streams = false;
-        if (job.pod().isPresent() && form.form().isPresent()) {
-            why = "pods go as images";
-        } else if (keeps && form.form().isPresent()) {
+        if (keeps && form.form().isPresent()) {
             why = "a copy of the images is kept, for which they are wanted whole";
         } else if (form.form().isPresent()) {
             MemoryShape whole = MemoryShape.NONE;
