@@ -6,9 +6,9 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}, for pods
- * {@code ppmr-pod-init} and {@code ppmr-pod-net} and, for jobs under Slurm, {@code ppmr-slurm-task}; and one library,
- * {@code ppmr-criu-limits.so}. Each one's source says what it does and what its exit status means.
+ * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}; for pods {@code
+ * ppmr-pod-init}, {@code ppmr-pod-net} and {@code ppmr-pod-enter}; for jobs under Slurm {@code ppmr-slurm-task}; and
+ * one library, {@code ppmr-criu-limits.so}. Each one's source says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -58,6 +58,11 @@ public record NativePrograms(Path directory) {
     /** Looks at a pod's sockets, mends them, and speaks ARP for it. */
     public Path podNet() {
         return directory.resolve("ppmr-pod-net");
+    }
+
+    /** Runs further commands in pods that were moved here. */
+    public Path podEnter() {
+        return directory.resolve("ppmr-pod-enter");
     }
 
     /** Is preloaded into CRIU where root lacks CAP_SYS_RESOURCE. */

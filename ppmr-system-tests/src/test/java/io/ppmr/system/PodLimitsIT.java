@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -66,6 +67,45 @@ class PodLimitsIT {
         assertEquals("", node.run("sh", "-c", "ls -d " + MEMORY + " " + TASKS + " 2>/dev/null || true"));
     }
 
+    /** The runtime knows nothing of this pod, so a program of ours enters it. */
+    private static void requireNothingMoreInAFurtherCommand() throws Exception {
+        String said = execute(
+                "cat /proc/self/status /proc/self/limits /proc/self/cgroup /proc/self/environ; ls -l /proc/self/fd;"
+                        + " hostname; ls /proc; pwd");
+        assertTrue(said.contains("Uid:\t1\t1\t1\t1\n") && said.contains("NoNewPrivs:\t1\n"), said);
+        for (String set : List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")) {
+            assertTrue(said.contains(set + ":\t0000000000000000\n"), set + ": " + said);
+        }
+        assertTrue(said.matches("(?s).*Max core file size +0 +0 .*Max locked memory +65536 +65536 .*"), said);
+        assertTrue(said.matches("(?s).*:memory:.*/ppmr-pod-1-limited\n.*"), said);
+        assertTrue(said.contains("HOME=/tmp"), said);
+        assertTrue(said.contains("\nlimited\n"), "the pod's host name: " + said);
+        assertFalse(said.contains("PPMR") || said.contains("SOURCE"), "a variable of the service's: " + said);
+        // Standard streams, which are pipes, and the folder that ls reads.
+        assertEquals(3, said.lines().filter(line -> line.contains(" -> pipe:[")).count(), said);
+        assertEquals(
+                4, said.lines().filter(line -> line.matches(".* [0-9]+ -> .*")).count(), said);
+        assertEquals("1", execute("echo $PPID; sleep 0.1 & wait").lines().count() + "");
+        PpmrCommand detached = PpmrCommand.run(
+                "pod", "exec", "--detach", "--socket", b.socket().toString(), POD, "--", "sh", "-c", "sleep 300; true");
+        assertEquals(0, detached.exitCode(), detached.said());
+        String parents = execute("for one in /proc/[0-9]*; do cat $one/comm $one/stat 2>/dev/null; done");
+        assertTrue(parents.contains("(sleep)"), parents);
+        PpmrCommand missing =
+                PpmrCommand.run("pod", "exec", "--socket", b.socket().toString(), POD, "--", "no-such-program");
+        assertEquals(125, missing.exitCode(), missing.said());
+        assertTrue(missing.said().contains("no-such-program: No such file or directory"), missing.said());
+        String other = b.askAs(8, "{\"request\": \"pod_exec\", \"name\": \"1/limited\", \"command\": [\"id\"]}");
+        assertFalse(other.contains("uid="), other);
+    }
+
+    private static String execute(String line) throws Exception {
+        PpmrCommand ran =
+                PpmrCommand.run("pod", "exec", "--socket", b.socket().toString(), POD, "--", "sh", "-c", line);
+        assertEquals(0, ran.exitCode(), ran.said());
+        return ran.said();
+    }
+
     @Test
     void shouldHaveTheSameLimitsThereWhenItIsMovedAndBackAndNoneLeftWhenItIsStopped() throws Exception {
         PodStatus pod = a.runPodAt("limited", "10.20.0.14", "sh", "-c", "echo waits; sleep 600 & wait");
@@ -75,6 +115,7 @@ class PodLimitsIT {
         assertEquals(0, moved.exitCode(), moved.said());
         requireLimits(b);
         requireNone(a);
+        requireNothingMoreInAFurtherCommand();
         Files.createFile(a.folder().resolve("fail"));
         PpmrCommand failed = b.move(POD, a);
         assertNotEquals(0, failed.exitCode(), failed.said());

@@ -266,7 +266,7 @@ class PodMoveIT {
         }
     }
 
-    /** One in 256 processes has its stack where CRIU streams nothing; such a pod goes as images, which is right, too. */
+    /** One in 256 processes has its stack where CRIU streams nothing; such a pod goes as images, which is right too. */
     @Test
     void shouldBeStreamedWithItsConnectionWhenItHasMuchMemory() throws Exception {
         assertTrue(Memory.LARGE.client.contains("check; print"), Memory.LARGE.client);

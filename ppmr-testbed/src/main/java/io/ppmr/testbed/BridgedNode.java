@@ -72,7 +72,11 @@ public final class BridgedNode {
                         + " /sys/fs/cgroup/$one/" + cgroup() + " /sys/fs/cgroup/$one || exit 1; done");
         for (String controller : List.of("memory", "pids")) {
             Path directory = Path.of("/sys/fs/cgroup", controller, cgroup());
-            testbed.add(() -> Files.deleteIfExists(directory));
+            // After all that was in it has ended.
+            testbed.add(() -> Command.of(
+                            List.of("find", directory.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
+                    .run(LIMIT)
+                    .requireOutput());
         }
         cgroups = "cgroupfs";
     }

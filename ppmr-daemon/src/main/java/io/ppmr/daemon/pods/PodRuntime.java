@@ -11,6 +11,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -22,9 +23,10 @@ import java.util.Optional;
  *
  * @param settings the configuration's
  * @param podNet the program that looks at pods' sockets and speaks ARP
+ * @param podEnter the program that runs commands in pods that have come from another node
  * @param starter by whom the programs are started
  */
-record PodRuntime(PodSettings settings, Path podNet, CommandStarter starter) {
+record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
     /** What one of them may take; a busy node needs a second. */
     static final Duration LIMIT = Duration.ofSeconds(30);
 
@@ -72,6 +74,31 @@ record PodRuntime(PodSettings settings, Path podNet, CommandStarter starter) {
         return result(crun(folder, "exec", "--process", process.toString(), pod.id()), limit);
     }
 
+    /**
+     * The same in a pod that has come from another node, which the runtime does not know.
+     *
+     * @param environment a file of NAME=VALUE, a zero byte behind each
+     */
+    Command.Result enter(
+            PodRecord pod, Collection<Integer> groups, Path environment, List<String> words, Duration limit)
+            throws IOException {
+        List<String> all = new ArrayList<>(withoutInput());
+        all.addAll(List.of(
+                podEnter.toString(), "--pid", Integer.toString(pod.init().pid())));
+        all.addAll(List.of("--start-ticks", Long.toString(pod.init().startTimeTicks())));
+        all.addAll(List.of("--uid", Integer.toUnsignedString(pod.uid())));
+        all.addAll(List.of("--gid", Integer.toUnsignedString(pod.gid())));
+        groups.forEach(group -> all.addAll(List.of("--group", Integer.toUnsignedString(group))));
+        PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
+        all.addAll(List.of("--environment", environment.toString(), "--"));
+        all.addAll(words);
+        return result(all, limit);
+    }
+
+    private static List<String> withoutInput() {
+        return List.of("sh", "-c", "true | exec \"$@\"", "sh");
+    }
+
     /** Ends what is left of a pod, and takes its cgroup away; nothing happens if the runtime does not know it. */
     void delete(Path folder, PodRecord pod) throws IOException {
         if (Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS)) {
@@ -81,7 +108,7 @@ record PodRuntime(PodSettings settings, Path podNet, CommandStarter starter) {
 
     /** Its input is a pipe that has ended: it gives its standard streams to the pod's user, as fchown(2) does. */
     private List<String> crun(Path folder, String... words) {
-        List<String> all = new ArrayList<>(List.of("sh", "-c", "true | exec \"$@\"", "sh"));
+        List<String> all = new ArrayList<>(withoutInput());
         all.addAll(settings.program());
         all.addAll(List.of(
                 "--root",

@@ -111,7 +111,7 @@ public final class Pods {
             NativePrograms programs,
             Map<String, String> environment) {
         this.templates = Map.copyOf(templates);
-        this.runtime = new PodRuntime(settings, programs.podNet(), CommandStarter.of(environment));
+        this.runtime = new PodRuntime(settings, programs.podNet(), programs.podEnter(), CommandStarter.of(environment));
         this.podInit = programs.podInit();
     }
 
@@ -481,19 +481,31 @@ public final class Pods {
                     + ": whoever controls the service may end it");
         }
         requireStill(pod);
-        if (pod.network() != 0) {
-            throw new RefusedException("pod " + pod.fullName() + " was moved here, and no further command can be run in"
-                    + " such a one yet: have its own processes start what is needed");
-        }
-        Path folder = folderOf(pod);
         List<String> environment = order.environmentOver(pod.environment());
         List<String> words = detached ? order.initWords(true) : order.command();
+        Command.Result result =
+                pod.network() == 0 ? executeByRuntime(pod, environment, words) : enter(pod, environment, words);
+        String output = result.output();
+        boolean cut = output.length() > OUTPUT_CHARACTERS;
+        return new Executed(result.exitCode(), cut ? output.substring(0, OUTPUT_CHARACTERS) : output, cut);
+    }
+
+    private Command.Result enter(PodRecord pod, List<String> environment, List<String> words) throws IOException {
+        Path variables = Files.createTempFile(folderOf(pod), "exec-", ".environment");
+        try {
+            Files.writeString(variables, String.join("\0", environment) + '\0');
+            return runtime.enter(pod, groupsOf(pod), variables, words, EXECUTE_LIMIT);
+        } finally {
+            Files.deleteIfExists(variables);
+        }
+    }
+
+    private Command.Result executeByRuntime(PodRecord pod, List<String> environment, List<String> words)
+            throws IOException {
+        Path folder = folderOf(pod);
         Path process = new PodBundle(folder, podInit).writeProcess(pod, groupsOf(pod), environment, words);
         try {
-            Command.Result result = runtime.execute(folder, pod, process, EXECUTE_LIMIT);
-            String output = result.output();
-            boolean cut = output.length() > OUTPUT_CHARACTERS;
-            return new Executed(result.exitCode(), cut ? output.substring(0, OUTPUT_CHARACTERS) : output, cut);
+            return runtime.execute(folder, pod, process, EXECUTE_LIMIT);
         } finally {
             Files.deleteIfExists(process);
         }

@@ -1,0 +1,223 @@
+/*
+ * ppmr-pod-enter: runs a further command in a pod that has come from another node, which the runtime does not know.
+ *
+ *   ppmr-pod-enter --pid PID --start-ticks N --uid UID --gid GID [--group GID]... [--cgroup DIRECTORY]...
+ *                  --environment FILE -- COMMAND [ARGUMENT...]
+ *
+ * Started as root, outside of the pod. PID is the pod's init; N is its start time (proc(5), field 22 of stat), so that no
+ * later process of that number is taken for it. FILE has the command's environment, each NAME=VALUE with a zero byte
+ * behind it: words of a command line are everybody's to read. The command runs in the pod's namespaces and in these cgroups, as the
+ * user, with no capability and no way to gain one, with that environment alone, and with no descriptor but standard
+ * input, output and errors. Until it is the user it is nobody's to look into or to trace, since it is root's.
+ *
+ * Exit status: the command's, 128 and the signal's number where a signal has ended it, 125 with the reason on standard
+ * error where it could not begin. setns(2), capabilities(7), pid_namespaces(7).
+ */
+#define _GNU_SOURCE
+#include "kernel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    CANNOT = 125,
+    BY_SIGNAL = 128,
+    MOST = 1024,
+    MOST_ENVIRONMENT_BYTES = 1 << 20,
+    START_FIELD = 22,
+    LAST_CAPABILITY = 63,
+    LOCKED_MEMORY_BYTES = 64 << 10
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "ppmr-pod-enter: %s: %s\n", what, strerror(errno));
+    _exit(CANNOT);
+}
+
+static void refuse(const char *what)
+{
+    fprintf(stderr, "ppmr-pod-enter: %s\n", what);
+    _exit(CANNOT);
+}
+
+static unsigned long long number(const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || *text == '-')
+        refuse("a number was expected");
+    return value;
+}
+
+/* Opens the folder of a process in /proc, which no later one of its number has. */
+static int open_process(unsigned long long pid, unsigned long long start_ticks)
+{
+    char path[64], stat[4096];
+    snprintf(path, sizeof path, "/proc/%llu", pid);
+    int process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int file = process < 0 ? -1 : openat(process, "stat", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, stat, sizeof stat - 1);
+    if (length <= 0)
+        refuse("the pod's init has ended");
+    close(file);
+    stat[length] = '\0';
+    /* Behind the name in parentheses, which may have blanks, comes field 3. */
+    char *at = strrchr(stat, ')');
+    for (int field = 2; at != NULL && field < START_FIELD; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || strtoull(at + 1, NULL, 10) != start_ticks)
+        refuse("the pod's init has ended");
+    return process;
+}
+
+/* Reads the variables, which stay in memory. */
+static void read_environment(const char *path, char **environment)
+{
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat kind;
+    if (file < 0 || fstat(file, &kind) != 0)
+        die(path);
+    if (kind.st_size < 0 || kind.st_size > MOST_ENVIRONMENT_BYTES)
+        refuse("the environment is too large");
+    size_t bytes = (size_t)kind.st_size;
+    char *text = calloc(bytes + 1, 1);
+    if (text == NULL || read(file, text, bytes) != (ssize_t)bytes)
+        die(path);
+    close(file);
+    size_t count = 0;
+    for (char *at = text; at < text + bytes; at += strlen(at) + 1) {
+        if (count == MOST)
+            refuse("the environment has too many variables");
+        environment[count++] = at;
+    }
+}
+
+static int open_namespace(int process, const char *name)
+{
+    char path[32];
+    snprintf(path, sizeof path, "ns/%s", name);
+    int namespace = openat(process, path, O_RDONLY | O_CLOEXEC);
+    /* Kernels before Linux 4.6 and 5.6 have none for cgroups and time. */
+    if (namespace < 0 && (errno != ENOENT || strcmp(name, "pid") == 0))
+        die(path);
+    return namespace;
+}
+
+static void limit(int resource, rlim_t value)
+{
+    struct rlimit both = {value, value};
+    if (setrlimit(resource, &both) != 0)
+        die("setrlimit");
+}
+
+static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count)
+{
+    for (int capability = 0; capability <= LAST_CAPABILITY; capability++) {
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL)
+            die("a capability cannot be dropped");
+    }
+    if (setgroups(group_count, groups) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0)
+        die("it cannot become the pod's user");
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+    if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        die("privileges cannot be given up");
+}
+
+int main(int argc, char **argv)
+{
+    static char *environment[MOST + 1];
+    static gid_t groups[MOST];
+    static int cgroups[MOST];
+    size_t group_count = 0, cgroup_count = 0;
+    unsigned long long pid = 0, start_ticks = 0, uid = 0, gid = 0;
+    int i = 1;
+    for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        char *value = argv[i + 1];
+        if (strcmp(argv[i], "--pid") == 0) {
+            pid = number(value);
+        } else if (strcmp(argv[i], "--start-ticks") == 0) {
+            start_ticks = number(value);
+        } else if (strcmp(argv[i], "--uid") == 0) {
+            uid = number(value);
+        } else if (strcmp(argv[i], "--gid") == 0) {
+            gid = number(value);
+        } else if (strcmp(argv[i], "--group") == 0 && group_count < MOST) {
+            groups[group_count++] = (gid_t)number(value);
+        } else if (strcmp(argv[i], "--environment") == 0) {
+            read_environment(value, environment);
+        } else if (strcmp(argv[i], "--cgroup") == 0 && cgroup_count < MOST) {
+            char path[PATH_MAX];
+            snprintf(path, sizeof path, "%s/cgroup.procs", value);
+            cgroups[cgroup_count] = open(path, O_WRONLY | O_CLOEXEC);
+            if (cgroups[cgroup_count++] < 0)
+                die(path);
+        } else {
+            refuse("see its source for what it takes");
+        }
+    }
+    if (i + 1 >= argc || pid == 0 || uid == 0 || uid > UINT_MAX || gid > UINT_MAX)
+        refuse("a process, a user who is not root, and a command are wanted");
+    int process = open_process(pid, start_ticks);
+    /* CRIU gives what it restores a time of its own. */
+    static const char *const names[] = {"net", "ipc", "uts", "cgroup", "time", "mnt"};
+    int namespaces[sizeof names / sizeof *names];
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        namespaces[n] = open_namespace(process, names[n]);
+    /* This one is its children's alone. */
+    if (setns(open_namespace(process, "pid"), CLONE_NEWPID) != 0)
+        die("the pod cannot be entered");
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child > 0) {
+        int status;
+        while (waitpid(child, &status, 0) < 0) {
+            if (errno != EINTR)
+                die("waitpid");
+        }
+        return WIFEXITED(status) ? WEXITSTATUS(status) : BY_SIGNAL + WTERMSIG(status);
+    }
+    for (size_t n = 0; n < cgroup_count; n++) {
+        if (write(cgroups[n], "0", 1) != 1)
+            die("the pod's cgroup does not take it");
+    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        if (namespaces[n] >= 0 && setns(namespaces[n], 0) != 0)
+            die("the pod cannot be entered");
+    }
+    if (chdir("/") != 0)
+        die("/");
+    umask(022);
+    setsid();
+    sigset_t no_signals;
+    sigemptyset(&no_signals);
+    for (int signal_number = 1; signal_number < NSIG; signal_number++)
+        signal(signal_number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &no_signals, NULL);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_MEMLOCK, LOCKED_MEMORY_BYTES);
+    if (close_descriptors(3, ~0U) != 0)
+        die("descriptors cannot be closed");
+    become((uid_t)uid, (gid_t)gid, groups, group_count);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+        die("PR_SET_PDEATHSIG");
+    environ = environment;
+    execvp(argv[i + 1], &argv[i + 1]);
+    die(argv[i + 1]);
+}
