@@ -190,6 +190,15 @@ final class MovingNode {
                                 kind.isInstance(record) && record.migrationId().equals(id)));
     }
 
+    /**
+     * Waits until the target here has heard that the image of a migration's first attempt is whole. It may vote from then
+     * on; before that nobody opens the file that CRIU writes last.
+     */
+    void awaitWholeImage(String id) throws IOException, InterruptedException {
+        Path last = folder().resolve("target-mount").resolve(id + ".1/rank-0/inventory.img");
+        run("timeout", "" + LIMIT.toSeconds(), "head", "-c", "1", last.toString());
+    }
+
     /** Ends a pod and its cable, as when the node loses its power; the service is ended before. */
     void losePod(PodStatus pod) throws IOException, InterruptedException {
         ProcessHandle.of(node.pidOf(pod)).ifPresent(ProcessHandle::destroyForcibly);

@@ -93,7 +93,9 @@ class PodMoveIT {
         Files.deleteIfExists(b.folder().resolve("fail"));
         b.target().kill();
         b.startTarget("");
-        if (!a.source().isAlive()) {
+        if (a.source().isAlive()) {
+            a.source().thaw();
+        } else {
             a.startSource();
         }
         stopAll(a);
@@ -484,7 +486,7 @@ class PodMoveIT {
         Pair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         String id = lastBegun();
-        a.awaitRecord("source", id, TransactionRecord.Sealed.class);
+        b.awaitWholeImage(id);
         a.source().freeze();
         endTheWait();
         b.awaitRecord("target", id, TransactionRecord.Prepared.class);
@@ -527,7 +529,7 @@ class PodMoveIT {
         Pair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         String id = lastBegun();
-        a.awaitRecord("source", id, TransactionRecord.Sealed.class);
+        b.awaitWholeImage(id);
         a.source().freeze();
         endTheWait();
         b.awaitRecord("target", id, TransactionRecord.Prepared.class);
