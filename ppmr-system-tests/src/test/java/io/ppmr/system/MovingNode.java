@@ -191,8 +191,8 @@ final class MovingNode {
     }
 
     /**
-     * Waits until the target here has heard that the image of a migration's first attempt is whole. It may vote from then
-     * on; before that nobody opens the file that CRIU writes last.
+     * Waits until the target here has heard that the image of a migration's first attempt is whole. From then on it may
+     * vote; before that nobody opens the file that CRIU writes last.
      */
     void awaitWholeImage(String id) throws IOException, InterruptedException {
         Path last = folder().resolve("target-mount").resolve(id + ".1/rank-0/inventory.img");
