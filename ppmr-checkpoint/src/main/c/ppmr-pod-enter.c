@@ -2,13 +2,15 @@
  * ppmr-pod-enter: runs a further command in a pod that has come from another node, which the runtime does not know.
  *
  *   ppmr-pod-enter --pid PID --start-ticks N --uid UID --gid GID [--group GID]... [--cgroup DIRECTORY]...
- *                  --environment FILE -- COMMAND [ARGUMENT...]
+ *                  --environment FILE --seconds N -- COMMAND [ARGUMENT...]
  *
  * Started as root, outside of the pod. PID is the pod's init; N is its start time (proc(5), field 22 of stat), so that no
  * later process of that number is taken for it. FILE has the command's environment, each NAME=VALUE with a zero byte
  * behind it: words of a command line are everybody's to read. The command runs in the pod's namespaces and in these cgroups, as the
  * user, with no capability and no way to gain one, with that environment alone, and with no descriptor but standard
  * input, output and errors. Until it is the user it is nobody's to look into or to trace, since it is root's.
+ *
+ * The command has so many seconds, then it is killed.
  *
  * Exit status: the command's, 128 and the signal's number where a signal has ended it, 125 with the reason on standard
  * error where it could not begin. setns(2), capabilities(7), pid_namespaces(7).
@@ -21,6 +23,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +38,7 @@
 enum {
     CANNOT = 125,
     BY_SIGNAL = 128,
-    MOST = 1024,
+    MOST = 8192,
     MOST_ENVIRONMENT_BYTES = 1 << 20,
     START_FIELD = 22,
     LAST_CAPABILITY = 63,
@@ -107,13 +110,30 @@ static void read_environment(const char *path, char **environment)
     }
 }
 
+/* As the runtime has it, whatever this process has been started with. */
+static void reset_oom_score(void)
+{
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0 || write(file, "0", 1) != 1)
+        die("/proc/self/oom_score_adj");
+    close(file);
+}
+
+static void out_of_time(int signal_number)
+{
+    (void)signal_number;
+}
+
 static int open_namespace(int process, const char *name)
 {
     char path[32];
     snprintf(path, sizeof path, "ns/%s", name);
     int namespace = openat(process, path, O_RDONLY | O_CLOEXEC);
-    /* Kernels before Linux 4.6 and 5.6 have none for cgroups and time. */
-    if (namespace < 0 && (errno != ENOENT || strcmp(name, "pid") == 0))
+    /*
+     * Kernels before Linux 4.6 and 5.6 have none for cgroups and time. A process that ends has none but its PID namespace,
+     * and what is not entered is the node's: so the others must be there, the last one after these two.
+     */
+    if (namespace < 0 && (errno != ENOENT || (strcmp(name, "cgroup") != 0 && strcmp(name, "time") != 0)))
         die(path);
     return namespace;
 }
@@ -137,6 +157,9 @@ static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
     if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         die("privileges cannot be given up");
+    /* Else it would have root's session keyring. */
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+        die("a session keyring cannot be made");
 }
 
 int main(int argc, char **argv)
@@ -145,7 +168,7 @@ int main(int argc, char **argv)
     static gid_t groups[MOST];
     static int cgroups[MOST];
     size_t group_count = 0, cgroup_count = 0;
-    unsigned long long pid = 0, start_ticks = 0, uid = 0, gid = 0;
+    unsigned long long pid = 0, start_ticks = 0, uid = 0, gid = 0, seconds = 0;
     int i = 1;
     for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
         char *value = argv[i + 1];
@@ -157,6 +180,8 @@ int main(int argc, char **argv)
             uid = number(value);
         } else if (strcmp(argv[i], "--gid") == 0) {
             gid = number(value);
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            seconds = number(value);
         } else if (strcmp(argv[i], "--group") == 0 && group_count < MOST) {
             groups[group_count++] = (gid_t)number(value);
         } else if (strcmp(argv[i], "--environment") == 0) {
@@ -171,7 +196,7 @@ int main(int argc, char **argv)
             refuse("see its source for what it takes");
         }
     }
-    if (i + 1 >= argc || pid == 0 || uid == 0 || uid > UINT_MAX || gid > UINT_MAX)
+    if (i + 1 >= argc || pid == 0 || uid == 0 || seconds == 0 || seconds > UINT_MAX || uid > UINT_MAX || gid > UINT_MAX)
         refuse("a process, a user who is not root, and a command are wanted");
     int process = open_process(pid, start_ticks);
     /* CRIU gives what it restores a time of its own. */
@@ -187,12 +212,17 @@ int main(int argc, char **argv)
         die("fork");
     if (child > 0) {
         int status;
+        struct sigaction wakes = {.sa_handler = out_of_time};
+        sigaction(SIGALRM, &wakes, NULL);
+        alarm((unsigned int)seconds);
         while (waitpid(child, &status, 0) < 0) {
             if (errno != EINTR)
                 die("waitpid");
+            kill(child, SIGKILL);
         }
         return WIFEXITED(status) ? WEXITSTATUS(status) : BY_SIGNAL + WTERMSIG(status);
     }
+    reset_oom_score();
     for (size_t n = 0; n < cgroup_count; n++) {
         if (write(cgroups[n], "0", 1) != 1)
             die("the pod's cgroup does not take it");

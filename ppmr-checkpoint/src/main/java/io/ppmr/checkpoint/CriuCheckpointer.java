@@ -26,6 +26,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
@@ -48,6 +50,7 @@ import java.util.regex.Pattern;
  */
 record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, boolean streamed)
         implements Checkpointer {
+    private static final Logger LOG = LoggerFactory.getLogger(CriuCheckpointer.class);
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
     private static final int CAP_CHECKPOINT_RESTORE = 40;
@@ -482,10 +485,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         List<ProcessIdentity> stopped = steps.stop();
         try {
-            Optional<String> why = streamed ? whyNotStreamed(stopped) : Optional.empty();
-            if (why.isPresent()) {
-                throw new CheckpointException("rank " + task.rank() + " cannot be streamed: " + why.get()
-                        + ". Remedy: move it again, or say pages = \"auto\"");
+            if (streamed) {
+                whyNotStreamed(stopped)
+                        .ifPresent(why -> LOG.warn(
+                                "rank {}: {}, for which the target's staging must have room", task.rank(), why));
             }
             return steps.start(name, dump(task, log, user, stopped), user);
         } catch (CheckpointException | RuntimeException e) {

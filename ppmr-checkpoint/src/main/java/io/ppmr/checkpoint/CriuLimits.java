@@ -581,19 +581,29 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         for (ProcessIdentity process : processes) {
             try {
                 for (Path task : list(Path.of("/proc", Integer.toString(process.pid()), "task"))) {
-                    String[] words = String.join(" ", lines(task.resolve("syscall")))
-                            .strip()
-                            .split(" ", -1);
-                    if (words.length >= WORDS_WITH_A_STACK && Long.decode(words[words.length - 2]) % PAGE_BYTES == 0) {
+                    if (stackPointer(task) % PAGE_BYTES == 0) {
                         return Optional.of("thread " + task.getFileName() + " of PID " + process.pid());
                     }
                 }
-            } catch (IOException | NumberFormatException e) {
-                // Who must know it looks at stopped processes, whose end it notices.
-                LOG.debug("the stacks of PID {} are not looked at: {}", process.pid(), e.toString());
+            } catch (IOException e) {
+                // A process that has ended is missed by others.
+                LOG.debug("the threads of PID {} are not looked at: {}", process.pid(), e.toString());
             }
         }
         return Optional.empty();
+    }
+
+    /** Returns the stack pointer of a thread; 1 where it runs, has ended, or may not be looked at. */
+    private static long stackPointer(Path task) {
+        try {
+            String[] words =
+                    String.join(" ", lines(task.resolve("syscall"))).strip().split(" ", -1);
+            long pointer = words.length < WORDS_WITH_A_STACK ? 0 : Long.decode(words[words.length - 2]);
+            return pointer == 0 ? 1 : pointer;
+        } catch (IOException | NumberFormatException e) {
+            LOG.debug("the stack of {} is not looked at: {}", task, e.toString());
+            return 1;
+        }
     }
 
     // ---- reading /proc -------------------------------------------------------------------------------------------

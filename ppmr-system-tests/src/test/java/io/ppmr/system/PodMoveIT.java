@@ -216,6 +216,7 @@ class PodMoveIT {
             try (Spawned client =
                     a.spawn("perl", "-MIO::Socket::INET", "-e", COUNTING, "10.20.0.16:7001", stop.toString())) {
                 client.await("round 200\n");
+                leaving.await(" > ");
                 PpmrCommand moved = b.move("1/redis", a);
                 double movedAtS = System.currentTimeMillis() / 1e3;
                 assertEquals(0, moved.exitCode(), moved.said());
@@ -268,16 +269,19 @@ class PodMoveIT {
         }
     }
 
-    /** One in 256 processes has its stack where CRIU streams nothing; such a pod goes as images, which is right too. */
+    /** One in 256 processes has its stack where CRIU streams nothing: then another is taken. */
     @Test
     void shouldBeStreamedWithItsConnectionWhenItHasMuchMemory() throws Exception {
         assertTrue(Memory.LARGE.client.contains("check; print"), Memory.LARGE.client);
         pair(Memory.LARGE);
         PpmrCommand moved = a.move("1/client", b);
+        while (moved.said().contains("at the first byte of a page")) {
+            stopAll(b);
+            pair(Memory.LARGE);
+            moved = a.move("1/client", b);
+        }
         assertEquals(0, moved.exitCode(), moved.said());
-        assertTrue(
-                moved.said().contains("pages streamed: ") || moved.said().contains("at the first byte of a page"),
-                moved.said());
+        assertTrue(moved.said().contains("pages streamed: "), moved.said());
         System.out.println("figure: "
                 + moved.said().lines().filter(line -> line.contains("pages ")).toList());
         PodStatus there = b.list("target").stream()

@@ -49,6 +49,7 @@ public final class BridgedNode {
         this.criu = List.copyOf(criu);
         this.pods = pods;
         folder = testbed.folder("node-" + number);
+        testbed.add(this::removeCgroups);
         node = testbed.add(Node.create("bridged-" + number));
         run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
         run("ip", "link", "set", "br0", "up");
@@ -70,15 +71,20 @@ public final class BridgedNode {
                 "-c",
                 "for one in memory pids; do mkdir -p /sys/fs/cgroup/$one/" + cgroup() + " && mount --bind"
                         + " /sys/fs/cgroup/$one/" + cgroup() + " /sys/fs/cgroup/$one || exit 1; done");
+        cgroups = "cgroupfs";
+    }
+
+    /** After all that was in them has ended. */
+    private void removeCgroups() throws IOException, InterruptedException {
+        if (cgroups.equals("disabled")) {
+            return;
+        }
         for (String controller : List.of("memory", "pids")) {
             Path directory = Path.of("/sys/fs/cgroup", controller, cgroup());
-            // After all that was in it has ended.
-            testbed.add(() -> Command.of(
-                            List.of("find", directory.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
+            Command.of(List.of("find", directory.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
                     .run(LIMIT)
-                    .requireOutput());
+                    .requireOutput();
         }
-        cgroups = "cgroupfs";
     }
 
     private String cgroup() {

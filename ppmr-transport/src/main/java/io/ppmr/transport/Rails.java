@@ -372,7 +372,11 @@ public final class Rails implements ChunkSender {
             if (line != null) {
                 line.close();
             }
-            if (rail.state == State.UP || rail.endedIdle) {
+            boolean endedWithUs;
+            synchronized (lock) {
+                endedWithUs = rail.endedIdle && (rail.state == State.LOST || rail.state == State.ENDING);
+            }
+            if (rail.state == State.UP || endedWithUs) {
                 rail.way.figures().is("up when the last migration ended");
             }
         }

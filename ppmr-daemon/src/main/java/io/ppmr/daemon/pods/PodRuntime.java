@@ -90,7 +90,8 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         all.addAll(List.of("--gid", Integer.toUnsignedString(pod.gid())));
         groups.forEach(group -> all.addAll(List.of("--group", Integer.toUnsignedString(group))));
         PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
-        all.addAll(List.of("--environment", environment.toString(), "--"));
+        all.addAll(List.of("--environment", environment.toString()));
+        all.addAll(List.of("--seconds", Long.toString(limit.toSeconds()), "--"));
         all.addAll(words);
         return result(all, limit);
     }
