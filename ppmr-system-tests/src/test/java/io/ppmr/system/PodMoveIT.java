@@ -252,7 +252,7 @@ class PodMoveIT {
         }
     }
 
-    /** How much memory a client has; streamed, where that gains something. */
+    /** The clients, by their memory; a large one is streamed. */
     private enum Memory {
         SMALL(CLIENT),
         /** It is looked at whole again and again. */

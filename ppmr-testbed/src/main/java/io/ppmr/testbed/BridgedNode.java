@@ -121,12 +121,12 @@ public final class BridgedNode {
         return folder;
     }
 
-    /** Where the source listens to commands. */
+    /** Gives the source's control socket. */
     public Path socket() {
         return folder.resolve("source.sock");
     }
 
-    /** Where the target does. */
+    /** Gives the target's control socket. */
     public Path targetSocket() {
         return folder.resolve("target.sock");
     }
