@@ -190,7 +190,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     /** Some looks at a rank; it counts if a quarter of them find something. For one thread. */
     private static final class Sightings {
-        /** What is seen in one of so many looks counts: a move would fail so often while the job stands still. */
+        /** Something counts that one of so many looks shows: a move would fail so often while the job stands. */
         private static final int COUNTS_IF_ONE_IN = 4;
 
         private String last;
