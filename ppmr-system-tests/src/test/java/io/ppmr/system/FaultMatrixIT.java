@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.system.FaultMatrix.Case;
 import io.ppmr.system.FaultRig.Shape;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -87,19 +88,21 @@ class FaultMatrixIT {
         if (rig == null) {
             rig = new FaultRig(Files.createTempDirectory(directory, "rig"), shape);
         }
-        boolean wentWell = false;
         try (LedgerJob job = rig.job()) {
             new FaultScene(given, rig, job).bringAbout();
-            wentWell = true;
             System.out.printf(
                     "fault matrix: %s, as promised (%d ms)%n", given, (System.nanoTime() - startNs) / 1_000_000);
-        } finally {
-            if (!wentWell) {
-                System.out.printf("fault matrix: %s: BROKEN%n%s%n", given, rig.logs());
-            }
-            if (!wentWell || !shape.fencedBy().isEmpty() || !rig.isWell()) {
+        } catch (Exception | AssertionError e) {
+            System.out.printf("fault matrix: %s: BROKEN%n%s%n", given, rig.logs());
+            try {
                 dropRig();
+            } catch (IOException left) {
+                e.addSuppressed(left);
             }
+            throw e;
+        }
+        if (!shape.fencedBy().isEmpty() || !rig.isWell()) {
+            dropRig();
         }
     }
 }

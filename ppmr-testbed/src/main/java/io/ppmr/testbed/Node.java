@@ -7,6 +7,7 @@ import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -257,19 +259,20 @@ public final class Node implements AutoCloseable {
     @Override
     public void close() throws IOException {
         holder.getOutputStream().close();
-        endCommands();
+        continueCommands();
         boolean interrupted = false;
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         boolean killed = false;
         while (holder.isAlive() || anyLeft()) {
             long leftNs = deadlineNs - System.nanoTime();
             if (leftNs < 0) {
-                throw new IOException("node " + name + " has not ended within " + END_LIMIT
-                        + ": a process in it waits for a filesystem (state D); its init is PID " + init.pid());
+                throw new IOException(
+                        "node " + name + " has not ended within " + END_LIMIT + "; what is left: " + whatIsLeft());
             }
             if (leftNs < END_LIMIT.toNanos() / 2 && !killed) {
                 // The kernel kills the node's init with its parent (--kill-child), and all else with the init.
                 holder.destroyForcibly();
+                commands().forEach(ProcessHandle::destroyForcibly);
                 killed = true;
             }
             try {
@@ -283,15 +286,51 @@ public final class Node implements AutoCloseable {
         }
     }
 
-    /** The kernel ends a node only when its last process is reaped, and a stopped nsenter(1) does not reap. */
-    private void endCommands() {
-        ProcessHandle.current()
-                .children()
-                .filter(child -> child.info().commandLine().orElse("").contains("nsenter --target " + pid() + " "))
-                .forEach(ProcessHandle::destroyForcibly);
+    /**
+     * The kernel ends a node only when its last process is reaped, and a stopped nsenter(1) does not reap. It is set
+     * going and not killed: what it leaves would be reaped by this machine's init, which may take its time.
+     */
+    private void continueCommands() throws IOException {
+        List<String> words = new ArrayList<>(List.of("kill", "-CONT"));
+        commands().forEach(command -> words.add(Long.toString(command.pid())));
+        if (words.size() > 2) {
+            try {
+                // One that has ended meanwhile is no failure.
+                Command.of(words).run(END_LIMIT);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
+    private Stream<ProcessHandle> commands() {
+        return ProcessHandle.current()
+                .children()
+                .filter(child -> child.info().commandLine().orElse("").contains("nsenter --target " + pid() + " "));
+    }
+
+    /**
+     * The kernel ends the init only after all others of its namespace. The namespace's number says nothing any more by
+     * then: the kernel gives it to the next namespace that is made.
+     */
     private boolean anyLeft() {
-        return !new ProcessTable().inNamespace(init.pidNamespace()).isEmpty();
+        return new ProcessTable().isAlive(init);
+    }
+
+    /** Each process of the node, with its parent, its state, and what it waits for in the kernel. */
+    private String whatIsLeft() {
+        StringBuilder said = new StringBuilder("holder " + (holder.isAlive() ? "lives" : "has ended"));
+        for (ProcessIdentity process : new ProcessTable().inNamespace(init.pidNamespace())) {
+            Path proc = Path.of("/proc", Integer.toString(process.pid()));
+            try (Stream<Path> threads = Files.list(proc.resolve("task"))) {
+                for (Path thread : threads.toList()) {
+                    said.append("; ").append(Files.readString(thread.resolve("stat"), StandardCharsets.ISO_8859_1));
+                    said.append(Files.readString(thread.resolve("stack")).replace('\n', ' '));
+                }
+            } catch (IOException | UncheckedIOException e) {
+                said.append("; ").append(e);
+            }
+        }
+        return said.toString();
     }
 }
