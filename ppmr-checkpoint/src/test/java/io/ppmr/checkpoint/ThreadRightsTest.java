@@ -45,8 +45,12 @@ class ThreadRightsTest {
     /** Its file gives only its first digit to who reads it in pieces; then a part of a set counts for all of it. */
     @Test
     void shouldKnowTheKernelsLastCapabilityWhenItReadsAThread() throws Exception {
-        Process process = new ProcessBuilder("sleep", "100").start();
+        Process process = new ProcessBuilder("cat").start();
         try {
+            // Ranks that are read stand still; a program that answers has mapped all that it will map.
+            process.getOutputStream().write('1');
+            process.getOutputStream().flush();
+            assertEquals('1', process.getInputStream().read());
             RankRights rights = RankRights.read(List.of(new ProcessTable().of((int) process.pid())));
             String said = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
                     .output();
