@@ -335,6 +335,25 @@ class TransactionIT {
     }
 
     @Test
+    void shouldRollBackWhenARankEndsByItselfBeforeItIsStopped() throws Exception {
+        try (Nodes nodes = new Nodes(directory);
+                LedgerJob job = job("job", 2)) {
+            TargetService target = nodes.target("target", job.checkpointer());
+            SourceService source = nodes.source("source", LONG_PAUSE, target.address());
+            // The hook runs in the moment in which the rank ends.
+            String ends = "kill -9 " + job.pid(0) + "; while kill -0 " + job.pid(0) + "; do sleep 0.01; done";
+            ends(
+                    begin(source, job.job(job.checkpointer(), Map.of(), hooks(ends))),
+                    Outcome.ROLLED_BACK,
+                    "the originals of ranks [0] are gone",
+                    "they have ended by themselves");
+            job.runsHere(1);
+            assertTrue(job.saved(1).isEmpty(), "no checkpoint was made");
+            assertFalse(nodes.journal("source").stream().anyMatch(TransactionRecord.Broken.class::isInstance));
+        }
+    }
+
+    @Test
     void shouldRollBackWhenCancelledWhileWriting() throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 2)) {

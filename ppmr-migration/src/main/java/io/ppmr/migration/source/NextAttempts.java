@@ -48,9 +48,14 @@ final class NextAttempts {
         begun++;
     }
 
+    /** Returns true while no attempt has come so far. */
+    boolean noneBegun() {
+        return begun == 0;
+    }
+
     /** Whether nobody wanted the job and nothing was done to it. */
     boolean refusedByAll() {
-        return begun == 0 && !passedOver.isEmpty() && refusedOnly;
+        return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
 
     /** Why the migration has come to nothing, with all who were passed over. */

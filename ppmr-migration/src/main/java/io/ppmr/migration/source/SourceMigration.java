@@ -720,7 +720,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     private List<String> nextParticipants(String participant) {
         int place = placeOf(participant);
-        boolean another = nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
+        boolean another = originals.whyNotAlive() == null
+                && nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
         Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
         next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
         return next.map(MigrationPlan::addresses).orElse(List.of());
@@ -778,6 +779,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         originals.lookForStopped();
         noteStopped();
         suspend();
+        if (originals.whyNotAlive() != null && untouched()) {
+            throw new CheckpointException(originals.whyNotAlive() + ": they have ended by themselves before anything was"
+                    + " stopped. Nothing is moved, and what is left of the job goes on");
+        }
         if (suspended && !originals.anyHeld()) {
             // The hook may have taken away what stands in the way, so it is asked only now.
             originals.requireMovable(subject.job());
@@ -819,10 +824,16 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return attempt == null || attempt.number() != attemptNumber || attempt.giveUp(reason);
     }
 
+    /** Returns true while nothing was done to the originals: those that are gone by now have ended by themselves. */
+    private boolean untouched() {
+        return takenUp.isEmpty() && nextAttempts.noneBegun();
+    }
+
     @Override
     public Originals originals() {
         if (originals.whyNotAlive() != null) {
-            return Originals.DEAD;
+            // What has ended by itself leaves nothing to decide: no image was begun, so no copy can be made.
+            return untouched() ? Originals.ALIVE : Originals.DEAD;
         }
         return originals.whyNotHeld() == null ? Originals.HELD : Originals.ALIVE;
     }
