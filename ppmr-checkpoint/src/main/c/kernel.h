@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/keyctl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -51,6 +52,19 @@ static inline int close_descriptors(unsigned int first, unsigned int last)
     for (unsigned int fd = first; fd <= last && fd < limit.rlim_cur; fd++)
         close((int)fd);
     return 0;
+}
+
+/*
+ * Gives this process, and what it starts, an empty session keyring of root's in the place of the service's, of which
+ * every child would possess the keys, whatever user it becomes; 0, or -1 with errno. Made before that, as a user may
+ * have 200 keyrings and root a million. A kernel, or a container, without keyrings has no keys to give away. keyctl(2),
+ * session-keyring(7).
+ */
+static inline int leave_session_keyring(void)
+{
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0 || errno == ENOSYS || errno == EPERM)
+        return 0;
+    return -1;
 }
 
 #endif

@@ -4,10 +4,10 @@
  *   ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE]
  *               -- COMMAND [ARGUMENT...]
  *
- * The command gets a session of its own and no descriptor above 2. With --uid it gets that user's groups: those of the
- * user database where it knows the number, and the given group alone where it does not (setpriv --init-groups fails
- * there; numbers without a name are common on compute nodes). The process is the same before and after: its PID is the
- * command's PID. credentials(7), close_range(2).
+ * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets that user's
+ * groups: those of the user database where it knows the number, and the given group alone where it does not (setpriv
+ * --init-groups fails there; numbers without a name are common on compute nodes). The process is the same before and
+ * after: its PID is the command's PID. credentials(7), close_range(2), session-keyring(7).
  *
  * With --capability the command keeps that one capability of root's and no other: in the permitted, effective,
  * inheritable and ambient sets, so that an ordinary program has it. capabilities(7).
@@ -201,6 +201,8 @@ int main(int argc, char **argv)
         die("setsid");
     if (close_descriptors(3, ~0U) != 0)
         die("the descriptors cannot be closed");
+    if (leave_session_keyring() != 0)
+        die("a session keyring cannot be made");
     if (capability >= 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0)
         die("PR_SET_KEEPCAPS");
     if (uid >= 0)

@@ -23,7 +23,6 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -147,6 +146,8 @@ static void limit(int resource, rlim_t value)
 
 static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count)
 {
+    if (leave_session_keyring() != 0)
+        die("a session keyring cannot be made");
     for (int capability = 0; capability <= LAST_CAPABILITY; capability++) {
         if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL)
             die("a capability cannot be dropped");
@@ -157,9 +158,6 @@ static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
     if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         die("privileges cannot be given up");
-    /* Else it would have root's session keyring. */
-    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-        die("a session keyring cannot be made");
 }
 
 int main(int argc, char **argv)
