@@ -780,8 +780,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         noteStopped();
         suspend();
         if (originals.whyNotAlive() != null && untouched()) {
-            throw new CheckpointException(originals.whyNotAlive() + ": they have ended by themselves before anything was"
-                    + " stopped. Nothing is moved, and what is left of the job goes on");
+            throw new CheckpointException(
+                    originals.whyNotAlive() + ": they have ended by themselves before anything was"
+                            + " stopped. Nothing is moved, and what is left of the job goes on");
         }
         if (suspended && !originals.anyHeld()) {
             // The hook may have taken away what stands in the way, so it is asked only now.
