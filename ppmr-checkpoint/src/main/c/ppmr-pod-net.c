@@ -5,12 +5,13 @@
  *                                            line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL, each socket once
  *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint has left it on, and prints how
  *                                            often; may be repeated
- *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks by ARP who has an IPv4 address, as one who has none; prints the MAC
- *                                            address of everybody who answers within that time
- *   ppmr-pod-net tell INTERFACE ADDRESS      announces, by ARP, that this interface has the address, three times, when
- *                                            its cable is in
+ *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks who has an address, as one who has none: by ARP for an IPv4 address, by
+ *                                            a neighbour solicitation for an IPv6 address; prints the MAC address of
+ *                                            everybody who answers within that time
+ *   ppmr-pod-net tell INTERFACE ADDRESS...   announces, by ARP or neighbour advertisements, that this interface has the
+ *                                            addresses, three times, when its cable is in
  *
- * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227.
+ * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC 4861.
  *
  * Exit status: 0; 1, with the reason on standard error, where that could not be done.
  */
@@ -24,7 +25,9 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/if_ether.h>
+#include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -44,7 +47,7 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-enum { MAX_SOCKETS = 65536, TOLD = 3, TOLD_APART_MS = 60, CABLE_IN_MS = 3000, LOOK_MS = 5 };
+enum { MAX_SOCKETS = 65536, MAX_TOLD = 4, TOLD = 3, TOLD_APART_MS = 60, CABLE_IN_MS = 3000, LOOK_MS = 5 };
 
 static _Noreturn void die(const char *what)
 {
@@ -173,21 +176,25 @@ static int each_socket(unsigned long namespace, use_of_socket *use)
     return done;
 }
 
-/* ---- ARP ------------------------------------------------------------------------------------------------------- */
+/* ---- ARP and neighbour discovery ------------------------------------------------------------------------------- */
 
 struct place {
     int fd;
+    bool six;
     struct sockaddr_ll link;
     struct in_addr address;
+    struct in6_addr address6;
 };
 
 static struct place open_place(const char *interface, const char *address)
 {
-    struct place place = {.fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_ARP))};
+    bool six = strchr(address, ':') != NULL;
+    int protocol = htons(six ? ETH_P_IPV6 : ETH_P_ARP);
+    struct place place = {.fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, protocol), .six = six};
     struct ifreq request;
     if (place.fd < 0)
-        die("a socket for ARP");
-    if (inet_pton(AF_INET, address, &place.address) != 1) {
+        die("a socket for packets");
+    if (inet_pton(six ? AF_INET6 : AF_INET, address, six ? (void *)&place.address6 : &place.address) != 1) {
         errno = EINVAL;
         die(address);
     }
@@ -195,11 +202,15 @@ static struct place open_place(const char *interface, const char *address)
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
     if (ioctl(place.fd, SIOCGIFINDEX, &request) != 0)
         die(interface);
-    place.link = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ARP),
+    place.link = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_protocol = (unsigned short)protocol,
                                       .sll_ifindex = request.ifr_ifindex, .sll_hatype = htons(ARPHRD_ETHER),
                                       .sll_halen = ETH_ALEN};
     if (bind(place.fd, (struct sockaddr *)&place.link, sizeof place.link) != 0)
         die(interface);
+    /* Answers to one who has no address go to all; where IPv6 is off nobody else has joined them. */
+    struct packet_mreq all = {.mr_ifindex = request.ifr_ifindex, .mr_type = PACKET_MR_ALLMULTI};
+    if (six && setsockopt(place.fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0)
+        die("PACKET_MR_ALLMULTI");
     if (ioctl(place.fd, SIOCGIFHWADDR, &request) != 0)
         die(interface);
     memcpy(place.link.sll_addr, request.ifr_hwaddr.sa_data, ETH_ALEN);
@@ -226,30 +237,117 @@ static void request(const struct place *place, bool has_it)
         die("ARP");
 }
 
+/* A neighbour solicitation or advertisement, and the option with the sender's MAC address. */
+struct neighbour {
+    struct ip6_hdr ip;
+    struct nd_neighbor_solicit about;
+    struct nd_opt_hdr option;
+    unsigned char mac[ETH_ALEN];
+};
+_Static_assert(sizeof(struct neighbour) == 72, "no gaps");
+
+/* RFC 4443, 2.3: over the addresses, the length, the protocol, and the message. */
+static unsigned short checksum(const struct ip6_hdr *ip, const void *message, size_t length)
+{
+    unsigned long sum = (unsigned long)length + IPPROTO_ICMPV6;
+    const unsigned char *parts[] = {(const unsigned char *)&ip->ip6_src, (const unsigned char *)&ip->ip6_dst, message};
+    size_t lengths[] = {sizeof ip->ip6_src, sizeof ip->ip6_dst, length};
+    for (int part = 0; part < 3; part++) {
+        for (size_t i = 0; i + 1 < lengths[part]; i += 2)
+            sum += (unsigned long)parts[part][i] << 8 | parts[part][i + 1];
+    }
+    while (sum >> 16 != 0)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return htons((unsigned short)~sum);
+}
+
+static void send_neighbour(const struct place *place, bool has_it)
+{
+    struct neighbour packet;
+    struct sockaddr_ll to = place->link;
+    /* One who asks and has no address names no MAC address either. */
+    size_t length = has_it ? sizeof packet : sizeof packet.ip + sizeof packet.about;
+    memset(&packet, 0, sizeof packet);
+    packet.ip.ip6_vfc = 6 << 4;
+    packet.ip.ip6_plen = htons((unsigned short)(length - sizeof packet.ip));
+    packet.ip.ip6_nxt = IPPROTO_ICMPV6;
+    packet.ip.ip6_hlim = 255;
+    packet.about.nd_ns_type = has_it ? ND_NEIGHBOR_ADVERT : ND_NEIGHBOR_SOLICIT;
+    packet.about.nd_ns_target = place->address6;
+    unsigned char *group = packet.ip.ip6_dst.s6_addr;
+    group[0] = 0xff;
+    group[1] = 0x02;
+    group[15] = 1;
+    if (has_it) {
+        packet.ip.ip6_src = place->address6;
+        packet.about.nd_ns_reserved = ND_NA_FLAG_OVERRIDE;
+        packet.option.nd_opt_type = ND_OPT_TARGET_LINKADDR;
+        packet.option.nd_opt_len = 1;
+        memcpy(packet.mac, place->link.sll_addr, ETH_ALEN);
+    } else {
+        group[11] = 1;
+        group[12] = 0xff;
+        memcpy(group + 13, place->address6.s6_addr + 13, 3);
+    }
+    packet.about.nd_ns_cksum = checksum(&packet.ip, &packet.about, length - sizeof packet.ip);
+    to.sll_addr[0] = 0x33;
+    to.sll_addr[1] = 0x33;
+    memcpy(to.sll_addr + 2, group + 12, 4);
+    if (sendto(place->fd, &packet, length, 0, (struct sockaddr *)&to, sizeof to) < 0)
+        die("neighbour discovery");
+}
+
+static void print_mac(const unsigned char *mac)
+{
+    printf("%02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+}
+
+static void hear(const struct place *place)
+{
+    union {
+        struct ether_arp arp;
+        struct neighbour neighbour;
+    } packet;
+    struct sockaddr_ll from;
+    socklen_t from_length = sizeof from;
+    memset(&from, 0, sizeof from);
+    ssize_t length = recvfrom(place->fd, &packet, sizeof packet, MSG_DONTWAIT, (struct sockaddr *)&from, &from_length);
+    if (from.sll_pkttype == PACKET_OUTGOING)
+        return;
+    if (place->six) {
+        const struct neighbour *said = &packet.neighbour;
+        if (length >= (ssize_t)(sizeof said->ip + sizeof said->about) && said->ip.ip6_nxt == IPPROTO_ICMPV6
+            && said->ip.ip6_hlim == 255 && said->about.nd_ns_type == ND_NEIGHBOR_ADVERT
+            && memcmp(&said->about.nd_ns_target, &place->address6, sizeof place->address6) == 0) {
+            bool names_mac = length == (ssize_t)sizeof *said && said->option.nd_opt_type == ND_OPT_TARGET_LINKADDR;
+            print_mac(names_mac ? said->mac : from.sll_addr);
+        }
+    } else if (length == (ssize_t)sizeof packet.arp && ntohs(packet.arp.arp_op) == ARPOP_REPLY
+               && memcmp(packet.arp.arp_spa, &place->address, sizeof place->address) == 0) {
+        print_mac(packet.arp.arp_sha);
+    }
+}
+
 static void ask(const struct place *place, long limit_ms)
 {
     long long end = now_ms() + limit_ms;
     long long next = 0;
     for (long long now = now_ms(); now < end; now = now_ms()) {
         if (now >= next) {
-            request(place, false);
+            if (place->six)
+                send_neighbour(place, false);
+            else
+                request(place, false);
             next = now + limit_ms / 3;
         }
         struct pollfd wait = {.fd = place->fd, .events = POLLIN};
         long long until = next < end ? next : end;
-        if (poll(&wait, 1, (int)(until - now)) <= 0)
-            continue;
-        struct ether_arp packet;
-        ssize_t length = recv(place->fd, &packet, sizeof packet, MSG_DONTWAIT);
-        if (length == (ssize_t)sizeof packet && ntohs(packet.arp_op) == ARPOP_REPLY
-            && memcmp(packet.arp_spa, &place->address, sizeof place->address) == 0) {
-            const unsigned char *mac = packet.arp_sha;
-            printf("%02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-        }
+        if (poll(&wait, 1, (int)(until - now)) > 0)
+            hear(place);
     }
 }
 
-static void tell(const struct place *place, const char *interface)
+static void await_cable(const struct place *place, const char *interface)
 {
     struct ifreq flags;
     long long end = now_ms() + CABLE_IN_MS;
@@ -259,17 +357,30 @@ static void tell(const struct place *place, const char *interface)
         if (ioctl(place->fd, SIOCGIFFLAGS, &flags) != 0)
             die(interface);
         if ((flags.ifr_flags & IFF_RUNNING) != 0)
-            break;
+            return;
         if (now_ms() >= end) {
             errno = ENETDOWN;
             die(interface);
         }
         sleep_ms(LOOK_MS);
     }
+}
+
+static void tell(const char *interface, char **addresses, int count)
+{
+    struct place places[MAX_TOLD];
+    for (int i = 0; i < count; i++)
+        places[i] = open_place(interface, addresses[i]);
+    await_cable(&places[0], interface);
     for (int i = 0; i < TOLD; i++) {
         if (i > 0)
             sleep_ms(TOLD_APART_MS);
-        request(place, true);
+        for (int one = 0; one < count; one++) {
+            if (places[one].six)
+                send_neighbour(&places[one], true);
+            else
+                request(&places[one], true);
+        }
     }
 }
 
@@ -282,11 +393,10 @@ int main(int argc, char **argv)
     } else if (argc == 5 && strcmp(argv[1], "ask") == 0) {
         struct place place = open_place(argv[2], argv[3]);
         ask(&place, strtol(argv[4], NULL, 10));
-    } else if (argc == 4 && strcmp(argv[1], "tell") == 0) {
-        struct place place = open_place(argv[2], argv[3]);
-        tell(&place, argv[2]);
+    } else if (argc >= 4 && argc < 4 + MAX_TOLD && strcmp(argv[1], "tell") == 0) {
+        tell(argv[2], argv + 3, argc - 3);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | tell INTERFACE ADDRESS\n");
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | tell INTERFACE ADDRESS...\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

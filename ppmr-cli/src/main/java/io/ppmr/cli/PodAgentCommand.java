@@ -142,7 +142,7 @@ final class PodAgentCommand implements Callable<Integer> {
             return 0;
         }
         PodOrder order = new PodOrder(
-                place.pod(), null, null, null, List.of(), null, null, OUTPUT, null, List.of("sh", "-c", command));
+                place.pod(), null, null, null, null, List.of(), null, null, OUTPUT, null, List.of("sh", "-c", command));
         try (ControlClient client = new ControlClient(place.socket())) {
             Pods.Executed started = client.execute(order, true);
             return started.exitCode();

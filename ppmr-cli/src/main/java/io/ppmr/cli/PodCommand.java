@@ -8,9 +8,11 @@ import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.RefusedException;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
+import java.util.Optional;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -71,8 +73,10 @@ public final class PodCommand implements Runnable {
                 description = "the same for its error output; default: where the output goes")
         private String error;
 
-        private PodOrder order(String name, String template, String address, String user, List<String> command) {
-            return new PodOrder(name, template, address, user, environment, directory, input, output, error, command);
+        private PodOrder order(
+                String name, String job, String template, String address, String user, List<String> command) {
+            return new PodOrder(
+                    name, job, template, address, user, environment, directory, input, output, error, command);
         }
 
         private boolean given() {
@@ -101,6 +105,12 @@ public final class PodCommand implements Runnable {
                             description = "after --, the command and its arguments")
                     List<String> command,
             @Option(
+                            names = "--job",
+                            paramLabel = "NAME",
+                            description = "the job that it belongs to: your pods of one job on a node move together;"
+                                    + " default: a job of its own, of the pod's name")
+                    String job,
+            @Option(
                             names = "--template",
                             paramLabel = "NAME",
                             description = "which [pods.NAME]; needed where several are yours")
@@ -112,10 +122,17 @@ public final class PodCommand implements Runnable {
                     String address,
             @Option(names = "--user", paramLabel = "USER", description = "whose it is to be; for root, who needs it")
                     String user,
+            @Option(
+                            names = "--keep",
+                            description = "wait for the pod's end, and end it when this command is told to end or its"
+                                    + " standard input ends; it says at which address the pod is, and when it is gone,"
+                                    + " in words for programs")
+                    boolean keep,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
-        PodOrder order = or(streams).order(name, template, address, user, command);
+            throws ConfigException, IOException, RefusedException, InterruptedException {
+        Optional<PodWatch> watch = keep ? Optional.of(new PodWatch(socket.path(), System.in, out())) : Optional.empty();
+        PodOrder order = or(streams).order(name, job, template, address, user, command);
         try (ControlClient client = new ControlClient(socket.path())) {
             PodStatus pod = client.runPod(order);
             out().println(
@@ -123,7 +140,30 @@ public final class PodCommand implements Runnable {
                                     ? "pod " + pod.name() + " has ended already: its command was over at once"
                                     : "pod " + pod.name() + " runs at " + pod.address() + ", its init is PID "
                                             + pod.init());
+            if (watch.isPresent()) {
+                watch.get().keep(pod);
+            }
         }
+    }
+
+    @Command(
+            name = "keep",
+            description = "Waits for the end of a pod that is here, and ends it when this command is told to end or its"
+                    + " standard input ends. It says at which address the pod is, and when it is gone, in words for"
+                    + " programs.",
+            mixinStandardHelpOptions = true)
+    void keep(
+            @Parameters(paramLabel = "NAME", description = "the pod") String name,
+            @Option(
+                            names = "--within",
+                            paramLabel = "SECONDS",
+                            defaultValue = "0",
+                            description = "how long it may take to come (default: ${DEFAULT-VALUE})")
+                    int withinSeconds,
+            @ArgGroup(multiplicity = "1") SocketOption socket)
+            throws ConfigException, IOException, RefusedException, InterruptedException {
+        PodWatch watch = new PodWatch(socket.path(), System.in, out());
+        watch.keep(watch.find(name, Duration.ofSeconds(withinSeconds)));
     }
 
     @Command(
@@ -157,8 +197,10 @@ public final class PodCommand implements Runnable {
             PodStatus pod = client.showPod(name);
             PrintWriter out = out();
             out.println("pod        " + pod.name() + ", " + pod.state());
+            out.println("job        " + pod.job());
             out.println("template   " + pod.template());
-            out.println("address    " + pod.address() + ", " + pod.mac());
+            out.println("address    " + pod.address() + (pod.address6().isEmpty() ? "" : ", " + pod.address6()) + ", "
+                    + pod.mac());
             out.println("cable      " + pod.link() + " in bridge " + pod.bridge());
             out.println("processes  " + pod.processes() + ", its init is PID " + pod.init());
             out.println("started    " + Instant.ofEpochMilli(pod.startedAtMs()).truncatedTo(ChronoUnit.SECONDS));
@@ -195,7 +237,7 @@ public final class PodCommand implements Runnable {
                     spec.commandLine(), "--directory, --input, --output and --error are for a command with --detach");
         }
         try (ControlClient client = new ControlClient(socket.path())) {
-            Pods.Executed executed = client.execute(given.order(name, null, null, null, command), detach);
+            Pods.Executed executed = client.execute(given.order(name, null, null, null, null, command), detach);
             if (!executed.output().isEmpty()) {
                 out().println(executed.output());
             }
@@ -208,16 +250,39 @@ public final class PodCommand implements Runnable {
 
     @Command(
             name = "stop",
-            description = "Ends a pod: its command gets SIGTERM, and all of it is killed after ten seconds."
-                    + " Nothing of it is left when this returns.",
+            description = "Ends a pod, or all pods of a job that are here: its command gets SIGTERM, and all of it is"
+                    + " killed after ten seconds. Nothing of it is left when this returns.",
             mixinStandardHelpOptions = true)
-    void stop(
-            @Parameters(paramLabel = "NAME", description = "the pod") String name,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+    void stop(@ArgGroup(multiplicity = "1") Stopped stopped, @ArgGroup(multiplicity = "1") SocketOption socket)
             throws ConfigException, IOException, RefusedException {
         try (ControlClient client = new ControlClient(socket.path())) {
-            out().println("pod " + client.stopPod(name).name() + " has ended");
+            List<String> names = stopped.job == null
+                    ? List.of(stopped.name)
+                    : client.pods().stream()
+                            .filter(pod -> isOf(stopped.job, pod))
+                            .map(PodStatus::name)
+                            .toList();
+            for (String name : names) {
+                out().println("pod " + client.stopPod(name).name() + " has ended");
+            }
         }
+    }
+
+    /** Says what is to be ended. */
+    static final class Stopped {
+        @Parameters(paramLabel = "NAME", description = "the pod")
+        private String name;
+
+        @Option(
+                names = "--job",
+                paramLabel = "NAME",
+                description = "all pods of that job; none is none too many. As UID/NAME, of that user's alone")
+        private String job;
+    }
+
+    private static boolean isOf(String job, PodStatus pod) {
+        return job.equals(pod.job())
+                || job.equals(pod.name().substring(0, pod.name().indexOf('/') + 1) + pod.job());
     }
 
     private static Streams or(Streams streams) {

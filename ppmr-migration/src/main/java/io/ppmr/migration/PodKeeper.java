@@ -12,7 +12,7 @@ import java.util.List;
  * Keeps what lies around ranks that are pods: network, root directory and limits, and the record of each pod, which is
  * on the disk before anything of it is made or taken away. A migration calls it at its fixed points; each call may be
  * repeated, also by the next run of the service. {@code move} names the migration at the source, and migration and
- * attempt (ID.ATTEMPT) at a target. Safe for any thread; each call may take some seconds.
+ * attempt (ID.ATTEMPT) at a target; all pods of a job take part in one. Safe for any thread; each call may take some seconds.
  */
 public interface PodKeeper {
     /** A node without pods. */
@@ -30,10 +30,10 @@ public interface PodKeeper {
      */
     Enclosure detach(String move, ProcessIdentity init) throws IOException;
 
-    /** Takes the pod's cable away for good: a copy may live, and this kernel must acknowledge nothing more. */
+    /** Takes the pods' cables away for good: copies may live, and this kernel must acknowledge nothing more. */
     void cut(String move) throws IOException;
 
-    /** Takes away what is left of the pod, whose processes are ended. What cannot be is taken away later. */
+    /** Takes away what is left of the pods, whose processes are ended. What cannot be is taken away later. */
     void ended(String move) throws IOException;
 
     // ---- target ------------------------------------------------------------------------------------------------
@@ -49,10 +49,10 @@ public interface PodKeeper {
      */
     Enclosure prepare(String move, PodFacts pod) throws IOException;
 
-    /** Notes the first process of the copy, which is held. */
-    void restored(String move, ProcessIdentity init) throws IOException;
+    /** Notes the first process of a pod's copy, which is held. */
+    void restored(String move, PodFacts pod, ProcessIdentity init) throws IOException;
 
-    /** Ends what is left of a copy, and takes away what was made for it. */
+    /** Ends what is left of copies, and takes away what was made for them. */
     void discard(String move) throws IOException;
 
     // ---- either ------------------------------------------------------------------------------------------------
@@ -64,8 +64,8 @@ public interface PodKeeper {
     List<String> arriving() throws IOException;
 
     /**
-     * Plugs the cable in, undoes what a checkpoint has left in the pod's sockets, and announces the address; the pod is
-     * this node's from then on, and may be set going.
+     * Plugs the cables in, undoes what checkpoints have left in the pods' sockets, and announces the addresses; the pods
+     * are this node's from then on, and may be set going. Where it fails at one, it goes on there when it is repeated.
      */
     void attach(String move) throws IOException;
 
@@ -106,7 +106,7 @@ public interface PodKeeper {
         }
 
         @Override
-        public void restored(String move, ProcessIdentity init) {}
+        public void restored(String move, PodFacts pod, ProcessIdentity init) {}
 
         @Override
         public void discard(String move) {}

@@ -45,6 +45,7 @@ final class MovingNode {
         Files.writeString(criu, """
                 #!/bin/sh
                 if [ "$1" = restore ] && [ -e %1$s/fail ]; then exit 9; fi
+                if [ "$1" = restore ] && rm %1$s/fail-one 2>/dev/null; then exit 9; fi
                 while [ "$1" = restore ] && [ -e %1$s/wait ]; do touch %1$s/waits; sleep 0.1; done
                 exec %2$s "$@"
                 """.formatted(folder(), String.join(" ", words)));
@@ -129,6 +130,11 @@ final class MovingNode {
         return node.runPod(name, at, command);
     }
 
+    /** The same for a pod of a job. */
+    PodStatus runPodOf(String job, String name, String at, String... command) throws IOException, RefusedException {
+        return node.runPodOf(job, name, at, command);
+    }
+
     String said(PodStatus pod) throws IOException {
         return node.said(pod);
     }
@@ -152,7 +158,7 @@ final class MovingNode {
                 LIMIT, "pod " + pod.name() + " says " + text, () -> said(pod).contains(text));
     }
 
-    /** Has a pod moved, and gives what the command said. */
+    /** Has a pod, or all of a job, moved, and gives what the command said. */
     PpmrCommand move(String pod, MovingNode to) throws Exception {
         return PpmrCommand.run("migrate", "--socket", socket().toString(), pod, "--to", to.endpoint());
     }

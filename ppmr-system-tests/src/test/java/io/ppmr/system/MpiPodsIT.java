@@ -64,8 +64,8 @@ class MpiPodsIT {
     @BeforeEach
     void runPods() throws Exception {
         for (PodNode node : NODE) {
-            PodOrder order =
-                    new PodOrder("ring", "mpi", null, "1", null, null, null, null, null, List.of("sleep", "infinity"));
+            PodOrder order = new PodOrder(
+                    "ring", null, "mpi", null, "1", null, null, null, null, null, List.of("sleep", "infinity"));
             try (ControlClient client = new ControlClient(node.socket())) {
                 client.runPod(order);
             }

@@ -342,7 +342,7 @@ class PodIT {
     void shouldGiveEachAddressOnceWhenAllAreTaken() throws Exception {
         try (ControlClient client = new ControlClient(a.socket())) {
             PodOrder picked = new PodOrder(
-                    "picked", null, "10.20.0.13", "1", null, null, null, null, null, List.of("sleep", "600"));
+                    "picked", null, null, "10.20.0.13", "1", null, null, null, null, null, List.of("sleep", "600"));
             assertEquals("10.20.0.13", client.runPod(picked).address());
         }
         for (int number = 0; number < 4; number++) {

@@ -91,6 +91,7 @@ class PodMoveIT {
     void putInOrder() throws Exception {
         endTheWait();
         Files.deleteIfExists(b.folder().resolve("fail"));
+        Files.deleteIfExists(b.folder().resolve("fail-one"));
         b.target().kill();
         b.startTarget("");
         if (a.source().isAlive()) {
@@ -358,10 +359,14 @@ class PodMoveIT {
 
     /** Asks for the move, and waits until the copy is about to be restored, which waits. */
     private static CompletableFuture<PpmrCommand> moveIntoAWait() throws Exception {
+        return moveIntoAWait("1/client");
+    }
+
+    private static CompletableFuture<PpmrCommand> moveIntoAWait(String job) throws Exception {
         Files.createFile(b.folder().resolve("wait"));
         CompletableFuture<PpmrCommand> moving = CompletableFuture.supplyAsync(() -> {
             try {
-                return a.move("1/client", b);
+                return a.move(job, b);
             } catch (Exception e) {
                 throw new IllegalStateException(e);
             }
@@ -461,7 +466,7 @@ class PodMoveIT {
 
     /** Waits until one node alone has the pod, which goes on with its connection. */
     private static MovingNode requireOneLives(Pair pair) throws Exception {
-        String full = "1/client";
+        String full = pair.client().name();
         Conditions.until(MovingNode.LIMIT, "one node has the pod, and no migration does", () -> {
             long here = a.list("source").stream()
                     .filter(pod -> pod.name().equals(full))
@@ -470,9 +475,12 @@ class PodMoveIT {
                     .filter(pod -> pod.name().equals(full))
                     .count();
             return here + there == 1
-                    && (here == 1 ? a : b).journal("1-client").path("move").isNull();
+                    && (here == 1 ? a : b)
+                            .journal(full.replace('/', '-'))
+                            .path("move")
+                            .isNull();
         });
-        boolean moved = a.list("source").isEmpty();
+        boolean moved = a.list("source").stream().noneMatch(pod -> pod.name().equals(full));
         MovingNode has = moved ? b : a;
         assertFalse((moved ? a : b).hasLink(pair.client().link()));
         PodStatus pod = has.list(moved ? "target" : "source").stream()
@@ -518,6 +526,130 @@ class PodMoveIT {
         moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         assertEquals(b, requireOneLives(pair));
         assertEquals(List.of(), folders(a));
+    }
+
+    // ---- several pods of one job -------------------------------------------------------------------------------
+
+    /** Two pods of one job here, each with a peer on the other node; the first is streamed where it is large. */
+    private static List<Pair> job(Memory memory) throws Exception {
+        PodStatus server = b.runPodAt("server2", "10.20.0.18", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        b.await(server, "listens");
+        PodStatus first = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        b.await(first, "listens");
+        List<Pair> pairs = List.of(
+                new Pair(first, ofJob("client", "10.20.0.12", memory, first)),
+                new Pair(server, ofJob("client2", "10.20.0.17", Memory.SMALL, server)));
+        for (Pair pair : pairs) {
+            requireMoreRounds(a, pair.client());
+        }
+        return pairs;
+    }
+
+    private static PodStatus ofJob(String name, String at, Memory memory, PodStatus server) throws Exception {
+        return a.runPodOf("both", name, at, "perl", "-MIO::Socket::INET", "-e", memory.client, server.address());
+    }
+
+    /** Waits until one node alone has both, which go on with their connections. */
+    private static MovingNode requireBothLiveTogether(List<Pair> pairs) throws Exception {
+        MovingNode has = requireOneLives(pairs.get(0));
+        assertEquals(has, requireOneLives(pairs.get(1)), "the pods of a job are on one node");
+        return has;
+    }
+
+    private static void requireBothHere(List<Pair> pairs) throws Exception {
+        for (Pair pair : pairs) {
+            requireMoreRounds(a, pair.client());
+            assertTrue(a.journal(pair.client().name().replace('/', '-'))
+                    .path("move")
+                    .isNull());
+            assertFalse(b.hasLink(pair.client().link()));
+        }
+        assertEquals(
+                pairs.stream().map(pair -> pair.client().init()).toList(),
+                a.list("source").stream().map(PodStatus::init).toList());
+        assertEquals(List.of("1-server", "1-server2"), folders(b));
+    }
+
+    @Test
+    void shouldMoveInOneMigrationAndBackWhenPodsAreOfOneJob() throws Exception {
+        List<Pair> pairs = job(Memory.SMALL);
+        // A pod of another job stays.
+        a.runPodAt("alone", "10.20.0.19", "sleep", "600");
+        PpmrCommand moved = a.move("both", b);
+        assertEquals(0, moved.exitCode(), moved.said());
+        assertEquals(b, requireBothLiveTogether(pairs));
+        assertEquals(List.of("1-alone"), folders(a));
+        assertEquals(2, ranksOf(lastBegun()), "both are ranks of one migration");
+        assertEquals(
+                List.of("both", "both"),
+                b.list("target").stream()
+                        .filter(pod -> pod.name().startsWith("1/client"))
+                        .map(PodStatus::job)
+                        .toList());
+        PpmrCommand back = b.move("1/both", a);
+        assertEquals(0, back.exitCode(), back.said());
+        assertEquals(a, requireBothLiveTogether(pairs));
+        assertEquals(List.of("1-server", "1-server2"), folders(b));
+    }
+
+    private static int ranksOf(String id) throws IOException {
+        return a.records("source").stream()
+                .filter(record -> record.migrationId().equals(id))
+                .filter(TransactionRecord.Begun.class::isInstance)
+                .mapToInt(
+                        record -> ((TransactionRecord.Begun) record).originals().size())
+                .sum();
+    }
+
+    @Test
+    void shouldBothGoOnWhereTheyAreWhenTheRestoreOfOneFails() throws Exception {
+        List<Pair> pairs = job(Memory.SMALL);
+        Files.createFile(b.folder().resolve("fail-one"));
+        PpmrCommand failed = a.move("1/both", b);
+        assertNotEquals(0, failed.exitCode(), failed.said());
+        assertFalse(Files.exists(b.folder().resolve("fail-one")), "a restore has failed");
+        requireBothHere(pairs);
+        // What the failed one has left is in the way of no other.
+        PpmrCommand moved = a.move("1/both", b);
+        assertEquals(0, moved.exitCode(), moved.said());
+        assertEquals(b, requireBothLiveTogether(pairs));
+    }
+
+    @Test
+    void shouldBothGoOnWhereTheyAreWhenServicesAreKilledBeforeItIsDecided() throws Exception {
+        List<Pair> pairs = job(Memory.LARGE);
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait("1/both");
+        killAndStartAgain(Killed.BOTH);
+        endTheWait();
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertEquals(a, requireBothLiveTogether(pairs));
+        requireBothHere(pairs);
+    }
+
+    @Test
+    void shouldBothLiveThereWhenServicesAreKilledOnceItIsDecided() throws Exception {
+        List<Pair> pairs = job(Memory.SMALL);
+        CompletableFuture<PpmrCommand> moving = moveIntoAWait("1/both");
+        String id = lastBegun();
+        endTheWait();
+        a.awaitRecord("source", id, TransactionRecord.CommitDecided.class);
+        killAndStartAgain(Killed.BOTH);
+        moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertEquals(b, requireBothLiveTogether(pairs));
+        assertEquals(List.of(), folders(a));
+    }
+
+    @Test
+    void shouldMoveNoneOfAJobWhenOneOfItsPodsCannotGoOnThere() throws Exception {
+        List<Pair> pairs = job(Memory.SMALL);
+        b.runPodAt("client2", "10.20.0.20", "sleep", "600");
+        PpmrCommand refused = a.move("1/both", b);
+        assertNotEquals(0, refused.exitCode(), refused.said());
+        assertTrue(refused.said().contains("pod 1/client2 of this node has that name, or 10.20.0.17"), refused.said());
+        for (Pair pair : pairs) {
+            assertEquals("running", a.list("source").get(pairs.indexOf(pair)).state());
+        }
+        requireMoreRounds(a, pairs.get(0).client());
     }
 
     /** The node is lost as a whole after the vote; its service comes back on an empty node. */
@@ -587,7 +719,7 @@ class PodMoveIT {
         b.run("ip", "link", "set", "br1", "up");
         b.target().kill();
         b.startTargetAt("br1");
-        requireRefusal("the pod does not answer at bridge br1");
+        requireRefusal("the pod does not answer at bridge br1 for 10.20.0.13");
         b.target().kill();
         b.startTargetAt("br9");
         requireRefusal("there is no bridge br9 on this node");

@@ -173,7 +173,8 @@ final class PodNode {
 
     /** Root has a pod of a user made. */
     PodStatus runFor(int uid, String name, String... command) throws IOException, RefusedException {
-        PodOrder order = new PodOrder(name, null, null, "" + uid, null, null, null, "/tmp/out", null, List.of(command));
+        PodOrder order =
+                new PodOrder(name, null, null, null, "" + uid, null, null, null, "/tmp/out", null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
             return client.runPod(order);
         }
@@ -181,7 +182,7 @@ final class PodNode {
 
     /** Runs a further command, as root's word for the pod's user. */
     Pods.Executed execute(String pod, String... command) throws IOException, RefusedException {
-        PodOrder order = new PodOrder(pod, null, null, null, null, null, null, null, null, List.of(command));
+        PodOrder order = new PodOrder(pod, null, null, null, null, null, null, null, null, null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
             return client.execute(order, false);
         }

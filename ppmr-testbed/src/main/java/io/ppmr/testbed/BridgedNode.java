@@ -229,7 +229,17 @@ public final class BridgedNode {
      * @param at its address; null for the next free one
      */
     public PodStatus runPod(String name, String at, String... command) throws IOException, RefusedException {
-        PodOrder order = new PodOrder(name, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
+        return runPodOf(null, name, at, command);
+    }
+
+    /**
+     * The same for a pod of a job.
+     *
+     * @param job its name; null for one of the pod's own
+     */
+    public PodStatus runPodOf(String job, String name, String at, String... command)
+            throws IOException, RefusedException {
+        PodOrder order = new PodOrder(name, job, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
             return client.runPod(order);
         }

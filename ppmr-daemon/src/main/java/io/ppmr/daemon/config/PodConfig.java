@@ -2,6 +2,7 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.pods.Ipv4Address;
+import io.ppmr.daemon.pods.Ipv6Network;
 import io.ppmr.daemon.pods.PodSettings;
 import io.ppmr.daemon.pods.PodTemplate;
 import java.nio.file.InvalidPathException;
@@ -56,6 +57,11 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             ValueType.number(LEAST_PREFIX_BITS, MOST_PREFIX_BITS),
             24L,
             "how many leading bits of an address name the network");
+    private static final ConfigKey<String> NETWORK6 = TEMPLATES.optional(
+            "network6",
+            ValueType.TEXT,
+            "the network in which they have an IPv6 address besides, such as \"fd00:20::/64\": its last four bytes are those"
+                    + " of the IPv4 address. Without it they have none");
     private static final ConfigKey<String> GATEWAY = TEMPLATES.optional(
             "gateway", ValueType.TEXT, "where packets for other networks go; without it they go nowhere");
     private static final ConfigKey<String> MAC_PREFIX = TEMPLATES.withDefault(
@@ -160,6 +166,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         if (section.has(GATEWAY) && gateway.isEmpty()) {
             section.bad(GATEWAY, "must be an IPv4 address such as \"10.20.0.1\"");
         }
+        Optional<Ipv6Network> network6 =
+                Optional.ofNullable(section.get(NETWORK6)).flatMap(Ipv6Network::parse);
+        if (section.has(NETWORK6) && network6.isEmpty()) {
+            section.bad(
+                    NETWORK6,
+                    "must be an IPv6 network of unicast addresses with at most 96 leading bits, such as"
+                            + " \"fd00:20::/64\"");
+        }
         Long memory = section.get(MEMORY);
         Integer tasks = section.get(TASKS);
         if (cgroups == PodSettings.Cgroups.DISABLED && (memory != null || tasks != null)) {
@@ -171,6 +185,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                 name,
                 bridge,
                 prefix,
+                network6,
                 gateway,
                 mac,
                 section.get(MTU),

@@ -32,7 +32,7 @@ import java.util.concurrent.TimeoutException;
  * @param hooks what its library is told
  * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
  * @param keep the directory in which copies of its images are kept; empty for none
- * @param pod the pod that its only rank is, if it is one
+ * @param pods the pod that each rank is; empty for a job that is none
  */
 public record ConfiguredJob(
         String name,
@@ -43,7 +43,7 @@ public record ConfiguredJob(
         JobHooks hooks,
         List<InetSocketAddress> spares,
         Optional<Path> keep,
-        Optional<PodFacts> pod) {
+        Map<Integer, PodFacts> pods) {
 
     private static final Duration READ_LIMIT = Duration.ofSeconds(10);
 
@@ -70,13 +70,14 @@ public record ConfiguredJob(
             JobHooks hooks,
             List<InetSocketAddress> spares,
             Optional<Path> keep) {
-        this(name, user, checkpointer, ranks, others, hooks, spares, keep, Optional.empty());
+        this(name, user, checkpointer, ranks, others, hooks, spares, keep, Map.of());
     }
 
     public ConfiguredJob {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);
         spares = List.copyOf(spares);
+        pods = Map.copyOf(pods);
     }
 
     /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
@@ -86,7 +87,7 @@ public record ConfiguredJob(
             int pid = rank.pidFile() == null ? rank.pid() : read(rank);
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
-        return new Job(name, user, checkpointer, processes, others, hooks, pod);
+        return new Job(name, user, checkpointer, processes, others, hooks, pods);
     }
 
     private int read(RankSource rank) throws IOException {

@@ -10,15 +10,20 @@ import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.Accounts;
 import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of this node as jobs of their users, of one rank each, under the names that the users have given them. What
- * is known of them is root's, so nothing is taken on trust from a user. Immutable; for any thread; all is read anew at
+ * The pods of this node as jobs of their users: a rank for each pod of the job, in the order of their names. What is
+ * known of them is root's, so nothing is taken on trust from a user. Immutable; for any thread; all is read anew at
  * each call.
  *
  * @param pods those of this node
@@ -37,6 +42,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
         return running().stream()
                 .filter(pod -> pods.checkpointerOf(pod).isPresent())
                 .map(PodJobs::name)
+                .distinct()
                 .sorted((a, b) -> a.toString().compareTo(b.toString()))
                 .toList();
     }
@@ -56,7 +62,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
     }
 
     private static Name name(PodRecord pod) {
-        return new Name(pod.uid(), pod.name());
+        return new Name(pod.uid(), pod.jobName());
     }
 
     private static boolean belongsTo(int uid, String user) {
@@ -70,35 +76,52 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
         }
     }
 
-    /** Finds the pods that are called so, in short or by their full names. */
+    /** Finds the jobs that are called so, in short or by their full names. */
     List<Name> named(String wanted, Optional<String> onlyOf) {
         return running().stream()
                 .map(PodJobs::name)
                 .filter(name -> name.name().equals(wanted) || name.toString().equals(wanted))
                 .filter(name -> onlyOf.isEmpty() || belongsTo(name.uid(), onlyOf.get()))
+                .distinct()
                 .toList();
     }
 
-    /** Gives a pod as a job. */
+    /** Gives a job as its pods are now. */
     Optional<ConfiguredJob> find(Name wanted) throws RefusedException {
-        Optional<PodRecord> found =
-                running().stream().filter(pod -> name(pod).equals(wanted)).findFirst();
+        List<PodRecord> found = running().stream()
+                .filter(pod -> name(pod).equals(wanted))
+                .sorted(Comparator.comparing(PodRecord::name))
+                .toList();
         if (found.isEmpty()) {
             return Optional.empty();
         }
-        PodRecord pod = found.get();
-        Optional<PodFacts> facts = pods.facts(pod);
-        Optional<Checkpointer> tool = pods.checkpointerOf(pod).map(checkpointers::get);
-        if (facts.isEmpty() || tool.isEmpty()) {
-            throw new RefusedException("pod " + wanted + " is not moved: [pods." + pod.template()
-                    + "] of this source's configuration names no checkpointer. Remedy: the operator writes there"
-                    + " checkpointer = \"NAME\" of a [checkpointers.NAME]");
+        List<ConfiguredJob.RankSource> ranks = new ArrayList<>();
+        Map<Integer, PodFacts> facts = new HashMap<>();
+        Set<String> tools = new TreeSet<>();
+        for (PodRecord pod : found) {
+            int rank = ranks.size();
+            ranks.add(new ConfiguredJob.RankSource(rank, pod.init().pid(), null));
+            Optional<String> tool = pods.checkpointerOf(pod).filter(checkpointers::containsKey);
+            Optional<PodFacts> known = pods.facts(pod);
+            if (known.isEmpty() || tool.isEmpty()) {
+                throw new RefusedException("pod " + pod.fullName() + " is not moved: [pods." + pod.template()
+                        + "] of this source's configuration names no checkpointer. Remedy: the operator writes there"
+                        + " checkpointer = \"NAME\" of a [checkpointers.NAME]");
+            }
+            facts.put(rank, known.get());
+            tools.add(tool.get());
         }
+        if (tools.size() > 1) {
+            throw new RefusedException("the pods of job " + wanted + " are not moved together: their templates name the"
+                    + " checkpointers " + String.join(" and ", tools) + ". Remedy: the operator writes the same"
+                    + " checkpointer in both, or the user gives the pods jobs of their own");
+        }
+        PodRecord first = found.get(0);
         return Optional.of(new ConfiguredJob(
-                pod.name(),
-                new JobUser(pod.uid(), pod.gid()),
-                tool.get(),
-                List.of(new ConfiguredJob.RankSource(0, pod.init().pid(), null)),
+                wanted.name(),
+                new JobUser(first.uid(), first.gid()),
+                checkpointers.get(tools.iterator().next()),
+                ranks,
                 Map.of(),
                 JobHooks.NONE,
                 List.of(),

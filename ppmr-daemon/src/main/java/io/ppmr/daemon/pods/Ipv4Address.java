@@ -51,6 +51,11 @@ public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
         return number >> (BITS - prefixBits) == other.number >> (BITS - prefixBits);
     }
 
+    /** Gives the first address of the network of that many leading bits. */
+    public Ipv4Address network(int prefixBits) {
+        return new Ipv4Address(number >> (BITS - prefixBits) << (BITS - prefixBits));
+    }
+
     /** Returns true if it is a host's: neither the name of its network nor the address of all hosts there. */
     public boolean isHost(int prefixBits) {
         long hosts = (1L << (BITS - prefixBits)) - 1;

@@ -14,6 +14,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * Writes what the runtime makes a pod of, in the words of the OCI runtime specification (config.json), and the pod's
@@ -35,9 +36,14 @@ record PodBundle(Path folder, Path podInit) {
             // Each try to send during a pause counts.
             new Setting("ipv4/tcp_retries2", "200"),
             // From Linux 6.15 on: no longer wait than this between two tries.
-            new Setting("ipv4/tcp_rto_max_ms", "1000"),
-            // Templates grant IPv4 addresses alone; the loopback keeps ::1.
-            new Setting("ipv6/conf/default/disable_ipv6", "1"));
+            new Setting("ipv4/tcp_rto_max_ms", "1000"));
+    /** Where the template grants IPv4 addresses alone; the loopback keeps ::1. */
+    private static final List<Setting> WITHOUT_IPV6 = List.of(new Setting("ipv6/conf/default/disable_ipv6", "1"));
+    /** Where it grants IPv6 addresses, too, those alone: no router names others, and none is tried out before its use. */
+    private static final List<Setting> WITH_IPV6 = List.of(
+            new Setting("ipv6/conf/default/disable_ipv6", "0"),
+            new Setting("ipv6/conf/default/accept_ra", "0"),
+            new Setting("ipv6/conf/default/accept_dad", "0"));
 
     private record Setting(String path, String value) {}
 
@@ -94,9 +100,13 @@ record PodBundle(Path folder, Path podInit) {
         }
     }
 
+    private static Stream<Setting> settings(PodTemplate template) {
+        return Stream.concat(NETWORK.stream(), (template.network6().isPresent() ? WITH_IPV6 : WITHOUT_IPV6).stream());
+    }
+
     /** Lists the commands of sh(1) that set the network of a pod, from inside, as the runtime sets those it makes. */
-    static List<String> networkSettings() {
-        return NETWORK.stream()
+    static List<String> networkSettings(PodTemplate template) {
+        return settings(template)
                 .filter(setting -> Files.exists(SETTINGS.resolve(setting.path()), LinkOption.NOFOLLOW_LINKS))
                 .map(setting -> "echo " + setting.value() + " >" + SETTINGS.resolve(setting.path()))
                 .toList();
@@ -195,7 +205,7 @@ record PodBundle(Path folder, Path podInit) {
         }
         linux.put("rootfsPropagation", "rprivate");
         ObjectNode settings = linux.putObject("sysctl");
-        for (Setting setting : NETWORK) {
+        for (Setting setting : settings(template).toList()) {
             if (Files.exists(SETTINGS.resolve(setting.path()), LinkOption.NOFOLLOW_LINKS)) {
                 settings.put("net." + setting.path().replace('/', '.'), setting.value());
             }

@@ -152,17 +152,17 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public void cut(String move) throws IOException {
-        Optional<PodRecord> pod = pods.moving(move);
-        if (pod.isPresent()) {
-            runtime.disconnect(pod.get());
+        for (PodRecord pod : pods.moving(move)) {
+            runtime.disconnect(pod);
         }
     }
 
     @Override
     public void ended(String move) throws IOException {
-        Optional<PodRecord> pod = pods.moving(move).filter(left -> !left.arriving());
-        if (pod.isPresent()) {
-            pods.takeAway(pod.get());
+        for (PodRecord pod : pods.moving(move)) {
+            if (!pod.arriving()) {
+                pods.takeAway(pod);
+            }
         }
     }
 
@@ -189,6 +189,7 @@ final class PodMoves implements PodKeeper {
         if (found.isEmpty()
                 || address.isEmpty()
                 || !PodOrder.isName(pod.name())
+                || !PodOrder.isName(pod.job())
                 || !found.get().grants(pod.uid(), address.get())) {
             return List.of("no [pods." + pod.template() + "] of this node grants " + pod.address() + " to user "
                     + Integer.toUnsignedString(pod.uid()) + ": write the same template on both nodes");
@@ -200,6 +201,13 @@ final class PodMoves implements PodKeeper {
             reasons.add(
                     "the pod has " + pod.mac() + " and a network of " + pod.prefixBits() + " bits, here it would have "
                             + template.macOf(address.get()) + " and " + template.prefixBits() + same);
+        }
+        if (!template.address6Of(address.get()).equals(pod.address6())) {
+            reasons.add("the pod has "
+                    + (pod.address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.address6())
+                    + ", here it would have "
+                    + (template.network6().isEmpty() ? "none" : template.address6Of(address.get())) + " (network6)"
+                    + same);
         }
         if (template.mtuBytes() != pod.mtuBytes()) {
             reasons.add("the largest packet of the pod has " + pod.mtuBytes() + " bytes, here " + template.mtuBytes()
@@ -224,7 +232,10 @@ final class PodMoves implements PodKeeper {
             reasons.add(
                     none.get() + ", which [pods." + template.name() + "] names: make it, or correct the configuration");
         } else {
-            network(pod, template).ifPresent(reasons::add);
+            network(pod, template, pod.address()).ifPresent(reasons::add);
+            if (!pod.address6().isEmpty() && reasons.isEmpty()) {
+                network(pod, template, pod.address6()).ifPresent(reasons::add);
+            }
         }
         return reasons;
     }
@@ -241,19 +252,20 @@ final class PodMoves implements PodKeeper {
     }
 
     /** Asks everybody there who has the address: the pod itself where it is, and nobody else. */
-    private Optional<String> network(PodFacts pod, PodTemplate template) throws IOException {
-        if (runtime.hasAddress(pod.address())) {
-            return Optional.of("the address " + pod.address() + " is this node's own: free it");
+    private Optional<String> network(PodFacts pod, PodTemplate template, String address) throws IOException {
+        if (runtime.hasAddress(address)) {
+            return Optional.of("the address " + address + " is this node's own: free it");
         }
-        List<String> having = runtime.whoHas(template.bridge(), pod.address());
+        List<String> having = runtime.whoHas(template.bridge(), address);
         Optional<String> other =
                 having.stream().filter(mac -> !mac.equals(pod.mac())).findFirst();
         if (other.isPresent()) {
-            return Optional.of("the address " + pod.address() + " is in use at bridge " + template.bridge() + ", by "
+            return Optional.of("the address " + address + " is in use at bridge " + template.bridge() + ", by "
                     + other.get() + ": free it");
         }
         return having.isEmpty() && pod.answers()
-                ? Optional.of("the pod does not answer at bridge " + template.bridge() + ", so that is another network"
+                ? Optional.of("the pod does not answer at bridge " + template.bridge() + " for " + address
+                        + ", so that is another network"
                         + " than the one that it is in now: plug both nodes' bridges into one network")
                 : Optional.empty();
     }
@@ -282,7 +294,9 @@ final class PodMoves implements PodKeeper {
                 move,
                 true,
                 template.allMounts(),
-                0);
+                0,
+                facts.address6(),
+                facts.job());
         try {
             pods.note(pod);
             return make(pod, template);
@@ -331,8 +345,10 @@ final class PodMoves implements PodKeeper {
     }
 
     @Override
-    public void restored(String move, ProcessIdentity init) throws IOException {
-        PodRecord pod = pods.moving(move)
+    public void restored(String move, PodFacts facts, ProcessIdentity init) throws IOException {
+        PodRecord pod = pods.moving(move).stream()
+                .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.name()))
+                .findFirst()
                 .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
         if (networkOf(init) != pod.network()) {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
@@ -342,15 +358,13 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public void discard(String move) throws IOException {
-        Optional<PodRecord> pod = pods.moving(move).filter(PodRecord::arriving);
-        if (pod.isPresent()) {
-            Path folder = pods.folderOf(pod.get());
-            endAllIn(folder, pod.get());
-            pods.remove(folder, pod.get());
-            LOG.info(
-                    "pod {}: nothing is left here of what migration {} has brought",
-                    pod.get().fullName(),
-                    move);
+        for (PodRecord pod : pods.moving(move)) {
+            if (pod.arriving()) {
+                Path folder = pods.folderOf(pod);
+                endAllIn(folder, pod);
+                pods.remove(folder, pod);
+                LOG.info("pod {}: nothing is left here of what migration {} has brought", pod.fullName(), move);
+            }
         }
     }
 
@@ -405,7 +419,7 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public boolean has(String move) throws IOException {
-        return pods.moving(move).isPresent();
+        return !pods.moving(move).isEmpty();
     }
 
     @Override
@@ -415,6 +429,7 @@ final class PodMoves implements PodKeeper {
                     ? pods.records().stream()
                             .filter(PodRecord::arriving)
                             .map(PodRecord::move)
+                            .distinct()
                             .toList()
                     : List.of();
         }
@@ -422,11 +437,12 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public void attach(String move) throws IOException {
-        Optional<PodRecord> moved = pods.moving(move);
-        if (moved.isEmpty()) {
-            return;
+        for (PodRecord pod : pods.moving(move)) {
+            attach(pod);
         }
-        PodRecord pod = moved.get();
+    }
+
+    private void attach(PodRecord pod) throws IOException {
         Path folder = pods.folderOf(pod);
         if (processes.isAlive(pod.init())) {
             runtime.plugCable(pod);

@@ -13,6 +13,7 @@ import java.util.regex.Pattern;
  * and files are opened in the pod, by the user. Immutable; a request of the control socket.
  *
  * @param name what the user calls the pod; of a further command the full name, UID/NAME, will do too
+ * @param job the job that the pod belongs to; null for one of its own; of no use for a further command
  * @param template which {@code [pods.NAME]}; null where there is only one; of no use for a further command
  * @param address which of the user's addresses; null for the first that is free; of no use for a further command
  * @param user whose the pod is to be, for root alone; null for the user who asks
@@ -26,6 +27,7 @@ import java.util.regex.Pattern;
 @JsonInclude(JsonInclude.Include.NON_NULL)
 public record PodOrder(
         String name,
+        String job,
         String template,
         String address,
         String user,

@@ -35,6 +35,8 @@ import java.util.Optional;
  * @param arriving whether it comes: all of it is the migration's to take away
  * @param mounts directories of the node that it sees; null in a record of an earlier release
  * @param network the number of the network namespace that was made for it to come into; 0 for none
+ * @param address6 its IPv6 address besides; empty for none
+ * @param job the job that it belongs to; null for one of its own
  */
 public record PodRecord(
         int uid,
@@ -53,13 +55,17 @@ public record PodRecord(
         String move,
         boolean arriving,
         List<String> mounts,
-        long network) {
+        long network,
+        String address6,
+        String job) {
     private static final String FILE = "pod.json";
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     public PodRecord {
         environment = List.copyOf(environment);
         command = List.copyOf(command);
+        // A record of an earlier release has none.
+        address6 = address6 == null ? "" : address6;
         mounts = mounts == null ? null : List.copyOf(mounts);
     }
 
@@ -96,12 +102,24 @@ public record PodRecord(
                 by,
                 comes,
                 mounts,
-                namespace);
+                namespace,
+                address6,
+                job);
     }
 
     /** Gives the full name, which no other user's pod has. */
     public String fullName() {
         return Integer.toUnsignedString(uid) + "/" + name;
+    }
+
+    /** Lists all addresses that it has. */
+    List<String> addresses() {
+        return address6.isEmpty() ? List.of(address) : List.of(address, address6);
+    }
+
+    /** Gives the name of the job that it belongs to: that of its own where it was given none. */
+    public String jobName() {
+        return job == null ? name : job;
     }
 
     /** Gives the name of its folder, and what the runtime calls it. */

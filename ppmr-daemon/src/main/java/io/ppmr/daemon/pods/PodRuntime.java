@@ -152,8 +152,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     private static List<String> inside(PodRecord pod, PodTemplate template) {
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
-                "address add " + pod.address() + "/" + template.prefixBits() + " dev " + NETWORK_LINK,
-                "link set dev " + NETWORK_LINK + " up"));
+                "address add " + pod.address() + "/" + template.prefixBits() + " dev " + NETWORK_LINK));
+        // One that is tried out before its use refuses bind(2) meanwhile.
+        template.network6()
+                .ifPresent(network -> inside.add("address add " + pod.address6() + "/" + network.prefixBits() + " dev "
+                        + NETWORK_LINK + " nodad"));
+        inside.add("link set dev " + NETWORK_LINK + " up");
         template.gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
         return inside;
     }
@@ -181,18 +185,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
     }
 
-    /** Has everybody on the network hear where the address is; waits until the pod's end of the cable is up. */
+    /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
     void announce(PodRecord pod) throws IOException {
-        run(List.of(
-                "nsenter",
-                "--target",
-                Integer.toString(pod.init().pid()),
-                "--net",
-                "--",
-                podNet.toString(),
-                "tell",
-                NETWORK_LINK,
-                pod.address()));
+        List<String> words = new ArrayList<>(
+                List.of("nsenter", "--target", Integer.toString(pod.init().pid()), "--net", "--"));
+        words.addAll(List.of(podNet.toString(), "tell", NETWORK_LINK));
+        words.addAll(pod.addresses());
+        run(words);
     }
 
     /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
@@ -208,14 +207,14 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 .toList();
     }
 
-    /** Returns true if the node itself has an IPv4 address, for which it does not answer to itself. */
+    /** Returns true if the node itself has an address, for which it does not answer to itself. */
     boolean hasAddress(String address) throws IOException {
-        return result(List.of("ip", "-oneline", "-4", "address", "show"), LIMIT)
+        return !result(List.of("ip", "-oneline", "address", "show", "to", address), LIMIT)
                 .requireOutput()
-                .contains(" inet " + address + "/");
+                .isBlank();
     }
 
-    /** Lists the MAC addresses of those who answer for an IPv4 address on a bridge's network. */
+    /** Lists the MAC addresses of those who answer for an address on a bridge's network. */
     List<String> whoHas(String bridge, String address) throws IOException {
         return result(List.of(podNet.toString(), "ask", bridge, address, Integer.toString(ASK_MS)), LIMIT)
                 .requireOutput()
@@ -234,6 +233,14 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         disconnect(pod);
         Path file = Files.createFile(networkFile(folder));
         run(List.of("unshare", "--net=" + file, "--", "true"));
+        // A network interface takes some of them over when it is made.
+        run(List.of(
+                "nsenter",
+                "--net=" + file,
+                "--",
+                "sh",
+                "-ec",
+                String.join("\n", PodBundle.networkSettings(template)) + "\n:"));
         run(List.of(
                 "sh",
                 "-c",
@@ -246,8 +253,6 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 pod.link()));
         Path batch = Files.write(folder.resolve("network"), inside(pod, template));
         run(List.of("nsenter", "--net=" + file, "--", "ip", "-batch", batch.toString()));
-        run(List.of(
-                "nsenter", "--net=" + file, "--", "sh", "-ec", String.join("\n", PodBundle.networkSettings()) + "\n:"));
     }
 
     /** Takes the file away that stands for a namespace, which goes on with its processes; may be repeated. */

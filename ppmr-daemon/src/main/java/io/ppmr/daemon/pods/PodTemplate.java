@@ -12,6 +12,7 @@ import java.util.stream.Stream;
  * @param name as in {@code [pods.NAME]}
  * @param bridge the network interface of the node that they are plugged into
  * @param prefixBits how many leading bits of an address name the network
+ * @param network6 where they have an IPv6 address besides; empty for nowhere
  * @param gateway where packets for other networks go, if they may go there
  * @param macPrefix the first two bytes of their MAC addresses; the other four are those of the IPv4 address
  * @param mtuBytes the largest packet
@@ -28,6 +29,7 @@ public record PodTemplate(
         String name,
         String bridge,
         int prefixBits,
+        Optional<Ipv6Network> network6,
         Optional<Ipv4Address> gateway,
         String macPrefix,
         int mtuBytes,
@@ -79,6 +81,11 @@ public record PodTemplate(
     /** Returns true if a user may have that address. */
     boolean grants(int uid, Ipv4Address address) {
         return shares.stream().anyMatch(share -> share.uid() == uid && share.has(address));
+    }
+
+    /** Gives the IPv6 address that a pod has besides, empty for none. */
+    String address6Of(Ipv4Address address) {
+        return network6.map(network -> network.addressOf(address)).orElse("");
     }
 
     /** Gives the MAC address that belongs to an IPv4 address, so that it is the same wherever the pod runs. */

@@ -154,6 +154,10 @@ public final class Pods {
             throw new RefusedException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
                     + " its ends: name it so");
         }
+        if (order.job() != null && !PodOrder.isName(order.job())) {
+            throw new RefusedException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
+                    + " hyphens, none of these at its ends: name it so");
+        }
         order.requireCommand();
         Accounts.User owner = ownerOf(caller, order);
         PodTemplate template = templateOf(order, owner.uid());
@@ -242,7 +246,9 @@ public final class Pods {
                 null,
                 false,
                 template.allMounts(),
-                0);
+                0,
+                template.address6Of(address),
+                order.job());
         note(pod);
         return pod;
     }
@@ -395,11 +401,11 @@ public final class Pods {
                 : List.of();
     }
 
-    /** Finds the one that takes part in a move. */
-    synchronized Optional<PodRecord> moving(String move) throws IOException {
+    /** Lists those that take part in a move. */
+    synchronized List<PodRecord> moving(String move) throws IOException {
         return offered()
-                ? records().stream().filter(pod -> move.equals(pod.move())).findFirst()
-                : Optional.empty();
+                ? records().stream().filter(pod -> move.equals(pod.move())).toList()
+                : List.of();
     }
 
     /** Describes one to the node that it goes to; empty if its template is gone. */
@@ -409,8 +415,10 @@ public final class Pods {
                         pod.uid(),
                         pod.gid(),
                         pod.name(),
+                        pod.jobName(),
                         pod.template(),
                         pod.address(),
+                        pod.address6(),
                         template.prefixBits(),
                         pod.mac(),
                         template.mtuBytes(),
@@ -463,7 +471,9 @@ public final class Pods {
     private Optional<PodStatus> statusOf(PodRecord pod) {
         return pod.begun() && processes.isAlive(pod.init())
                 ? Optional.of(PodStatus.running(
-                        pod, processes.inNamespace(pod.init().pidNamespace()).size()))
+                        pod,
+                        template(pod.template()).map(PodTemplate::prefixBits).orElse(0),
+                        processes.inNamespace(pod.init().pidNamespace()).size()))
                 : Optional.empty();
     }
 

@@ -45,6 +45,7 @@ class PodConfigTest {
                 [pods.mpi]
                 bridge = "br0"
                 prefix = 16
+                network6 = "fd00:20::/64"
                 gateway = "10.20.0.1"
                 mac_prefix = "06:51"
                 mtu = 9000
@@ -69,6 +70,7 @@ class PodConfigTest {
                 List.of(4711, 4712),
                 mpi.shares().stream().map(PodTemplate.Share::uid).toList());
         assertEquals("10.20.0.1", mpi.gateway().orElseThrow().toString());
+        assertEquals("fd00:20::/64", mpi.network6().orElseThrow().toString());
         assertEquals(List.of(16, 9000), List.of(mpi.prefixBits(), mpi.mtuBytes()));
         assertEquals(List.of(2L << 30, 3L << 30), List.of(mpi.tmpBytes(), mpi.shmBytes()));
         assertEquals(Optional.of(64L << 30), mpi.memoryBytes());
@@ -78,5 +80,6 @@ class PodConfigTest {
         assertEquals("02:50", small.macPrefix());
         assertFalse(small.mounts().isEmpty());
         assertEquals(Optional.empty(), small.memoryBytes());
+        assertEquals(Optional.empty(), small.network6());
     }
 }

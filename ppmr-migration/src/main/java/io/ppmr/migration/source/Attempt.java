@@ -171,9 +171,9 @@ final class Attempt {
      * Begins to start a checkpoint for every rank.
      *
      * @param trees each rank's processes, by one look for all
-     * @param pod what lies around the job, if it is a pod
+     * @param pods what lies around the ranks that are pods
      */
-    void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees, Optional<Enclosure> pod) {
+    void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees, Map<Integer, Enclosure> pods) {
         Map<Integer, CheckpointTask> tasks = new LinkedHashMap<>();
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
@@ -189,7 +189,7 @@ final class Attempt {
                             workRoot.resolve("rank-" + rank),
                             settings.checkpointDeadline(),
                             originals.stoppedByJob(rank),
-                            pod));
+                            Optional.ofNullable(pods.get(rank))));
         }
         begun = true;
         checkpoints.start(tasks.keySet(), rank -> {

@@ -6,7 +6,6 @@ import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.protocol.control.PodFacts;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 
 /**
  * A job whose processes on this node can be moved.
@@ -17,7 +16,7 @@ import java.util.Optional;
  * @param ranks one for each root process
  * @param others ranks that stay where they are, by the node that each is on; for the reconnect hook's map
  * @param hooks what its library is told
- * @param pod the pod that its only rank is, if it is one
+ * @param pods the pod that each rank is; empty for a job that is none
  */
 public record Job(
         String name,
@@ -26,7 +25,7 @@ public record Job(
         List<RankProcess> ranks,
         Map<Integer, String> others,
         JobHooks hooks,
-        Optional<PodFacts> pod) {
+        Map<Integer, PodFacts> pods) {
 
     /** The root process of a rank, by its PID on this node. */
     public record RankProcess(int rank, int pid) {}
@@ -39,12 +38,13 @@ public record Job(
             List<RankProcess> ranks,
             Map<Integer, String> others,
             JobHooks hooks) {
-        this(name, user, checkpointer, ranks, others, hooks, Optional.empty());
+        this(name, user, checkpointer, ranks, others, hooks, Map.of());
     }
 
     public Job {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);
+        pods = Map.copyOf(pods);
     }
 
     /** A job whose ranks are all here, and whose library needs to be told nothing. */

@@ -24,7 +24,6 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -52,7 +51,7 @@ final class OriginalRanks {
 
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
-    /** True while a pod's cable is out, or may be. */
+    /** True while the cables of pods are out, or may be. */
     private boolean detached;
 
     private OriginalRanks(
@@ -77,7 +76,7 @@ final class OriginalRanks {
 
     /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
     void requireMovable(Job job) throws IOException, CheckpointException {
-        if (job.pod().isEmpty()) {
+        if (job.pods().isEmpty()) {
             job.checkpointer().requireMovable(roots, job.user());
             return;
         }
@@ -87,18 +86,19 @@ final class OriginalRanks {
         }
     }
 
-    /** Returns true if a pod's cable is out, or may be. */
+    /** Returns true if the cables of pods are out, or may be. */
     boolean isDetached() {
         return detached;
     }
 
-    /** Pulls the cable of the pod that the job is, and says how it is checkpointed; nothing where it is none. */
-    Optional<Enclosure> detach(Job job) throws IOException {
-        if (job.pod().isEmpty()) {
-            return Optional.empty();
+    /** Pulls the cables of the pods that the ranks are, and says how each is checkpointed; nothing where they are none. */
+    Map<Integer, Enclosure> detach(Job job) throws IOException {
+        Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
+        for (int rank : job.pods().keySet()) {
+            detached = true;
+            enclosures.put(rank, pods.detach(migrationId, roots.get(rank)));
         }
-        detached = true;
-        return Optional.of(pods.detach(migrationId, roots.values().iterator().next()));
+        return enclosures;
     }
 
     /**
@@ -299,7 +299,7 @@ final class OriginalRanks {
             try {
                 pods.cut(migrationId);
             } catch (IOException e) {
-                return "the pod's link cannot be taken away: " + e.getMessage();
+                return "the link of a pod cannot be taken away: " + e.getMessage();
             }
         }
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
@@ -310,7 +310,7 @@ final class OriginalRanks {
             try {
                 pods.ended(migrationId);
             } catch (IOException e) {
-                LOG.warn("migration {}: something of its pod is taken away later: {}", migrationId, e.getMessage());
+                LOG.warn("migration {}: something of its pods is taken away later: {}", migrationId, e.getMessage());
             }
         }
         return left.isEmpty() ? null : String.join("; ", left.values());
@@ -319,15 +319,15 @@ final class OriginalRanks {
     /**
      * Lets all that are held go on, but for what the job itself had stopped.
      *
-     * @return false where a pod's network could not be put in order, so that it is held still
+     * @return false where the network of a pod could not be put in order, so that all are held still
      */
     boolean release() {
         thaw();
         if (detached) {
             try {
-                releasePod();
+                releasePods();
             } catch (IOException | CheckpointException e) {
-                LOG.error("migration {}: its pod stays stopped: {}", migrationId, e.getMessage());
+                LOG.error("migration {}: its pods stay stopped: {}", migrationId, e.getMessage());
                 return false;
             }
         }
@@ -340,8 +340,8 @@ final class OriginalRanks {
         return true;
     }
 
-    /** A checkpoint that has failed leaves a pod stopped, so it is set going whether it was held or not. */
-    private void releasePod() throws IOException, CheckpointException {
+    /** A checkpoint that has failed leaves its pod stopped, so each is set going whether it was held or not. */
+    private void releasePods() throws IOException, CheckpointException {
         if (!pods.has(migrationId)) {
             detached = false;
             return;

@@ -12,6 +12,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.source.image.ImageFate;
@@ -34,11 +35,13 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -219,11 +222,17 @@ final class SourceSession {
     /** What the target is told of the job. A streamed attempt that has failed is not repeated as one. */
     private JobFacts offered() {
         JobFacts together = JobProbe.together(subject.pages().facts(), leg().ranks());
-        JobFacts facts = job.pod()
-                .map(pod -> together.asPod(pod.answering(!subject.originals().isDetached())))
-                .orElse(together);
+        JobFacts facts = job.pods().isEmpty() ? together : together.asPods(podsHere());
         boolean again = attempt > 1 && !subject.pages().required();
         return again ? facts.withStreamable(0) : facts;
+    }
+
+    /** The pods that go to this target. */
+    private Map<Integer, PodFacts> podsHere() {
+        boolean answering = !subject.originals().isDetached();
+        return leg().ranks().stream()
+                .collect(Collectors.toMap(
+                        rank -> rank, rank -> job.pods().get(rank).answering(answering)));
     }
 
     private void sendLong(Message message) throws IOException {

@@ -26,6 +26,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -132,7 +133,7 @@ final class Admission {
         tool.flatMap(restarting -> whyNotFrom(introduce.node(), introduce.job().checkpointer(), restarting))
                 .ifPresent(why -> findings.add(Finding.fail(
                         "checkpointer", why, "install the same version on both nodes, or a later one here")));
-        job.pod().ifPresent(pod -> findings.addAll(pods.findings(pod)));
+        job.pods().values().forEach(pod -> findings.addAll(pods.findings(pod)));
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();
             findings.add(pages(job, form));
@@ -263,13 +264,13 @@ final class Admission {
         if (!begin.checkpointer().equals(heard.get().job().checkpointer())) {
             return List.of("it names another checkpointer than its introduction did: the source is broken");
         }
-        Optional<PodFacts> pod = heard.get().job().pod();
-        if (pod.isPresent()
-                && (pod.get().uid() != begin.uid()
-                        || pod.get().gid() != begin.gid()
-                        || begin.ranks().size() != 1)) {
-            return List.of("it names another user, or more ranks, than its introduction said of the pod: the source is"
-                    + " broken");
+        Map<Integer, PodFacts> ranks = heard.get().job().pods();
+        if (!ranks.isEmpty()
+                && (!ranks.keySet().equals(Set.copyOf(begin.ranks()))
+                        || ranks.values().stream()
+                                .anyMatch(pod -> pod.uid() != begin.uid() || pod.gid() != begin.gid()))) {
+            return List.of("it names another user, or other ranks, than its introduction said of the pods: the source"
+                    + " is broken");
         }
         return heard.get().findings().stream()
                 .filter(finding -> finding.level() == Finding.Level.FAIL

@@ -57,7 +57,7 @@ final class Restoration {
     private static final int MAX_RECORD_CHARS = 32 << 20;
 
     private final Begin begin;
-    private final Optional<PodFacts> pod;
+    private final Map<Integer, PodFacts> pods;
     /** The migration and the attempt. */
     private final String move;
 
@@ -81,19 +81,19 @@ final class Restoration {
     private boolean begun;
 
     /**
-     * @param pod what the only rank is, if it is a pod
+     * @param pods what the ranks are that are pods
      * @param directory the attempt's own, in the mount and in the work directory
      */
     Restoration(
             Begin begin,
-            Optional<PodFacts> pod,
+            Map<Integer, PodFacts> pods,
             Checkpointer checkpointer,
             Transfer transfer,
             String directory,
             RestoredRanks copies,
             TargetContext service) {
         this.begin = begin;
-        this.pod = pod;
+        this.pods = pods;
         String[] words = directory.split("\\.", -1);
         this.move = words[0] + "." + words[1];
         this.checkpointer = checkpointer;
@@ -112,21 +112,23 @@ final class Restoration {
             Path work = WorkDirectories.create(workRoot, rank);
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
             RankCommand restart = checkpointer.restart(
-                    new RestartTask(rank, user, images, work, service.settings().restartDeadline(), enclosure()));
+                    new RestartTask(rank, user, images, work, service.settings().restartDeadline(), enclosure(rank)));
             AbandonedCommand.note(workRoot, restart.started());
             return restart;
         });
     }
 
-    private Optional<Enclosure> enclosure() throws IOException {
-        return pod.isEmpty() ? Optional.empty() : Optional.of(service.pods().prepare(move, pod.get()));
+    private Optional<Enclosure> enclosure(int rank) throws IOException {
+        PodFacts pod = pods.get(rank);
+        return pod == null ? Optional.empty() : Optional.of(service.pods().prepare(move, pod));
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
         try {
             AbandonedCommand.note(workRoot, rank.processes());
-            if (pod.isPresent()) {
-                service.pods().restored(move, rank.processes().get(0));
+            PodFacts pod = pods.get(rank.rank());
+            if (pod != null) {
+                service.pods().restored(move, pod, rank.processes().get(0));
             }
         } catch (IOException e) {
             throw new CheckpointException(

@@ -120,12 +120,12 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     /** What restores the ranks of an attempt that begins. */
     Restoration restoration(
             ControlMessage.Begin begin,
-            Optional<PodFacts> pod,
+            Map<Integer, PodFacts> pods,
             Checkpointer checkpointer,
             Transfer transfer,
             String directory) {
         copies = new RestoredRanks(id);
-        return new Restoration(begin, pod, checkpointer, transfer, directory, copies, service);
+        return new Restoration(begin, pods, checkpointer, transfer, directory, copies, service);
     }
 
     /** Names this attempt to whoever keeps pods. */
@@ -533,7 +533,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         try {
             service.pods().attach(move());
         } catch (IOException e) {
-            LOG.error("migration {}: its pod is held until its network is in order: {}", id, e.getMessage());
+            LOG.error("migration {}: its pods are held until their network is in order: {}", id, e.getMessage());
             return false;
         }
         copies.release();
@@ -560,7 +560,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             service.pods().discard(move());
             return true;
         } catch (IOException e) {
-            LOG.error("migration {}: something of its pod is left here: {}", id, e.getMessage());
+            LOG.error("migration {}: something of its pods is left here: {}", id, e.getMessage());
             return false;
         }
     }

@@ -330,7 +330,7 @@ final class TargetSessions {
         incoming.put(begin.migrationId(), begun);
         try {
             changed.run();
-            run(begin, heard.get().job().pod(), tool, join(begin, from, berth), from, berth);
+            run(begin, heard.get().job().pods(), tool, join(begin, from, berth), from, berth);
         } finally {
             freeBerths.add(berth);
             incoming.remove(begin.migrationId(), begun);
@@ -423,7 +423,7 @@ final class TargetSessions {
 
     private void run(
             Begin begin,
-            Optional<PodFacts> pod,
+            Map<Integer, PodFacts> pods,
             Checkpointer checkpointer,
             Transport.Peer joined,
             Connection from,
@@ -438,7 +438,7 @@ final class TargetSessions {
         incoming.get(id).comes(transfer);
         from.end().begin(transfer);
         service.view().add(directory, transfer.images());
-        Restoration restoration = migration.restoration(begin, pod, checkpointer, transfer, directory);
+        Restoration restoration = migration.restoration(begin, pods, checkpointer, transfer, directory);
         long startNs = System.nanoTime();
         running.put(id, migration);
         from.listener().set(event -> tell(migration, event, link));

@@ -4,7 +4,8 @@ import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
+import java.util.Map;
+import java.util.TreeMap;
 import net.openhft.chronicle.bytes.Bytes;
 
 /** Writes and reads what nodes tell about themselves and what was found in it. Any thread. */
@@ -12,8 +13,8 @@ final class FactsCodec {
     /** Of a list's entry that has a text in it: the text's length and one number at least. */
     private static final int LEAST_ENTRY_BYTES = 2;
 
-    /** Of a pod: its numbers alone. */
-    private static final int LEAST_POD_BYTES = 4 * Integer.BYTES + Long.BYTES;
+    /** Of a pod: its rank and its numbers alone. */
+    private static final int LEAST_POD_BYTES = 5 * Integer.BYTES + Long.BYTES;
 
     private FactsCodec() {}
 
@@ -62,12 +63,15 @@ final class FactsCodec {
             out.writeLong(file.lengthBytes());
         }
         // Nothing for what is no pod, so an earlier release reads it.
-        job.pod().ifPresent(pod -> write(out, pod));
+        if (!job.pods().isEmpty()) {
+            MessageFields.writeCount(out, job.pods().size());
+            job.pods().forEach((rank, pod) -> write(out, rank, pod));
+        }
     }
 
-    private static void write(Bytes<?> out, PodFacts pod) {
-        out.writeInt(pod.uid()).writeInt(pod.gid());
-        MessageFields.writeTexts(out, pod.name(), pod.template(), pod.address());
+    private static void write(Bytes<?> out, int rank, PodFacts pod) {
+        out.writeInt(rank).writeInt(pod.uid()).writeInt(pod.gid());
+        MessageFields.writeTexts(out, pod.name(), pod.job(), pod.template(), pod.address(), pod.address6());
         out.writeInt(pod.prefixBits());
         MessageFields.writeText(out, pod.mac());
         out.writeInt(pod.mtuBytes());
@@ -88,15 +92,24 @@ final class FactsCodec {
         for (int i = 0; i < count; i++) {
             files.add(new JobFacts.MappedFile(MessageFields.text(in), in.readLong()));
         }
-        // What is less than that is no pod, and too much: who reads the message refuses it.
-        Optional<PodFacts> pod = in.readRemaining() < LEAST_POD_BYTES ? Optional.empty() : Optional.of(readPod(in));
-        return new JobFacts(checkpointer, resident, streamable, pids, files, pod);
+        Map<Integer, PodFacts> pods = new TreeMap<>();
+        // What is less than a pod is too much: who reads the message refuses it.
+        int ranks = in.readRemaining() < LEAST_POD_BYTES ? 0 : MessageFields.count(in, LEAST_POD_BYTES);
+        for (int i = 0; i < ranks; i++) {
+            int rank = in.readInt();
+            if (pods.put(rank, readPod(in)) != null) {
+                throw new ProtocolException("rank " + rank + " is two pods");
+            }
+        }
+        return new JobFacts(checkpointer, resident, streamable, pids, files, pods);
     }
 
     private static PodFacts readPod(Bytes<?> in) throws ProtocolException {
         return new PodFacts(
                 in.readInt(),
                 in.readInt(),
+                MessageFields.text(in),
+                MessageFields.text(in),
                 MessageFields.text(in),
                 MessageFields.text(in),
                 MessageFields.text(in),

@@ -1,7 +1,9 @@
 package io.ppmr.protocol.control;
 
+import java.util.Collections;
 import java.util.List;
-import java.util.Optional;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * What a job's processes will need where they go on. Immutable.
@@ -12,7 +14,7 @@ import java.util.Optional;
  *     not wait as a part of an image; 0 if all of it is to go as images
  * @param pids the PIDs that they have, each as it sees itself
  * @param files what they have mapped: programs, libraries, data; those that can be found again by name
- * @param pod the pod that the job is, if it is one
+ * @param pods the pod that each rank is; empty for a job that is none
  */
 public record JobFacts(
         String checkpointer,
@@ -20,14 +22,14 @@ public record JobFacts(
         long streamableBytes,
         List<Integer> pids,
         List<MappedFile> files,
-        Optional<PodFacts> pod) {
+        Map<Integer, PodFacts> pods) {
     /** No job: only the nodes are compared. */
     public static final JobFacts NONE = new JobFacts("", 0, 0, List.of(), List.of());
 
     /** A job that is no pod. */
     public JobFacts(
             String checkpointer, long residentBytes, long streamableBytes, List<Integer> pids, List<MappedFile> files) {
-        this(checkpointer, residentBytes, streamableBytes, pids, files, Optional.empty());
+        this(checkpointer, residentBytes, streamableBytes, pids, files, Map.of());
     }
 
     /**
@@ -40,21 +42,23 @@ public record JobFacts(
 
     /** The same job, of whose memory so much is offered to be streamed. */
     public JobFacts withStreamable(long bytes) {
-        return new JobFacts(checkpointer, residentBytes, bytes, pids, files, pod);
+        return new JobFacts(checkpointer, residentBytes, bytes, pids, files, pods);
     }
 
-    /** The same job, which is this pod. */
-    public JobFacts asPod(PodFacts facts) {
-        // What it has mapped of its own directories comes with it.
+    /** The same job, whose ranks are these pods. */
+    public JobFacts asPods(Map<Integer, PodFacts> ranks) {
+        // What they have mapped of their own directories comes with them.
         List<MappedFile> nodes = files.stream()
-                .filter(file ->
-                        facts.mounts().stream().anyMatch(mount -> file.path().startsWith(mount + "/")))
+                .filter(file -> ranks.values().stream()
+                        .flatMap(pod -> pod.mounts().stream())
+                        .anyMatch(mount -> file.path().startsWith(mount + "/")))
                 .toList();
-        return new JobFacts(checkpointer, residentBytes, streamableBytes, List.of(), nodes, Optional.of(facts));
+        return new JobFacts(checkpointer, residentBytes, streamableBytes, List.of(), nodes, ranks);
     }
 
     public JobFacts {
         pids = List.copyOf(pids);
         files = List.copyOf(files);
+        pods = Collections.unmodifiableSortedMap(new TreeMap<>(pods));
     }
 }

@@ -8,8 +8,10 @@ import java.util.List;
  * @param uid whose it is
  * @param gid the user's group
  * @param name what the user calls it
+ * @param job the job that it belongs to, by name; pods of one job move together
  * @param template by whose name the target knows what root grants
  * @param address its IPv4 address
+ * @param address6 its IPv6 address besides; empty for none
  * @param prefixBits how many leading bits of the address name the network
  * @param mac its MAC address
  * @param mtuBytes the largest packet
@@ -23,8 +25,10 @@ public record PodFacts(
         int uid,
         int gid,
         String name,
+        String job,
         String template,
         String address,
+        String address6,
         int prefixBits,
         String mac,
         int mtuBytes,
@@ -45,8 +49,10 @@ public record PodFacts(
                 uid,
                 gid,
                 name,
+                job,
                 template,
                 address,
+                address6,
                 prefixBits,
                 mac,
                 mtuBytes,

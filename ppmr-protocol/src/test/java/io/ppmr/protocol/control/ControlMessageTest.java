@@ -19,6 +19,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.IntStream;
@@ -221,13 +222,15 @@ class ControlMessageTest {
     }
 
     @Test
-    void shouldReadAPodAsItWasWrittenWhenTheJobIsOne() throws ProtocolException {
+    void shouldReadPodsAsTheyWereWrittenWhenTheJobIsMadeOfThem() throws ProtocolException {
         PodFacts pod = new PodFacts(
                 1,
                 2,
                 "ring",
+                "rings",
                 "mpi",
                 "10.20.0.10",
+                "fd00:20::a14:a",
                 24,
                 "02:50:0a:14:00:0a",
                 1500,
@@ -242,7 +245,7 @@ class ControlMessageTest {
                         0,
                         List.of(8),
                         List.of(new JobFacts.MappedFile("/usr/b", 9), new JobFacts.MappedFile("/tmp/b", 9)))
-                .asPod(pod);
+                .asPods(Map.of(0, pod, 5, pod.answering(false)));
         // What lies in its own directories is not looked for on the node.
         assertEquals(List.of(new JobFacts.MappedFile("/usr/b", 9)), job.files());
         ControlMessage.Introduce introduce = new ControlMessage.Introduce(NODE, job);

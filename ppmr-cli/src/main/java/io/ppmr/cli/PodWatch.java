@@ -1,0 +1,111 @@
+package io.ppmr.cli;
+
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.migration.RefusedException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP) or
+ * its standard input ends, so that a pod lives no longer than what has asked for it. To be made before the pod is; for
+ * one thread.
+ */
+final class PodWatch {
+    /** How long a pod that is to be ended may take: to be moved to the end, too. */
+    private static final Duration END_LIMIT = Duration.ofSeconds(60);
+
+    private static final long LOOK_MS = 200;
+
+    private final Path socket;
+    private final PrintWriter out;
+    private final CompletableFuture<Void> told = new CompletableFuture<>();
+
+    PodWatch(Path socket, InputStream input, PrintWriter out) {
+        this.socket = socket;
+        this.out = out;
+        for (String signal : new String[] {"TERM", "INT", "HUP"}) {
+            ProcessSignals.on(signal, () -> told.complete(null));
+        }
+        Thread reader = new Thread(() -> awaitEnd(input), "ppmr-input");
+        reader.setDaemon(true);
+        reader.start();
+    }
+
+    private void awaitEnd(InputStream input) {
+        try {
+            while (input.read() >= 0) {
+                // What it says is of no matter.
+            }
+        } catch (IOException e) {
+            // Whoever has asked for the pod is gone, as when it ends.
+            out.println("ppmr: the standard input broke off: " + e.getMessage());
+        }
+        told.complete(null);
+    }
+
+    /** Waits until a pod is there, as one that is about to come; throws if it does not come in time. */
+    PodStatus find(String name, Duration within) throws IOException, RefusedException, InterruptedException {
+        long deadlineNs = System.nanoTime() + within.toNanos();
+        while (true) {
+            try (ControlClient client = new ControlClient(socket)) {
+                return client.showPod(name);
+            } catch (RefusedException e) {
+                if (System.nanoTime() - deadlineNs >= 0) {
+                    throw e;
+                }
+            }
+            TimeUnit.MILLISECONDS.sleep(LOOK_MS);
+        }
+    }
+
+    /** Says where the pod is, and returns when it is not there any more; what it prints is for programs. */
+    void keep(PodStatus pod) throws IOException, RefusedException, InterruptedException {
+        out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
+        out.flush();
+        CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())
+                .map(ProcessHandle::onExit)
+                .orElseGet(() -> CompletableFuture.completedFuture(null));
+        CompletableFuture.anyOf(end, told).join();
+        if (!told.isDone() || !stopped(pod)) {
+            out.println("ppmr-pod " + pod.name() + " gone");
+            out.flush();
+        }
+    }
+
+    /** Ends the pod, once no migration has it; false if it is not there any more. */
+    private boolean stopped(PodStatus pod) throws IOException, RefusedException, InterruptedException {
+        long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
+        while (true) {
+            try (ControlClient client = new ControlClient(socket)) {
+                Optional<PodStatus> now = client.pods().stream()
+                        .filter(one -> one.name().equals(pod.name()) && one.init() == pod.init())
+                        .findFirst();
+                if (now.isEmpty()) {
+                    return false;
+                }
+                if (!now.get().isMoving()) {
+                    client.stopPod(pod.name());
+                    return true;
+                }
+            } catch (IOException | RefusedException e) {
+                // The service may be about to start again, or a migration may have just begun.
+                if (System.nanoTime() - deadlineNs >= 0) {
+                    throw e;
+                }
+            }
+            if (System.nanoTime() - deadlineNs >= 0) {
+                throw new IOException("pod " + pod.name() + " is being moved for " + END_LIMIT.toSeconds()
+                        + " s already, and cannot be ended meanwhile. Remedy: ppmr pod stop, when it is over");
+            }
+            TimeUnit.MILLISECONDS.sleep(LOOK_MS);
+        }
+    }
+}

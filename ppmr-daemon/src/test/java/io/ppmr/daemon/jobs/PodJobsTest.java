@@ -1,0 +1,147 @@
+package io.ppmr.daemon.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.daemon.jobs.AnnouncedJobs.Name;
+import io.ppmr.daemon.pods.Ipv4Address;
+import io.ppmr.daemon.pods.PodRecord;
+import io.ppmr.daemon.pods.PodSettings;
+import io.ppmr.daemon.pods.PodTemplate;
+import io.ppmr.daemon.pods.Pods;
+import io.ppmr.migration.RefusedException;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.PodFacts;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Pods that stand in the records of a node, each with this process as its init. */
+class PodJobsTest {
+    private static final int USER = 4711;
+    private static final int OTHER = 4712;
+
+    @TempDir
+    private Path directory;
+
+    private final ProcessIdentity self =
+            new ProcessTable().find((int) ProcessHandle.current().pid()).orElseThrow();
+    private PodJobs jobs;
+
+    private static PodTemplate template(String name, Optional<String> checkpointer) {
+        return new PodTemplate(
+                name,
+                "br0",
+                24,
+                Optional.empty(),
+                Optional.empty(),
+                "02:50",
+                1500,
+                List.of(),
+                List.of(),
+                List.of(),
+                1,
+                1,
+                Optional.empty(),
+                Optional.empty(),
+                checkpointer);
+    }
+
+    private static Checkpointer tool(String name) {
+        return CheckpointerSettings.Criu.of(List.of("criu")).create(name, new NativePrograms(Path.of("/nowhere")));
+    }
+
+    @BeforeEach
+    void setUp() {
+        Map<String, PodTemplate> templates = Map.of(
+                "usual", template("usual", Optional.of("criu")),
+                "newer", template("newer", Optional.of("criu2")),
+                "fixed", template("fixed", Optional.empty()));
+        Pods pods = new Pods(
+                templates,
+                new PodSettings(directory, List.of("crun"), PodSettings.Cgroups.DISABLED),
+                new NativePrograms(Path.of("/nowhere")),
+                Map.of());
+        jobs = new PodJobs(pods, Map.of("criu", tool("criu"), "criu2", tool("criu2")));
+    }
+
+    private void pod(int uid, String name, String job, String template) throws IOException {
+        PodRecord record = new PodRecord(
+                uid,
+                100,
+                name,
+                template,
+                Ipv4Address.parse("10.20.0.10").orElseThrow().toString(),
+                "02:50:0a:14:00:0a",
+                "br0",
+                "ppmr0a14000a",
+                List.of(),
+                List.of("true"),
+                1,
+                self,
+                true,
+                null,
+                false,
+                List.of(),
+                0,
+                "",
+                job);
+        Path folder = Files.createDirectory(directory.resolve(uid + "-" + name));
+        Files.write(folder.resolve("pod.json"), new ObjectMapper().writeValueAsBytes(record));
+    }
+
+    @Test
+    void shouldBeOneJobOfTheirUserWhenPodsWereGivenIt() throws Exception {
+        pod(USER, "second", "both", "usual");
+        pod(USER, "first", "both", "usual");
+        pod(USER, "alone", null, "usual");
+        pod(OTHER, "stranger", "both", "usual");
+        assertEquals(List.of(new Name(USER, "alone"), new Name(USER, "both"), new Name(OTHER, "both")), jobs.names());
+        ConfiguredJob both = jobs.find(new Name(USER, "both")).orElseThrow();
+        assertEquals(new JobUser(USER, 100), both.user());
+        assertEquals(
+                List.of("first", "second"),
+                List.of(both.pods().get(0).name(), both.pods().get(1).name()));
+        assertEquals(2, both.ranks().size());
+        assertEquals(
+                List.of("both"),
+                both.pods().values().stream().map(PodFacts::job).distinct().toList());
+        assertEquals(
+                "alone",
+                jobs.find(new Name(USER, "alone")).orElseThrow().pods().get(0).job());
+        // A pod of a job is moved with it, and by no name of its own.
+        assertEquals(Optional.empty(), jobs.find(new Name(USER, "first")));
+        assertEquals(List.of(new Name(USER, "both")), jobs.named("both", Optional.of("" + USER)));
+    }
+
+    @Test
+    void shouldTakeAPodWithoutAJobWhenItHasTheJobsName() throws Exception {
+        pod(USER, "both", null, "usual");
+        pod(USER, "other", "both", "usual");
+        assertEquals(2, jobs.find(new Name(USER, "both")).orElseThrow().ranks().size());
+    }
+
+    @Test
+    void shouldBeRefusedByNameWhenPodsOfOneJobCannotMoveTogether() throws Exception {
+        pod(USER, "first", "both", "usual");
+        pod(USER, "second", "both", "newer");
+        RefusedException apart = assertThrows(RefusedException.class, () -> jobs.find(new Name(USER, "both")));
+        assertTrue(apart.getMessage().contains("checkpointers criu and criu2"), apart.getMessage());
+        pod(USER, "third", "both", "fixed");
+        RefusedException none = assertThrows(RefusedException.class, () -> jobs.find(new Name(USER, "both")));
+        assertTrue(none.getMessage().contains("pod 4711/third is not moved"), none.getMessage());
+    }
+}
