@@ -23,6 +23,8 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorInbox;
 import io.ppmr.transaction.rules.ParticipantEvent;
+import io.ppmr.transaction.rules.ParticipantRules;
+import io.ppmr.transaction.rules.ParticipantState;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transport.ControlLink;
@@ -226,9 +228,11 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     /** Takes up again what the journal knows of it. */
     void run() throws InterruptedException {
+        // What is decided already is carried out while it recovers, on this attempt's copies and its pod.
+        ParticipantState known = ParticipantRules.recover(id, records).state();
+        attempt = known.attempt();
+        self = known.self();
         participant.recover(records, clock.getAsLong(), BootClock.suspendedNs());
-        attempt = participant.state().attempt();
-        self = participant.state().self();
         if (!participant.state().done()) {
             operators.takenUp();
         }
