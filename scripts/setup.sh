@@ -29,7 +29,7 @@ pod_test_packages=(tcpdump)
 pod_test_services=(redis-server)
 
 # MPIs whose ranks are in pods, for a test.
-mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {

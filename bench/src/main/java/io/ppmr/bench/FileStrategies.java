@@ -1,19 +1,15 @@
 package io.ppmr.bench;
 
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.function.BiFunction;
 import java.util.function.IntFunction;
 import java.util.stream.Stream;
@@ -24,29 +20,20 @@ import java.util.stream.Stream;
  */
 final class FileStrategies {
     private static final Duration LIMIT = Duration.ofMinutes(15);
-    private static final Duration SSHD_LIMIT = Duration.ofSeconds(20);
-    private static final int PORT = 2222;
+    private static final Duration SERVER_LIMIT = Duration.ofSeconds(20);
     private static final int PAGE_PORT = 2300;
-    /** ppmr-launch sets CRIU_FAULT to this where hardware breakpoints stop no process. */
-    private static final String BREAKPOINTS = "130";
-
-    private static final double NS_A_SECOND = 1e9;
-
-    /** Of whoever calls ssh(1), scp(1) or sshfs(1); the server's key is made for one run. */
-    private static final String CLIENT =
-            "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentityFile=%s";
 
     private final Services services;
     private final TwoNodes nodes;
     private final Path folder;
-    private final Path key;
+    private final CriuCommand criu;
     private final int processes;
 
     FileStrategies(Services services, Path folder, int processes) {
         this.services = services;
         this.nodes = services.nodes();
         this.folder = folder;
-        this.key = folder.resolve("ssh-key");
+        this.criu = new CriuCommand(new NativePrograms(nodes.bin()));
         this.processes = processes;
     }
 
@@ -54,7 +41,8 @@ final class FileStrategies {
     Run local() throws Exception {
         Path there = Files.createDirectories(folder.resolve("disk-b"));
         Path here = Files.createDirectories(folder.resolve("disk-a"));
-        return byDisk("local", there, () -> checkpoint(here), () -> copy(here, there), () -> restart(there));
+        return byDisk(
+                "local", there, () -> checkpoint(here), server -> copy(server, here, there), () -> restart(there));
     }
 
     /** A phase of a strategy; it lasts until this returns. */
@@ -62,22 +50,28 @@ final class FileStrategies {
         void run() throws Exception;
     }
 
+    /** One that copies by an SSH server. */
+    private interface Transfer {
+        void by(SshServer server) throws Exception;
+    }
+
+    private SshServer startSshd() throws Exception {
+        return SshServer.start(nodes.a(), nodes.b(), TwoNodes.ADDRESS_B, folder);
+    }
+
     /** Runs and times the phases of a strategy whose files end in a directory of the other node. */
-    private Run byDisk(String strategy, Path there, Phase write, Phase transfer, Phase read) throws Exception {
-        Process server = startSshd();
-        try {
+    private Run byDisk(String strategy, Path there, Phase write, Transfer transfer, Phase read) throws Exception {
+        try (SshServer server = startSshd()) {
             Clock clock = new Clock();
             write.run();
             clock.ends("write");
-            transfer.run();
+            transfer.by(server);
             clock.ends("transfer");
             dropCaches();
             clock.goesOn();
             read.run();
             clock.ends("read");
             return clock.run(strategy, bytes(there));
-        } finally {
-            server.destroyForcibly();
         }
     }
 
@@ -86,10 +80,9 @@ final class FileStrategies {
         Path served = Files.createDirectories(folder.resolve("served"));
         Path fromA = Files.createDirectories(folder.resolve("shared-a"));
         Path fromB = Files.createDirectories(folder.resolve("shared-b"));
-        Process server = startSshd();
-        try {
-            mount(nodes.a(), served, fromA);
-            mount(nodes.b(), served, fromB);
+        try (SshServer server = startSshd()) {
+            server.mount(nodes.a(), served, fromA);
+            server.mount(nodes.b(), served, fromB);
             Clock clock = new Clock();
             checkpoint(fromA);
             clock.ends("write");
@@ -98,8 +91,6 @@ final class FileStrategies {
             restart(fromB);
             clock.ends("read");
             return clock.run("shared", bytes(served));
-        } finally {
-            server.destroyForcibly();
         }
     }
 
@@ -111,7 +102,7 @@ final class FileStrategies {
                 "criu-copy",
                 there,
                 () -> dump(here, rank -> List.of()),
-                () -> copy(here, there),
+                server -> copy(server, here, there),
                 () -> criuRestart(there));
     }
 
@@ -131,20 +122,11 @@ final class FileStrategies {
             });
         };
         try {
-            return byDisk("criu-page-server", there, write, () -> copy(here, there), () -> criuRestart(there));
+            return byDisk(
+                    "criu-page-server", there, write, server -> copy(server, here, there), () -> criuRestart(there));
         } finally {
             servers.forEach(Process::destroyForcibly);
         }
-    }
-
-    /** CRIU as the services call it, where hardware breakpoints stop no process too. */
-    private List<String> criu(String command, Path images, List<String> more) {
-        List<String> words = new ArrayList<>(
-                List.of(new NativePrograms(nodes.bin()).launch().toString(), "--breakpoints", BREAKPOINTS, "--"));
-        words.addAll(CheckpointerConfig.criu(System.getenv()));
-        words.addAll(List.of(command, "--images-dir", images.toString(), "--log-file", command + ".log"));
-        words.addAll(more);
-        return words;
     }
 
     private void dump(Path to, IntFunction<List<String>> more) throws Exception {
@@ -153,7 +135,7 @@ final class FileStrategies {
             List<String> arguments = new ArrayList<>(more.apply(rank));
             arguments.addAll(List.of(
                     "--tree", Files.readString(services.job().pidFile(rank)).strip(), "--leave-stopped"));
-            dumps.add(start(criu("dump", Files.createDirectories(image(to, rank)), arguments)));
+            dumps.add(start(criu.words("dump", Files.createDirectories(image(to, rank)), arguments)));
         }
         await(dumps);
     }
@@ -164,7 +146,7 @@ final class FileStrategies {
 
     private Process pageServer(Path to, int rank) throws Exception {
         Process server = nodes.b()
-                .command(criu("page-server", Files.createDirectories(image(to, rank)), pageAddress(rank)))
+                .command(criu.words("page-server", Files.createDirectories(image(to, rank)), pageAddress(rank)))
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
@@ -172,19 +154,18 @@ final class FileStrategies {
                 .command(Programs.words("ss -Hltn sport = :%s", PAGE_PORT + rank))
                 .command();
         Conditions.until(
-                SSHD_LIMIT,
+                SERVER_LIMIT,
                 "CRIU's page server listens",
-                () -> !Command.of(looking).run(SSHD_LIMIT).output().isBlank());
+                () -> !Command.of(looking).run(SERVER_LIMIT).output().isBlank());
         return server;
     }
 
-    private void copy(Path from, Path to) throws Exception {
-        List<Command.Running> copies = new ArrayList<>();
+    private void copy(SshServer server, Path from, Path to) throws Exception {
+        List<Path> images = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
-            copies.add(start(Programs.words(
-                    "scp -q -r -P %s " + CLIENT + " %s %s", PORT, key, image(from, rank), at(to) + "/")));
+            images.add(image(from, rank));
         }
-        await(copies);
+        server.copy(images, to);
         Programs.call(List.of("sync"));
     }
 
@@ -195,7 +176,7 @@ final class FileStrategies {
                     "unshare --pid --fork --kill-child --mount-proc -- sh -c %s %s",
                     "mark=$1; shift; \"$@\" && touch \"$mark\" && sleep 600", "sh"));
             words.add(mark.toString());
-            words.addAll(criu("restore", image(from, rank), List.of("--restore-detached", "--leave-stopped")));
+            words.addAll(criu.words("restore", image(from, rank), List.of("--restore-detached", "--leave-stopped")));
             return words;
         });
     }
@@ -272,50 +253,7 @@ final class FileStrategies {
         }
     }
 
-    private Process startSshd() throws Exception {
-        for (String needed : List.of("sshd", "scp", "sshfs")) {
-            if (!Programs.present(needed)) {
-                throw new IOException(needed + " is missing: install openssh-server, openssh-client and sshfs");
-            }
-        }
-        Files.createDirectories(Path.of("/run/sshd"));
-        if (!Files.exists(key)) {
-            Programs.call(Programs.words("ssh-keygen -q -t ed25519 -N %s -f %s", "", key));
-        }
-        Process server = nodes.b()
-                .command(Programs.words(
-                        "/usr/sbin/sshd -D -f /dev/null -p %s -h %s -o AuthorizedKeysFile=%s.pub -o PermitRootLogin=yes"
-                                + " -o StrictModes=no -o PidFile=none -o MaxStartups=100 -o %s",
-                        PORT, key, key, "Subsystem=sftp internal-sftp"))
-                .redirectError(folder.resolve("sshd.log").toFile())
-                .start();
-        List<String> asking = nodes.a()
-                .command(Programs.words("ssh -p %s " + CLIENT + " root@%s true", PORT, key, TwoNodes.ADDRESS_B))
-                .command();
-        Conditions.until(SSHD_LIMIT, "sshd answers in the second node (its log: sshd.log)", () -> Command.of(asking)
-                .run(SSHD_LIMIT)
-                .succeeded());
-        return server;
-    }
-
-    private static String at(Path directory) {
-        return "root@" + TwoNodes.ADDRESS_B + ":" + directory;
-    }
-
-    private void mount(Node node, Path served, Path at) throws IOException, InterruptedException {
-        List<String> words = Programs.words("sshfs -p %s -o direct_io " + CLIENT + " %s %s", PORT, key, at(served), at);
-        // It goes on in the background and keeps its output.
-        Process mounting = node.command(words)
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                .redirectError(folder.resolve("sshfs.log").toFile())
-                .start();
-        Programs.end(mounting, SSHD_LIMIT.toSeconds());
-        if (mounting.waitFor() != 0) {
-            throw new IOException("sshfs: " + Files.readString(folder.resolve("sshfs.log")));
-        }
-    }
-
-    private static long bytes(Path directory) throws IOException {
+    static long bytes(Path directory) throws IOException {
         long sum = 0;
         try (Stream<Path> files = Files.walk(directory)) {
             for (Path file : files.filter(Files::isRegularFile).toList()) {
@@ -332,28 +270,5 @@ final class FileStrategies {
     private static void dropCaches() throws Exception {
         Programs.call(List.of("sync"));
         Files.writeString(Path.of("/proc/sys/vm/drop_caches"), "3");
-    }
-
-    /** Notes the ends of phases; what happens between an end and {@link #goesOn} is not counted. */
-    private static final class Clock {
-        private final Map<String, double[]> phases = new LinkedHashMap<>();
-        private long sinceNs = System.nanoTime();
-        private double soFar;
-
-        private void ends(String phase) {
-            double length = (System.nanoTime() - sinceNs) / NS_A_SECOND;
-            phases.put(phase, new double[] {soFar, soFar + length});
-            soFar += length;
-            goesOn();
-        }
-
-        private void goesOn() {
-            sinceNs = System.nanoTime();
-        }
-
-        private Run run(String strategy, long bytes) {
-            // The job stands still from the beginning to the end.
-            return Run.migration(strategy, bytes, soFar, phases, null, null, soFar);
-        }
     }
 }

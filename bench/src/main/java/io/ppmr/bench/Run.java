@@ -13,6 +13,7 @@ import java.util.regex.Pattern;
  * @param peakRssBytes the larger of the two sides'
  * @param allocatedBytesPerChunk on the Java heap, by all threads of our processes; null where it was not measured
  * @param pauseSeconds for how long the job stood still
+ * @param longestGapSeconds for how long each peer of a pod was without an answer at most, by what is told of the peer
  * @param more a migration taken apart
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -26,6 +27,7 @@ record Run(
         Double cpuPercent,
         Double wakeupsPerSecond,
         Double pauseSeconds,
+        Map<String, Double> longestGapSeconds,
         Phases more) {
     private static final double MIB = 1 << 20;
 
@@ -50,7 +52,24 @@ record Run(
                 null,
                 null,
                 null,
+                null,
                 null);
+    }
+
+    /** The same of a pod with peers. */
+    Run withGaps(Map<String, Double> gaps) {
+        return new Run(
+                bytes,
+                seconds,
+                mibPerSecond,
+                serviceCpuSeconds,
+                peakRssBytes,
+                allocatedBytesPerChunk,
+                cpuPercent,
+                wakeupsPerSecond,
+                pauseSeconds,
+                gaps,
+                more);
     }
 
     /** A whole migration; the two before the last may be null. */
@@ -67,12 +86,22 @@ record Run(
                 .sum();
         Phases more = new Phases(strategy, bytes, seconds, phases, Math.max(0, sum - seconds));
         return new Run(
-                bytes, seconds, bytes / MIB / seconds, cpuSeconds, peakRssBytes, null, null, null, pauseSeconds, more);
+                bytes,
+                seconds,
+                bytes / MIB / seconds,
+                cpuSeconds,
+                peakRssBytes,
+                null,
+                null,
+                null,
+                pauseSeconds,
+                null,
+                more);
     }
 
     /** Services that had nothing to do. */
     static Run idle(double seconds, double cpuPercent, double wakeupsPerSecond, long peakRssBytes) {
-        return new Run(0, seconds, 0, null, peakRssBytes, null, cpuPercent, wakeupsPerSecond, null, null);
+        return new Run(0, seconds, 0, null, peakRssBytes, null, cpuPercent, wakeupsPerSecond, null, null, null);
     }
 
     /**

@@ -33,6 +33,7 @@ public final class BridgedNode {
     private final List<String> criu;
     private final String pods;
     private String cgroups = "disabled";
+    private String warmUp = "rehearsals = 0";
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -62,16 +63,29 @@ public final class BridgedNode {
     }
 
     /**
-     * Gives the node cgroups (of version 1) for memory and tasks that no other node shares, and has pods limited by
-     * them; before its services are started.
+     * Gives the node cgroups for memory and tasks, of the version that is here, that no other node shares, and has pods
+     * limited by them; before its services are started.
      */
     public void useCgroups() throws IOException, InterruptedException {
-        run(
-                "sh",
-                "-c",
-                "for one in memory pids; do mkdir -p /sys/fs/cgroup/$one/" + cgroup() + " && mount --bind"
-                        + " /sys/fs/cgroup/$one/" + cgroup() + " /sys/fs/cgroup/$one || exit 1; done");
+        for (Path group : cgroupsOf()) {
+            run("sh", "-ec", """
+                    enabled=$2/cgroup.subtree_control
+                    [ ! -e $enabled ] || echo "+memory +pids" >$enabled
+                    mkdir $1
+                    mount --bind $1 $2
+                    """, "sh", group.toString(), group.getParent().toString());
+        }
         cgroups = "cgroupfs";
+    }
+
+    /** Lists those that are the node's: one of version 2, or one for each controller. */
+    private List<Path> cgroupsOf() {
+        Path all = Path.of("/sys/fs/cgroup");
+        String name = "ppmr-" + testbed.folder().getFileName() + "-" + number;
+        return Files.exists(all.resolve("cgroup.controllers"))
+                ? List.of(all.resolve(name))
+                : List.of(
+                        all.resolve("memory").resolve(name), all.resolve("pids").resolve(name));
     }
 
     /** After all that was in them has ended. */
@@ -79,16 +93,16 @@ public final class BridgedNode {
         if (cgroups.equals("disabled")) {
             return;
         }
-        for (String controller : List.of("memory", "pids")) {
-            Path directory = Path.of("/sys/fs/cgroup", controller, cgroup());
-            Command.of(List.of("find", directory.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
+        for (Path group : cgroupsOf()) {
+            Command.of(List.of("find", group.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
                     .run(LIMIT)
                     .requireOutput();
         }
     }
 
-    private String cgroup() {
-        return "ppmr-" + testbed.folder().getFileName() + "-" + number;
+    /** Has services warm themselves before they are ready, as an operator's do; before they are started. */
+    public void warmServices() {
+        warmUp = "";
     }
 
     /** Joins the bridges of two nodes. */
@@ -96,6 +110,13 @@ public final class BridgedNode {
         Node.cable(a.node, a.cableTo(b), b.node, b.cableTo(a));
         a.run("ip", "link", "set", a.cableTo(b), "master", "br0", "up");
         b.run("ip", "link", "set", b.cableTo(a), "master", "br0", "up");
+    }
+
+    /** Joins them so, by a cable that carries no more than a rate, as tc(8) writes it. */
+    public static void connect(BridgedNode a, BridgedNode b, String rate) throws Exception {
+        connect(a, b);
+        a.node.shape(a.cableTo(b), rate);
+        b.node.shape(b.cableTo(a), rate);
     }
 
     /** Names this node's end of the cable to another one. */
@@ -133,6 +154,11 @@ public final class BridgedNode {
 
     private Path key() {
         return testbed.folder().resolve("key");
+    }
+
+    /** Gives what it is made of, with its PIDs, mounts and network. */
+    public Node node() {
+        return node;
     }
 
     /** Gives the words that run a command on the node. */
@@ -174,10 +200,10 @@ public final class BridgedNode {
                 key_file = "%1$s"
                 control_socket = "%2$s"
                 transport = "tcp"
-                rehearsals = 0
+                %3$s
                 [target]
                 address = "127.0.0.1:7411"
-                """.formatted(key(), socket()) + common("br0", "", "")));
+                """.formatted(key(), socket(), warmUp) + common("br0", "", "")));
     }
 
     /** Starts the target, in place of the one before. */
@@ -202,9 +228,9 @@ public final class BridgedNode {
                 key_file = "%1$s"
                 control_socket = "%2$s"
                 transport = "tcp"
-                rehearsals = 0
+                %4$s
                 listen = "%3$s"
-                """.formatted(key(), targetSocket(), endpoint())
+                """.formatted(key(), targetSocket(), endpoint(), warmUp)
                         + common(bridge, template, "trusted_users = " + trusted)));
     }
 

@@ -136,6 +136,25 @@ public final class Node implements AutoCloseable {
         run(START_LIMIT, "ip", "link", "set", link, "up");
     }
 
+    /** Lets a network interface send no more than a rate, such as 1gbit, as tc(8) writes it. */
+    public void shape(String link, String rate) throws IOException, InterruptedException {
+        run(
+                START_LIMIT,
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                link,
+                "root",
+                "tbf",
+                "rate",
+                rate,
+                "burst",
+                "256kb",
+                "latency",
+                "50ms");
+    }
+
     /** Plugs its end of the cable in, or pulls it: what is on its way is lost, and nothing is reset. */
     public void cable(boolean in) throws IOException, InterruptedException {
         run(START_LIMIT, "ip", "link", "set", LINK, in ? "up" : "down");

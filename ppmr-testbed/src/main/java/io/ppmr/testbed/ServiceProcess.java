@@ -17,6 +17,7 @@ import java.util.concurrent.TimeUnit;
  */
 public final class ServiceProcess implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(15));
+    private static final Duration READY_LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private final String name;
     private final Path folder;
@@ -47,7 +48,7 @@ public final class ServiceProcess implements AutoCloseable {
             throws Exception {
         ServiceProcess service = begin(node, java(), name, folder, List.of(role), settings);
         try {
-            service.awaitReady(Duration.ofSeconds(60));
+            service.awaitReady(READY_LIMIT);
             return service;
         } catch (Exception e) {
             service.close();

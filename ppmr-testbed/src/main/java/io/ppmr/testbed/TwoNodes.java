@@ -38,10 +38,9 @@ public final class TwoNodes {
         a = testbed.add(Node.create("node-a"));
         b = testbed.add(Node.create("node-b"));
         Node.connect(a, ADDRESS_A, b, ADDRESS_B);
-        for (Node node : link.isEmpty() ? List.<Node>of() : List.of(a, b)) {
-            node.run(
-                    LIMIT, "tc", "qdisc", "add", "dev", "node0", "root", "tbf", "rate", link, "burst", "256kb",
-                    "latency", "50ms");
+        if (!link.isEmpty()) {
+            a.shape("node0", link);
+            b.shape("node0", link);
         }
     }
 

@@ -1,0 +1,32 @@
+package io.ppmr.bench;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Notes the ends of a strategy's phases, of which each begins where the one before it ends; what happens between an end
+ * and {@link #goesOn} is not counted. For one thread.
+ */
+final class Clock {
+    private static final double NS_A_SECOND = 1e9;
+
+    private final Map<String, double[]> phases = new LinkedHashMap<>();
+    private long sinceNs = System.nanoTime();
+    private double soFar;
+
+    void ends(String phase) {
+        double length = (System.nanoTime() - sinceNs) / NS_A_SECOND;
+        phases.put(phase, new double[] {soFar, soFar + length});
+        soFar += length;
+        goesOn();
+    }
+
+    void goesOn() {
+        sinceNs = System.nanoTime();
+    }
+
+    Run run(String strategy, long bytes) {
+        // The job stands still from the beginning to the end.
+        return Run.migration(strategy, bytes, soFar, phases, null, null, soFar);
+    }
+}
