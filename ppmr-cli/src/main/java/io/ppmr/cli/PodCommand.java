@@ -255,16 +255,21 @@ public final class PodCommand implements Runnable {
             mixinStandardHelpOptions = true)
     void stop(@ArgGroup(multiplicity = "1") Stopped stopped, @ArgGroup(multiplicity = "1") SocketOption socket)
             throws ConfigException, IOException, RefusedException {
-        try (ControlClient client = new ControlClient(socket.path())) {
-            List<String> names = stopped.job == null
-                    ? List.of(stopped.name)
-                    : client.pods().stream()
-                            .filter(pod -> isOf(stopped.job, pod))
-                            .map(PodStatus::name)
-                            .toList();
-            for (String name : names) {
+        // A connection carries one request.
+        for (String name : stopped.job == null ? List.of(stopped.name) : namesOf(stopped.job, socket)) {
+            try (ControlClient client = new ControlClient(socket.path())) {
                 out().println("pod " + client.stopPod(name).name() + " has ended");
             }
+        }
+    }
+
+    private static List<String> namesOf(String job, SocketOption socket)
+            throws ConfigException, IOException, RefusedException {
+        try (ControlClient client = new ControlClient(socket.path())) {
+            return client.pods().stream()
+                    .filter(pod -> isOf(job, pod))
+                    .map(PodStatus::name)
+                    .toList();
         }
     }
 

@@ -14,9 +14,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP) or
- * its standard input ends, so that a pod lives no longer than what has asked for it. To be made before the pod is; for
- * one thread.
+ * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP)
+ * or its standard input ends, so that a pod lives no longer than what has asked for it. To be made before the pod is;
+ * for one thread.
  */
 final class PodWatch {
     /** How long a pod that is to be ended may take: to be moved to the end, too. */
@@ -84,15 +84,16 @@ final class PodWatch {
     private boolean stopped(PodStatus pod) throws IOException, RefusedException, InterruptedException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {
-            try (ControlClient client = new ControlClient(socket)) {
-                Optional<PodStatus> now = client.pods().stream()
-                        .filter(one -> one.name().equals(pod.name()) && one.init() == pod.init())
-                        .findFirst();
+            try {
+                Optional<PodStatus> now = lookAgain(pod);
                 if (now.isEmpty()) {
                     return false;
                 }
                 if (!now.get().isMoving()) {
-                    client.stopPod(pod.name());
+                    // A connection carries one request.
+                    try (ControlClient client = new ControlClient(socket)) {
+                        client.stopPod(pod.name());
+                    }
                     return true;
                 }
             } catch (IOException | RefusedException e) {
@@ -106,6 +107,14 @@ final class PodWatch {
                         + " s already, and cannot be ended meanwhile. Remedy: ppmr pod stop, when it is over");
             }
             TimeUnit.MILLISECONDS.sleep(LOOK_MS);
+        }
+    }
+
+    private Optional<PodStatus> lookAgain(PodStatus pod) throws IOException, RefusedException {
+        try (ControlClient client = new ControlClient(socket)) {
+            return client.pods().stream()
+                    .filter(one -> one.name().equals(pod.name()) && one.init() == pod.init())
+                    .findFirst();
         }
     }
 }

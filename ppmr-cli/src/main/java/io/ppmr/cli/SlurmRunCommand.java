@@ -5,6 +5,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.slurm.MpiRun;
 import io.ppmr.daemon.slurm.Scontrol;
 import io.ppmr.daemon.slurm.SlurmRun;
 import io.ppmr.daemon.slurm.SlurmRun.Allocation;
@@ -12,6 +13,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -27,7 +29,8 @@ import picocli.CommandLine.Spec;
                     + " nodes of the allocation but the spare ones at its head; moves the ranks of a node that is set"
                     + " to drain, or when it gets SIGUSR2; watches them until they end. The batch script:"
                     + " docs/slurm.md.",
-            "Exit code: the highest of the ranks'; 2 for a wrong command line."
+            "With --mpi the ranks of an MPI are in pods, which move with their connections; docs/slurm.md.",
+            "Exit code: the highest of the ranks', or the MPI launcher's; 2 for a wrong command line."
         },
         mixinStandardHelpOptions = true)
 public final class SlurmRunCommand implements Callable<Integer> {
@@ -36,9 +39,9 @@ public final class SlurmRunCommand implements Callable<Integer> {
 
     @Option(
             names = "--checkpointer",
-            required = true,
             paramLabel = "NAME",
-            description = "what checkpoints the ranks: a [checkpointers.NAME] of source and target")
+            description =
+                    "what checkpoints the ranks: a [checkpointers.NAME] of source and target; wanted without --mpi")
     private String checkpointer;
 
     @Option(
@@ -110,6 +113,39 @@ public final class SlurmRunCommand implements Callable<Integer> {
             description = "a further option for the ranks' srun; may be repeated")
     private List<String> srunOptions = List.of();
 
+    @Option(
+            names = "--mpi",
+            paramLabel = "MPI",
+            description =
+                    "run the ranks in pods, one on each node, by the launcher of this MPI: ${COMPLETION-CANDIDATES}."
+                            + " Their output is the batch script's")
+    private MpiRun.Mpi mpi;
+
+    @Option(
+            names = "--mpirun",
+            paramLabel = "PROGRAM",
+            description = "with --mpi, the launcher (default: mpirun of openmpi, mpiexec.hydra of mpich)")
+    private String mpirun;
+
+    @Option(
+            names = "--launcher",
+            paramLabel = "WORD",
+            description = "with --mpi, a further word for the launcher, before PROGRAM; may be repeated")
+    private List<String> launcher = List.of();
+
+    @Option(
+            names = "--template",
+            paramLabel = "NAME",
+            description = "with --mpi, which [pods.NAME]; needed where several are yours")
+    private String template;
+
+    @Option(
+            names = "--target-socket",
+            paramLabel = "PATH",
+            defaultValue = "/run/ppmr/target.sock",
+            description = "with --mpi, the control_socket of the spare's target (default: ${DEFAULT-VALUE})")
+    private Path targetSocket;
+
     @Parameters(arity = "1..*", paramLabel = "PROGRAM", description = "after --, the program and its arguments")
     private List<String> program;
 
@@ -130,7 +166,17 @@ public final class SlurmRunCommand implements Callable<Integer> {
         }
         Scontrol slurm = new Scontrol();
         Allocation allocation = Allocation.of(job, slurm.hostNames(list), spares, tasks, System.getenv());
+        if ((mpi == null) == (checkpointer == null)) {
+            throw new CommandFailure(
+                    ExitCode.USAGE, "give --mpi for ranks in pods, or --checkpointer for ranks that are none");
+        }
         NativePrograms programs = NativePrograms.fromSystemProperty();
+        JavaCommand java = JavaCommand.from(System.getenv(), programs.directory());
+        if (mpi != null) {
+            MpiRun inPods = inPods(slurm, allocation, java);
+            listen(inPods::trigger, inPods::stop);
+            return inPods.run();
+        }
         SlurmRun.Options options = new SlurmRun.Options(
                 checkpointer,
                 targets(slurm, allocation),
@@ -147,10 +193,31 @@ public final class SlurmRunCommand implements Callable<Integer> {
                 allocation,
                 options,
                 programs.slurmTask(),
-                JavaCommand.from(System.getenv(), programs.directory()),
+                java,
                 spec.commandLine().getErr());
-        ProcessSignals.on("USR2", run::trigger);
-        ProcessSignals.on("TERM", run::stop);
+        listen(run::trigger, run::stop);
         return run.run();
+    }
+
+    private static void listen(Runnable trigger, Runnable stop) {
+        ProcessSignals.on("USR2", trigger);
+        ProcessSignals.on("TERM", stop);
+    }
+
+    private MpiRun inPods(Scontrol slurm, Allocation allocation, JavaCommand java)
+            throws IOException, InterruptedException {
+        MpiRun.Options options = new MpiRun.Options(
+                mpi,
+                mpirun == null ? mpi.launcher() : mpirun,
+                socket,
+                targetSocket,
+                targets(slurm, allocation).get(0),
+                Optional.ofNullable(template),
+                launcher,
+                program,
+                Duration.ofSeconds(drainCheckSeconds),
+                !keepNodes);
+        return new MpiRun(
+                allocation, options, java, System.getenv(), spec.commandLine().getErr());
     }
 }

@@ -12,7 +12,8 @@ import java.util.List;
  * Keeps what lies around ranks that are pods: network, root directory and limits, and the record of each pod, which is
  * on the disk before anything of it is made or taken away. A migration calls it at its fixed points; each call may be
  * repeated, also by the next run of the service. {@code move} names the migration at the source, and migration and
- * attempt (ID.ATTEMPT) at a target; all pods of a job take part in one. Safe for any thread; each call may take some seconds.
+ * attempt (ID.ATTEMPT) at a target; all pods of a job take part in one. Safe for any thread; each call may take some
+ * seconds.
  */
 public interface PodKeeper {
     /** A node without pods. */
@@ -64,8 +65,9 @@ public interface PodKeeper {
     List<String> arriving() throws IOException;
 
     /**
-     * Plugs the cables in, undoes what checkpoints have left in the pods' sockets, and announces the addresses; the pods
-     * are this node's from then on, and may be set going. Where it fails at one, it goes on there when it is repeated.
+     * Plugs the cables in, undoes what checkpoints have left in the pods' sockets, and announces the addresses; the
+     * pods are this node's from then on, and may be set going. Where it fails at one, it goes on there when it is
+     * repeated.
      */
     void attach(String move) throws IOException;
 

@@ -13,6 +13,7 @@ import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -336,6 +337,63 @@ class PodIT {
         requireNothingLeft(a);
         assertEquals(
                 4, PpmrCommand.run("pod", "show", "--socket", socket, "1/typed").exitCode());
+    }
+
+    /** Starts a command on the node that keeps a pod of job "kept", and waits until the pod runs. */
+    private static Process keeping(String name, Path output) throws Exception {
+        List<String> words = ServiceProcess.command(
+                "pod",
+                "run",
+                "--keep",
+                "--socket",
+                a.socket().toString(),
+                "--user",
+                "1",
+                "--job",
+                "kept",
+                name,
+                "--",
+                "sleep",
+                "600");
+        Process keeper = new ProcessBuilder(a.words(words.toArray(String[]::new)))
+                .redirectErrorStream(true)
+                .redirectOutput(output.toFile())
+                .start();
+        Conditions.until(PodNode.LIMIT, "pod " + name + " is kept", () -> Files.readString(output)
+                .contains("ppmr-pod 1/" + name + " at 10.20.0.1"));
+        return keeper;
+    }
+
+    @Test
+    void shouldEndWithWhatKeepsThemWhenItsInputEndsOrItIsToldToEnd() throws Exception {
+        Path first = a.folder().resolve("first.out");
+        Path second = a.folder().resolve("second.out");
+        Process byInput = keeping("first", first);
+        Process bySignal = keeping("second", second);
+        assertEquals(
+                List.of("kept", "kept"), a.list().stream().map(PodStatus::job).toList());
+        byInput.getOutputStream().close();
+        assertTrue(byInput.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(first));
+        assertEquals(0, byInput.exitValue(), Files.readString(first));
+        assertEquals(List.of("1/second"), a.list().stream().map(PodStatus::name).toList());
+        // Of the node's processes alone.
+        a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --keep .* [s]econd')");
+        assertTrue(bySignal.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(second));
+        assertEquals(0, bySignal.exitValue(), Files.readString(second));
+        assertEquals(List.of(), a.list());
+    }
+
+    @Test
+    void shouldEndTogetherAndSaySoWhenTheirJobIsStopped() throws Exception {
+        Path output = a.folder().resolve("gone.out");
+        Process keeper = keeping("first", output);
+        a.runFor(PodNode.OWNER, "alone", "sleep", "600");
+        PpmrCommand stopped =
+                PpmrCommand.run("pod", "stop", "--socket", a.socket().toString(), "--job", "1/kept");
+        assertEquals(0, stopped.exitCode(), stopped.said());
+        assertEquals(List.of("1/alone"), a.list().stream().map(PodStatus::name).toList());
+        assertTrue(keeper.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(output));
+        assertTrue(Files.readString(output).contains("ppmr-pod 1/first gone"), Files.readString(output));
     }
 
     @Test

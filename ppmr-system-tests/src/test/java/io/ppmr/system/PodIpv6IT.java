@@ -50,7 +50,8 @@ class PodIpv6IT {
 
     private static final String SERVER = """
             use IO::Socket::IP; $| = 1;
-            my $all = IO::Socket::IP->new(Listen => 2, LocalHost => "::", LocalPort => 7000, V6Only => 0) or die "no: $@";
+            my $all = IO::Socket::IP->new(Listen => 2, LocalHost => "::", LocalPort => 7000, V6Only => 0)
+                or die "no: $@";
             print "listens\\n"; my @two = map { scalar $all->accept } 1 .. 2;
             while (1) {
                 for my $one (@two) {

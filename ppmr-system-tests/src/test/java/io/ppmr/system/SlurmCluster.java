@@ -43,18 +43,36 @@ final class SlurmCluster implements AutoCloseable {
 
     private final Testbed testbed;
     private final Path folder;
+    /** Further lines of the template of pods; empty for a cluster without. */
+    private final Optional<String> pods;
+
     private Node n0;
     private Node n1;
     private Node n2;
 
-    private SlurmCluster(Testbed testbed) {
+    private SlurmCluster(Testbed testbed, Optional<String> pods) {
         this.testbed = testbed;
+        this.pods = pods;
         folder = testbed.folder();
     }
 
     /** Starts one whose nodes are idle and whose services are ready; nothing of it is left where that fails. */
     static SlurmCluster start() throws Exception {
-        SlurmCluster cluster = new SlurmCluster(Testbed.create("slurm"));
+        return start("slurm", Optional.empty());
+    }
+
+    /**
+     * The same with pods for the job's user: on n1 and n2, 10.20.0.11 and 12, from where they can move to n0. The nodes
+     * have 10.20.0.200 to 202 in that network.
+     *
+     * @param template further lines of the template
+     */
+    static SlurmCluster startWithPods(String template) throws Exception {
+        return start("slurm-pods", Optional.of(template));
+    }
+
+    private static SlurmCluster start(String name, Optional<String> pods) throws Exception {
+        SlurmCluster cluster = new SlurmCluster(Testbed.create(name), pods);
         try {
             cluster.makeFiles();
             cluster.startSlurm();
@@ -183,7 +201,7 @@ final class SlurmCluster implements AutoCloseable {
     }
 
     private SlurmTexts texts() {
-        return new SlurmTexts(folder, bin(), ADDRESS_0);
+        return new SlurmTexts(folder, bin(), ADDRESS_0, pods);
     }
 
     private void startSlurm() throws Exception {
@@ -192,6 +210,9 @@ final class SlurmCluster implements AutoCloseable {
         Node.connect(n0, ADDRESS_0, n1, ADDRESS_1);
         n2 = testbed.add(Node.create("n2"));
         connectThird();
+        if (pods.isPresent()) {
+            layPodsNetwork();
+        }
         daemon(
                 n0,
                 "munged",
@@ -221,6 +242,46 @@ final class SlurmCluster implements AutoCloseable {
         Path own = Files.createDirectory(folder.resolve("local.n2"));
         mode(own, "rwxr-xr-x");
         n2.run(LIMIT, "mount", "--bind", own.toString(), local().toString());
+    }
+
+    /** A bridge on each node, all of one network. */
+    private void layPodsNetwork() throws IOException, InterruptedException {
+        List<Node> nodes = List.of(n0, n1, n2);
+        for (int number = 0; number < nodes.size(); number++) {
+            Node node = nodes.get(number);
+            node.run(LIMIT, "ip", "link", "add", "br0", "address", "02:51:00:00:00:1" + number, "type", "bridge");
+            node.raise("br0", "10.20.0.20" + number + "/24");
+            // The runtime refuses a node with cgroups of both versions, as containers may be.
+            node.run(
+                    LIMIT,
+                    "sh",
+                    "-c",
+                    "! mountpoint -q /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified");
+            if (number > 0) {
+                Node.cable(n0, "pods" + number, node, "pods0");
+                n0.run(LIMIT, "ip", "link", "set", "pods" + number, "master", "br0", "up");
+                node.run(LIMIT, "ip", "link", "set", "pods0", "master", "br0", "up");
+            }
+        }
+    }
+
+    /** The control socket of n0's target. */
+    Path targetSocket() {
+        return folder.resolve("target.sock");
+    }
+
+    /** Lists the pods of all nodes, by node and full name. */
+    List<String> pods() throws IOException, InterruptedException {
+        List<String> all = new ArrayList<>();
+        for (Node node : List.of(n0, n1, n2)) {
+            Path socket = node.equals(n0) ? targetSocket() : sourceSocket();
+            node.run(LIMIT, ppmr().toString(), "pod", "list", "--socket", socket.toString())
+                    .lines()
+                    .filter(line -> line.contains("/"))
+                    .map(line -> node.name() + ": " + line.split(" ", 2)[0])
+                    .forEach(all::add);
+        }
+        return all;
     }
 
     /** What is a node's own though its name is the same on all: where users announce, and the source's socket. */

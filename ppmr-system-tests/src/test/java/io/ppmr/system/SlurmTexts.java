@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import java.nio.file.Path;
+import java.util.Optional;
 
 /**
  * The configuration of a Slurm cluster and of ppmr's services in it.
@@ -8,8 +9,9 @@ import java.nio.file.Path;
  * @param folder of the cluster
  * @param bin where the job's programs are
  * @param address0 of n0
+ * @param pods further lines of the template of pods; empty for a cluster without
  */
-record SlurmTexts(Path folder, Path bin, String address0) {
+record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods) {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
 
     /** slurm.conf(5). */
@@ -55,7 +57,7 @@ record SlurmTexts(Path folder, Path bin, String address0) {
                 listen = "%2$s:7411"
                 key_file = "%1$s/key"
                 rehearsals = 1
-                %3$s""".formatted(folder, address0, checkpointer());
+                %3$s""".formatted(folder, address0, checkpointer() + pods("trusted_users = [65534]", "pods-n0", 0));
     }
 
     /** @param name of a node's source: that of its own folders */
@@ -76,7 +78,36 @@ record SlurmTexts(Path folder, Path bin, String address0) {
                 health = ["bash", "-c", "test -e %1$s/health-on || exit 126; exec %4$s/conf/slurm-health.sh"]
                 health_interval = "1s"
                 health_failures = 2
-                %3$s""".formatted(folder, address0, checkpointer(), HOME, name);
+                %3$s""".formatted(
+                folder, address0, checkpointer() + pods("", "local/pods", name.equals("source") ? 1 : 2), HOME, name);
+    }
+
+    /**
+     * @param trusted a line of the checkpointer of pods
+     * @param directory of what is known of pods, in the cluster's folder
+     * @param node the number of the node, which gives out one address; 0 for one that takes them all
+     */
+    private String pods(String trusted, String directory, int node) {
+        return pods.map(template -> """
+                        [checkpointers.criu]
+                        type = "criu"
+                        program = ["%1$s"]
+                        %2$s
+                        [pod_runtime]
+                        directory = "%3$s"
+                        cgroups = "disabled"
+                        [pods.mpi]
+                        bridge = "br0"
+                        checkpointer = "criu"
+                        shares = [{user = 65534, first = "10.20.0.1%4$d", last = "10.20.0.1%5$d"}]
+                        %6$s""".formatted(
+                        String.join("\", \"", System.getenv("PPMR_CRIU").lines().toList()),
+                        trusted,
+                        folder.resolve(directory),
+                        node,
+                        node == 0 ? 9 : node,
+                        template))
+                .orElse("");
     }
 
     private String checkpointer() {

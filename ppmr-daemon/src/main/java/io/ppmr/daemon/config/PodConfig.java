@@ -60,8 +60,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     private static final ConfigKey<String> NETWORK6 = TEMPLATES.optional(
             "network6",
             ValueType.TEXT,
-            "the network in which they have an IPv6 address besides, such as \"fd00:20::/64\": its last four bytes are those"
-                    + " of the IPv4 address. Without it they have none");
+            "the network in which they have an IPv6 address besides, such as \"fd00:20::/64\": its last four bytes are"
+                    + " those of the IPv4 address. Without it they have none");
     private static final ConfigKey<String> GATEWAY = TEMPLATES.optional(
             "gateway", ValueType.TEXT, "where packets for other networks go; without it they go nowhere");
     private static final ConfigKey<String> MAC_PREFIX = TEMPLATES.withDefault(

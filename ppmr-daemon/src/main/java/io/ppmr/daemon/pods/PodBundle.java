@@ -39,7 +39,7 @@ record PodBundle(Path folder, Path podInit) {
             new Setting("ipv4/tcp_rto_max_ms", "1000"));
     /** Where the template grants IPv4 addresses alone; the loopback keeps ::1. */
     private static final List<Setting> WITHOUT_IPV6 = List.of(new Setting("ipv6/conf/default/disable_ipv6", "1"));
-    /** Where it grants IPv6 addresses, too, those alone: no router names others, and none is tried out before its use. */
+    /** Where it grants IPv6 addresses, too, those alone: no router names others, and none is tried out before. */
     private static final List<Setting> WITH_IPV6 = List.of(
             new Setting("ipv6/conf/default/disable_ipv6", "0"),
             new Setting("ipv6/conf/default/accept_ra", "0"),

@@ -364,37 +364,22 @@ public final class SlurmRun {
 
     /** The order to the source of a node, given on that node through its control socket. */
     private List<String> migrateCommand(String node, String job) {
-        List<String> words = beside(node, 1);
+        List<String> words = Step.beside(node, 1);
+        words.add("--input=none");
         words.addAll(java.with(List.of("migrate", "--socket", options.socket().toString(), job)));
         return words;
     }
 
     /** Watches over ranks that were moved to a node, a task for each. */
     private List<String> keepCommand(String node, List<RankLine.Moved> ranks) {
-        List<String> words = beside(node, ranks.size());
+        List<String> words = Step.beside(node, ranks.size());
+        words.add("--input=none");
         words.addAll(List.of(task.toString(), "keep", "--unknown-exit", Integer.toString(options.unknownExit())));
         for (RankLine.Moved rank : ranks) {
             words.add(rank.rank() + ":"
                     + String.join(",", rank.pids().stream().map(String::valueOf).toList()));
         }
         return words;
-    }
-
-    /** A step that shares the node's processors and memory with those that run there. */
-    private static List<String> beside(String node, int tasks) {
-        return new ArrayList<>(List.of(
-                "srun",
-                "--export=ALL",
-                "--input=none",
-                "--overlap",
-                "--overcommit",
-                "--mem=0",
-                "--wait=0",
-                "--kill-on-bad-exit=0",
-                "--no-kill",
-                "--nodes=1",
-                "--ntasks=" + tasks,
-                "--nodelist=" + node));
     }
 
     /**

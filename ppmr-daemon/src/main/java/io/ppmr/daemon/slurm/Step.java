@@ -4,14 +4,16 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job step: a running srun(1), whose standard output becomes events, the last of which is its end. Its standard error
- * is this process's. A thread of its own reads; the rest is for the thread of {@link SlurmRun}.
+ * A job step: a running srun(1), or the launcher of an MPI, whose standard output becomes events, the last of which is
+ * its end. Its standard error is this process's. A thread of its own reads; the rest is for the thread of {@link
+ * SlurmRun} or {@link MpiRun}.
  */
 final class Step {
     private static final Logger LOG = LoggerFactory.getLogger(Step.class);
@@ -49,11 +51,26 @@ final class Step {
      * @param words the whole command, srun and its options first
      */
     static Step start(String what, List<String> words, BlockingQueue<Event> events) throws IOException {
-        LOG.debug("{}: {}", what, words);
-        Process process = new ProcessBuilder(words)
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start();
-        process.getOutputStream().close();
+        Step step = holding(what, words, events);
+        step.letGo();
+        return step;
+    }
+
+    /** Starts one whose standard input stays open until {@link #letGo}, or until this process ends. */
+    static Step holding(String what, List<String> words, BlockingQueue<Event> events) throws IOException {
+        return start(what, new ProcessBuilder(words), events);
+    }
+
+    /** Starts one whose standard output is this process's, so that it says nothing. */
+    static Step inheriting(String what, List<String> words, BlockingQueue<Event> events) throws IOException {
+        Step step = start(what, new ProcessBuilder(words).redirectOutput(ProcessBuilder.Redirect.INHERIT), events);
+        step.letGo();
+        return step;
+    }
+
+    private static Step start(String what, ProcessBuilder builder, BlockingQueue<Event> events) throws IOException {
+        LOG.debug("{}: {}", what, builder.command());
+        Process process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
         Step step = new Step(what, process, events);
         Thread reader = new Thread(step::read, "step-output");
         reader.setDaemon(true);
@@ -89,6 +106,31 @@ final class Step {
 
     boolean isOver() {
         return over;
+    }
+
+    /** Ends the step's standard input. */
+    void letGo() {
+        try {
+            process.getOutputStream().close();
+        } catch (IOException e) {
+            LOG.debug("{} has ended before its input", what, e);
+        }
+    }
+
+    /** Gives the words that start a step which shares the node's processors and memory with those that run there. */
+    static List<String> beside(String node, int tasks) {
+        return new ArrayList<>(List.of(
+                "srun",
+                "--export=ALL",
+                "--overlap",
+                "--overcommit",
+                "--mem=0",
+                "--wait=0",
+                "--kill-on-bad-exit=0",
+                "--no-kill",
+                "--nodes=1",
+                "--ntasks=" + tasks,
+                "--nodelist=" + node));
     }
 
     /** Has srun end the step's tasks. */

@@ -91,7 +91,7 @@ final class OriginalRanks {
         return detached;
     }
 
-    /** Pulls the cables of the pods that the ranks are, and says how each is checkpointed; nothing where they are none. */
+    /** Pulls the cables of the pods that the ranks are, and says how each is checkpointed; nothing for other jobs. */
     Map<Integer, Enclosure> detach(Job job) throws IOException {
         Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
         for (int rank : job.pods().keySet()) {
