@@ -7,6 +7,7 @@
  *                                            often; may be repeated
  *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks by ARP who has an IPv4 address, as one who has none; prints the MAC
  *                                            address of everybody who answers within that time
+ *   ppmr-pod-net wait INTERFACE              waits until the interface's cable is in
  *   ppmr-pod-net tell INTERFACE ADDRESS      announces, by ARP, that this interface has the address, three times, when
  *                                            its cable is in
  *
@@ -249,14 +250,14 @@ static void ask(const struct place *place, long limit_ms)
     }
 }
 
-static void tell(const struct place *place, const char *interface)
+static void wait_for_cable(int fd, const char *interface)
 {
     struct ifreq flags;
     long long end = now_ms() + CABLE_IN_MS;
     memset(&flags, 0, sizeof flags);
     snprintf(flags.ifr_name, sizeof flags.ifr_name, "%s", interface);
     for (;;) {
-        if (ioctl(place->fd, SIOCGIFFLAGS, &flags) != 0)
+        if (ioctl(fd, SIOCGIFFLAGS, &flags) != 0)
             die(interface);
         if ((flags.ifr_flags & IFF_RUNNING) != 0)
             break;
@@ -266,6 +267,11 @@ static void tell(const struct place *place, const char *interface)
         }
         sleep_ms(LOOK_MS);
     }
+}
+
+static void tell(const struct place *place, const char *interface)
+{
+    wait_for_cable(place->fd, interface);
     for (int i = 0; i < TOLD; i++) {
         if (i > 0)
             sleep_ms(TOLD_APART_MS);
@@ -282,11 +288,17 @@ int main(int argc, char **argv)
     } else if (argc == 5 && strcmp(argv[1], "ask") == 0) {
         struct place place = open_place(argv[2], argv[3]);
         ask(&place, strtol(argv[4], NULL, 10));
+    } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            die("a socket");
+        wait_for_cable(fd, argv[2]);
     } else if (argc == 4 && strcmp(argv[1], "tell") == 0) {
         struct place place = open_place(argv[2], argv[3]);
         tell(&place, argv[2]);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | tell INTERFACE ADDRESS\n");
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | wait INTERFACE"
+                        " | tell INTERFACE ADDRESS\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -33,6 +34,7 @@ public final class BridgedNode {
     private final List<String> criu;
     private final String pods;
     private String cgroups = "disabled";
+    private List<String> peers = List.of();
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -72,6 +74,15 @@ public final class BridgedNode {
                 "for one in memory pids; do mkdir -p /sys/fs/cgroup/$one/" + cgroup() + " && mount --bind"
                         + " /sys/fs/cgroup/$one/" + cgroup() + " /sys/fs/cgroup/$one || exit 1; done");
         cgroups = "cgroupfs";
+    }
+
+    /**
+     * Has its services tell others when a pod's address is away; before they are started.
+     *
+     * @param endpoints where the others listen
+     */
+    public void tellPeers(List<String> endpoints) {
+        peers = List.copyOf(endpoints);
     }
 
     /** After all that was in them has ended. */
@@ -157,14 +168,18 @@ public final class BridgedNode {
                 [pod_runtime]
                 directory = "%3$s/pods"
                 cgroups = "%8$s"
+                peers = [%9$s]
                 [pods.usual]
                 bridge = "%4$s"
                 shares = [{user = %7$s, first = "10.20.0.10", last = "10.20.0.99"}]
                 checkpointer = "criu"
                 %5$s
                 %6$s
-                """.formatted(
-                "\"" + String.join("\", \"", criu) + "\"", trusted, folder, bridge, pods, template, USER, cgroups);
+                """.formatted(quoted(criu), trusted, folder, bridge, pods, template, USER, cgroups, quoted(peers));
+    }
+
+    private static String quoted(List<String> all) {
+        return all.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", "));
     }
 
     /** Starts the source, in place of the one before. */
@@ -204,6 +219,7 @@ public final class BridgedNode {
                 transport = "tcp"
                 rehearsals = 0
                 listen = "%3$s"
+                stall_limit = "3m"
                 """.formatted(key(), targetSocket(), endpoint())
                         + common(bridge, template, "trusted_users = " + trusted)));
     }
