@@ -280,6 +280,7 @@ class PodPeersIT {
                     () -> b.said(there).lines().count() > rounds + 1);
             assertFalse(b.said(there).contains("lost"), b.said(there));
             assertTrue(a.source().log().contains("there is no nft on this node (package nftables)"));
+            assertTrue(doctor().contains("nftables cannot keep pods quiet"));
         } finally {
             for (MovingNode node : List.of(a, b, c)) {
                 node.run("umount", nft);
@@ -389,6 +390,36 @@ class PodPeersIT {
         assertEquals("", tables(a, here).strip());
         assertFalse(a.runIn(here, "ip", "link", "show", "dev", "eth0").contains("NOARP"));
         assertFalse(b.hasLink(client.link()));
+    }
+
+    private static String doctor() throws IOException, InterruptedException {
+        String config = a.folder().resolve("source.toml").toString();
+        return Command.of(
+                        a.words(PpmrCommand.words("doctor", "--config", config).toArray(String[]::new)))
+                .run(MovingNode.LIMIT)
+                .output();
+    }
+
+    @Test
+    void shouldSayInDoctorWhatMakesAPauseSurvivable() throws Exception {
+        pair();
+        String said = doctor();
+        assertTrue(said.contains("br0 has a MAC address of its own, 02:51:00:00:00:01"), said);
+        assertTrue(said.contains("nftables can keep pods quiet"), said);
+        assertTrue(said.contains(c.endpoint() + " can be told when a pod's address is away"), said);
+        assertTrue(said.contains("10.20.0.209:7411 cannot be told when a pod's address is away"), said);
+        assertTrue(said.contains("pod 1/client: tcp_retries2 is 200\n"), said);
+        a.runIn(client, "sh", "-c", "echo 5 >/proc/sys/net/ipv4/tcp_retries2");
+        assertTrue(doctor().contains("pod 1/client: tcp_retries2 is 5, and each try during a pause counts"));
+        // Who stops asking waits, so that the kernel's timer of keepalives is the one that runs.
+        PodStatus idle = a.runPodAt("idle", "10.20.0.13", "perl", "-MIO::Socket::INET", "-e", ALIVE + """
+                my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000) or die;
+                my $one = IO::Socket::INET->new("10.20.0.13:7000") or die; alive $one;
+                my $other = $all->accept or die; $| = 1; print "idle\\n"; sleep 600;
+                """);
+        a.await(idle, "idle");
+        Conditions.until(MovingNode.LIMIT, "doctor sees that it asks", () -> doctor().contains(
+                        "pod 1/idle: a connection asks within "));
     }
 
     /** Runs on node a, and gives what the service at c answers, or why it does not. */
