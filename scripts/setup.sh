@@ -21,8 +21,8 @@ slurm_packages=(munge slurm-client slurmctld slurmd)
 # Workers that verify what they do, as jobs of a test.
 stress_packages=(stress-ng)
 
-# What makes pods.
-pod_packages=(crun)
+# What makes pods, and keeps them quiet while they are moved.
+pod_packages=(crun nftables)
 
 # A server whose pod is moved under load, and what looks at the network meanwhile, for a test.
 pod_test_packages=(tcpdump)

@@ -8,6 +8,7 @@
  *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks who has an address, as one who has none: by ARP for an IPv4 address, by
  *                                            a neighbour solicitation for an IPv6 address; prints the MAC address of
  *                                            everybody who answers within that time
+ *   ppmr-pod-net wait INTERFACE              waits until the interface's cable is in
  *   ppmr-pod-net tell INTERFACE ADDRESS...   announces, by ARP or neighbour advertisements, that this interface has the
  *                                            addresses, three times, when its cable is in
  *
@@ -347,14 +348,14 @@ static void ask(const struct place *place, long limit_ms)
     }
 }
 
-static void await_cable(const struct place *place, const char *interface)
+static void wait_for_cable(int fd, const char *interface)
 {
     struct ifreq flags;
     long long end = now_ms() + CABLE_IN_MS;
     memset(&flags, 0, sizeof flags);
     snprintf(flags.ifr_name, sizeof flags.ifr_name, "%s", interface);
     for (;;) {
-        if (ioctl(place->fd, SIOCGIFFLAGS, &flags) != 0)
+        if (ioctl(fd, SIOCGIFFLAGS, &flags) != 0)
             die(interface);
         if ((flags.ifr_flags & IFF_RUNNING) != 0)
             return;
@@ -371,7 +372,7 @@ static void tell(const char *interface, char **addresses, int count)
     struct place places[MAX_TOLD];
     for (int i = 0; i < count; i++)
         places[i] = open_place(interface, addresses[i]);
-    await_cable(&places[0], interface);
+    wait_for_cable(places[0].fd, interface);
     for (int i = 0; i < TOLD; i++) {
         if (i > 0)
             sleep_ms(TOLD_APART_MS);
@@ -393,10 +394,16 @@ int main(int argc, char **argv)
     } else if (argc == 5 && strcmp(argv[1], "ask") == 0) {
         struct place place = open_place(argv[2], argv[3]);
         ask(&place, strtol(argv[4], NULL, 10));
+    } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            die("a socket");
+        wait_for_cable(fd, argv[2]);
     } else if (argc >= 4 && argc < 4 + MAX_TOLD && strcmp(argv[1], "tell") == 0) {
         tell(argv[2], argv + 3, argc - 3);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | tell INTERFACE ADDRESS...\n");
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | wait INTERFACE"
+                        " | tell INTERFACE ADDRESS...\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

@@ -67,7 +67,8 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
                 config.pods().templates(),
                 config.pods().settings(),
                 NativePrograms.fromSystemProperty(),
-                System.getenv());
+                System.getenv(),
+                config.service().key());
         Daemon.run(
                 "source",
                 config.service(),

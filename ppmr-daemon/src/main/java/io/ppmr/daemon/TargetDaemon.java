@@ -37,7 +37,8 @@ public final class TargetDaemon implements Daemon.Service {
                 config.pods().templates(),
                 config.pods().settings(),
                 NativePrograms.fromSystemProperty(),
-                System.getenv());
+                System.getenv(),
+                config.service().key());
         ControlAccess access = config.service().access();
         Daemon.run(
                 "target",

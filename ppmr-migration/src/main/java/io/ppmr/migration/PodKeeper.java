@@ -6,6 +6,7 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 
 /**
@@ -55,6 +56,17 @@ public interface PodKeeper {
 
     /** Ends what is left of copies, and takes away what was made for them. */
     void discard(String move) throws IOException;
+
+    // ---- peers -------------------------------------------------------------------------------------------------
+
+    /**
+     * Hears from a service that has the key that a pod's address is away, for as long as the lease, or, where that is
+     * nothing, that it is back.
+     *
+     * @return how many pods of this node are its peers
+     * @throws RefusedException if nothing is done about that address here
+     */
+    int hearOf(String address, String migrationId, Duration lease) throws IOException, RefusedException;
 
     // ---- either ------------------------------------------------------------------------------------------------
 
@@ -112,6 +124,11 @@ public interface PodKeeper {
 
         @Override
         public void discard(String move) {}
+
+        @Override
+        public int hearOf(String address, String migrationId, Duration lease) throws RefusedException {
+            throw new RefusedException(NO_PODS);
+        }
 
         @Override
         public boolean has(String move) {

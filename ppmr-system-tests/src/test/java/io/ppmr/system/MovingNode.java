@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 
@@ -44,9 +45,9 @@ final class MovingNode {
         List<String> words = System.getenv("PPMR_CRIU").lines().toList();
         Files.writeString(criu, """
                 #!/bin/sh
-                if [ "$1" = restore ] && [ -e %1$s/fail ]; then exit 9; fi
                 if [ "$1" = restore ] && rm %1$s/fail-one 2>/dev/null; then exit 9; fi
                 while [ "$1" = restore ] && [ -e %1$s/wait ]; do touch %1$s/waits; sleep 0.1; done
+                if [ "$1" = restore ] && [ -e %1$s/fail ]; then exit 9; fi
                 exec %2$s "$@"
                 """.formatted(folder(), String.join(" ", words)));
         Files.setPosixFilePermissions(criu, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -59,6 +60,11 @@ final class MovingNode {
     /** Joins the bridges of two nodes. */
     static void connect(MovingNode a, MovingNode b) throws Exception {
         BridgedNode.connect(a.node, b.node);
+    }
+
+    /** Has its services tell others when a pod's address is away; before they are started. */
+    void tellPeers(List<String> endpoints) {
+        node.tellPeers(endpoints);
     }
 
     String address() {
@@ -205,10 +211,19 @@ final class MovingNode {
         run("timeout", "" + LIMIT.toSeconds(), "head", "-c", "1", last.toString());
     }
 
+    /** Runs something in a pod's network, as root of the node. */
+    String runIn(PodStatus pod, String... command) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(List.of("nsenter", "--target", "" + node.pidOf(pod), "--net", "--"));
+        words.addAll(List.of(command));
+        return Command.of(words).run(LIMIT).requireOutput();
+    }
+
     /** Ends a pod and its cable, as when the node loses its power; the service is ended before. */
     void losePod(PodStatus pod) throws IOException, InterruptedException {
         ProcessHandle.of(node.pidOf(pod)).ifPresent(ProcessHandle::destroyForcibly);
-        run("ip", "link", "delete", pod.link());
+        // The kernel takes it away itself a moment after the pod has ended.
+        String link = pod.link();
+        run("sh", "-c", "ip link delete dev " + link + " || ! ip link show dev " + link);
     }
 
     /** Reads what is recorded of a pod. */

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -34,6 +35,7 @@ public final class BridgedNode {
     private final String pods;
     private String cgroups = "disabled";
     private String warmUp = "rehearsals = 0";
+    private List<String> peers = List.of();
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -86,6 +88,15 @@ public final class BridgedNode {
                 ? List.of(all.resolve(name))
                 : List.of(
                         all.resolve("memory").resolve(name), all.resolve("pids").resolve(name));
+    }
+
+    /**
+     * Has its services tell others when a pod's address is away; before they are started.
+     *
+     * @param endpoints where the others listen
+     */
+    public void tellPeers(List<String> endpoints) {
+        peers = List.copyOf(endpoints);
     }
 
     /** After all that was in them has ended. */
@@ -183,14 +194,18 @@ public final class BridgedNode {
                 [pod_runtime]
                 directory = "%3$s/pods"
                 cgroups = "%8$s"
+                peers = [%9$s]
                 [pods.usual]
                 bridge = "%4$s"
                 shares = [{user = %7$s, first = "10.20.0.10", last = "10.20.0.99"}]
                 checkpointer = "criu"
                 %5$s
                 %6$s
-                """.formatted(
-                "\"" + String.join("\", \"", criu) + "\"", trusted, folder, bridge, pods, template, USER, cgroups);
+                """.formatted(quoted(criu), trusted, folder, bridge, pods, template, USER, cgroups, quoted(peers));
+    }
+
+    private static String quoted(List<String> all) {
+        return all.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", "));
     }
 
     /** Starts the source, in place of the one before. */
@@ -230,6 +245,7 @@ public final class BridgedNode {
                 transport = "tcp"
                 %4$s
                 listen = "%3$s"
+                stall_limit = "3m"
                 """.formatted(key(), targetSocket(), endpoint(), warmUp)
                         + common(bridge, template, "trusted_users = " + trusted)));
     }

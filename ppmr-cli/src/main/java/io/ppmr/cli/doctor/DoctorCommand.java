@@ -11,6 +11,7 @@ import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.jobs.ConfiguredJob;
+import io.ppmr.daemon.pods.PodCheck;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.ProcessSignals;
@@ -26,10 +27,8 @@ import io.ppmr.protocol.control.ControlMessage.Introduced;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
-import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.target.session.TransferSettings;
-import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
@@ -69,8 +68,6 @@ public final class DoctorCommand implements Callable<Integer> {
     /** Its checkpointers are probed meanwhile. */
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
 
-    private static final long POLL_MS = 100;
-
     @Spec
     private CommandSpec spec;
 
@@ -100,7 +97,8 @@ public final class DoctorCommand implements Callable<Integer> {
             int chunkBytes,
             Optional<PeerAuthenticator> key,
             Map<String, ConfiguredJob> jobs,
-            boolean triggered) {}
+            boolean triggered,
+            Optional<PodCheck> pods) {}
 
     @Override
     public Integer call() throws ConfigException, IOException, CommandFailure {
@@ -108,6 +106,7 @@ public final class DoctorCommand implements Callable<Integer> {
         List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
         own.add(signal(node.triggered()));
         add("this node", own);
+        node.pods().ifPresent(pods -> add("pods of this node", pods.findings()));
         if (peer != null) {
             askPeer(node);
         }
@@ -163,7 +162,7 @@ public final class DoctorCommand implements Callable<Integer> {
                     0,
                     CheckpointerConfig.usual(System.getenv()),
                     false);
-            return new Node(usual, USUAL_CHUNK_BYTES, Optional.empty(), Map.of(), true);
+            return new Node(usual, USUAL_CHUNK_BYTES, Optional.empty(), Map.of(), true, Optional.empty());
         }
         Optional<TargetConfig> target =
                 ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
@@ -184,7 +183,11 @@ public final class DoctorCommand implements Callable<Integer> {
                 service.pool().chunkBytes(),
                 Optional.of(service.key()),
                 source.map(SourceConfig::jobs).orElse(Map.of()),
-                source.flatMap(SourceConfig::triggerJob).isPresent());
+                source.flatMap(SourceConfig::triggerJob).isPresent(),
+                target.map(TargetConfig::pods)
+                        .or(() -> source.map(SourceConfig::pods))
+                        .filter(pods -> !pods.templates().isEmpty())
+                        .map(pods -> new PodCheck(pods.templates().values(), pods.settings(), service.key())));
     }
 
     private static Finding signal(boolean triggered) {
@@ -254,29 +257,16 @@ public final class DoctorCommand implements Callable<Integer> {
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
     private static Introduced ask(InetSocketAddress target, PeerAuthenticator key, Introduce introduction)
             throws IOException {
-        Connector.Control control = new Connector(target, key, CONNECT_LIMIT).control();
-        Message[] answer = new Message[1];
-        try (ControlLink link = new ControlLink(control.channel(), 1, ANSWER_LIMIT.toNanos())) {
-            // Its clock now, when everything is connected: the target compares it with its own.
-            link.send(new Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()));
-            long deadlineNs = System.nanoTime() + ANSWER_LIMIT.toNanos();
-            while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
-                link.doWork((type, buffer, offset, lengthBytes) -> {
-                    if (type == FrameType.MESSAGE) {
-                        answer[0] = ControlMessage.read(buffer, offset);
-                    }
-                });
-                if (link.transmit() == 0 && answer[0] == null) {
-                    link.prepareToSleep();
-                    link.idle(POLL_MS);
-                }
-            }
-        }
-        if (answer[0] instanceof Introduced introduced) {
+        Message answer = new Connector(target, key, CONNECT_LIMIT)
+                .ask(
+                        // Its clock now, when everything is connected: the target compares it with its own.
+                        () -> new Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()),
+                        ControlMessage::read,
+                        ANSWER_LIMIT);
+        if (answer instanceof Introduced introduced) {
             return introduced;
         }
-        throw new IOException("target " + target
-                + (answer[0] == null ? " does not answer" : " answers with " + answer[0])
-                + ": install the same release of ppmr on both nodes");
+        throw new IOException(
+                "target " + target + " answers with " + answer + ": install the same release of ppmr on both nodes");
     }
 }

@@ -5,6 +5,7 @@ import io.ppmr.daemon.pods.Ipv4Address;
 import io.ppmr.daemon.pods.Ipv6Network;
 import io.ppmr.daemon.pods.PodSettings;
 import io.ppmr.daemon.pods.PodTemplate;
+import io.ppmr.os.HostPort;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -47,6 +48,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             ValueType.choice(PodSettings.Cgroups.class),
             "cgroupfs",
             "who makes the pods' cgroups: the runtime itself, systemd, or nobody; then pods have no limits");
+
+    private static final ConfigKey<List<String>> PEERS = RUNTIME.withDefault(
+            "peers",
+            ValueType.WORDS,
+            List.of(),
+            "where targets listen on other nodes with pods, such as [\"node-07:7411\"]; they are told when a pod's"
+                    + " address is away and when it is back, so that connections go on soon"
+                    + " ([how](pods.md#while-a-pod-is-held)). The same list will do on all nodes");
 
     static final ConfigSection TEMPLATES = ConfigSection.many(
             "pods", "What root grants to users who run [pods](pods.md) of that kind; without any nobody can run one.");
@@ -127,8 +136,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         if (program != null && program.isEmpty()) {
             runtime.bad(PROGRAM, "is empty: name the runtime, such as [\"crun\"]");
         }
-        PodSettings settings =
-                new PodSettings(runtime.get(DIRECTORY), program == null ? List.of() : program, runtime.get(CGROUPS));
+        PodSettings settings = new PodSettings(
+                runtime.get(DIRECTORY), program == null ? List.of() : program, runtime.get(CGROUPS), peers(runtime));
         Map<String, PodTemplate> templates = new LinkedHashMap<>();
         Map<String, List<PodTemplate.Share>> shares = new LinkedHashMap<>();
         file.sections(TEMPLATES).forEach((name, section) -> {
@@ -138,6 +147,20 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             templates.put(name, template);
         });
         return new PodConfig(templates, settings);
+    }
+
+    private static List<HostPort> peers(ConfigFile.Section runtime) {
+        List<HostPort> peers = new ArrayList<>();
+        List<String> words = runtime.get(PEERS);
+        for (String word : words == null ? List.<String>of() : words) {
+            Optional<HostPort> peer = HostPort.parse(word).filter(parsed -> parsed.port() > 0);
+            if (peer.isPresent()) {
+                peers.add(peer.get());
+            } else {
+                runtime.bad(PEERS, "'" + word + "' must be " + HostPort.FORM);
+            }
+        }
+        return peers;
     }
 
     private static String checkpointer(ConfigFile file, ConfigFile.Section section) {

@@ -9,6 +9,7 @@ import io.ppmr.migration.RefusedException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -58,14 +59,40 @@ final class PodMoves implements PodKeeper {
 
     private final Pods pods;
     private final PodRuntime runtime;
+    private final PodQuiet quiet;
+    private final PodPeers peers;
+    private final PeerNotices notices;
     private final Path podInit;
     private final ProcessTable processes = new ProcessTable();
     private final SignalSender signals = new SignalSender(processes);
 
-    PodMoves(Pods pods, PodRuntime runtime, Path podInit) {
+    PodMoves(Pods pods, PodRuntime runtime, Path podInit, PeerAuthenticator key) {
         this.pods = pods;
         this.runtime = runtime;
+        this.quiet = new PodQuiet(runtime);
+        this.peers = new PodPeers(pods, quiet);
+        this.notices = new PeerNotices(runtime.settings().peers(), key, peers, this::isUnderWay);
         this.podInit = podInit;
+    }
+
+    /** Goes on with what a service that died has begun to say of pods on their way, and ends what it has heard. */
+    void resume() throws IOException {
+        peers.sweep();
+        List<PodRecord> all;
+        synchronized (pods) {
+            all = pods.records();
+        }
+        all.stream().filter(pod -> pod.move() != null).forEach(pod -> notices.leaves(pod.move(), pod.address()));
+    }
+
+    /** Where that cannot be read, it is taken to be. */
+    private boolean isUnderWay(String move) {
+        try {
+            return has(move);
+        } catch (IOException e) {
+            LOG.debug("whether {} is over cannot be said", move, e);
+            return true;
+        }
     }
 
     // ---- source ------------------------------------------------------------------------------------------------
@@ -112,6 +139,8 @@ final class PodMoves implements PodKeeper {
         }
         pod.moving(move).write(pods.folderOf(pod));
         long network = networkOf(init);
+        notices.leaves(move, pod.address());
+        quiet.hush(pods.folderOf(pod), pod, networkFileOf(init));
         runtime.pullCable(pod);
         runtime.mendSockets(network);
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
@@ -142,8 +171,12 @@ final class PodMoves implements PodKeeper {
                 .orElseThrow(() -> new IOException("PID " + init.pid() + " is no pod's init any more: it has ended"));
     }
 
+    private static Path networkFileOf(ProcessIdentity init) {
+        return Path.of("/proc", Integer.toString(init.pid()), "ns", "net");
+    }
+
     private static long networkOf(ProcessIdentity init) throws IOException {
-        return number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net"));
+        return number(networkFileOf(init));
     }
 
     private static long number(Path namespace) throws IOException {
@@ -152,6 +185,7 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public void cut(String move) throws IOException {
+        notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             runtime.disconnect(pod);
         }
@@ -161,6 +195,7 @@ final class PodMoves implements PodKeeper {
     public void ended(String move) throws IOException {
         for (PodRecord pod : pods.moving(move)) {
             if (!pod.arriving()) {
+                notices.hasGone(move, pod.address());
                 pods.takeAway(pod);
             }
         }
@@ -299,6 +334,7 @@ final class PodMoves implements PodKeeper {
                 facts.job());
         try {
             pods.note(pod);
+            notices.leaves(move, pod.address());
             return make(pod, template);
         } catch (RefusedException e) {
             throw new IOException(e.getMessage(), e);
@@ -314,6 +350,7 @@ final class PodMoves implements PodKeeper {
         runtime.makeNetwork(folder, pod, template);
         Path network = PodRuntime.networkFile(folder);
         pod.into(number(network)).write(folder);
+        quiet.hush(folder, pod, network);
         PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
         cgroup.make(template);
         List<String> before = List.of(
@@ -358,6 +395,7 @@ final class PodMoves implements PodKeeper {
 
     @Override
     public void discard(String move) throws IOException {
+        notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             if (pod.arriving()) {
                 Path folder = pods.folderOf(pod);
@@ -415,6 +453,13 @@ final class PodMoves implements PodKeeper {
         }
     }
 
+    // ---- peers -------------------------------------------------------------------------------------------------
+
+    @Override
+    public int hearOf(String address, String migrationId, Duration lease) throws IOException, RefusedException {
+        return peers.hear(address, migrationId, lease);
+    }
+
     // ---- either ------------------------------------------------------------------------------------------------
 
     @Override
@@ -438,14 +483,16 @@ final class PodMoves implements PodKeeper {
     @Override
     public void attach(String move) throws IOException {
         for (PodRecord pod : pods.moving(move)) {
-            attach(pod);
+            attach(move, pod);
         }
     }
 
-    private void attach(PodRecord pod) throws IOException {
+    private void attach(String move, PodRecord pod) throws IOException {
         Path folder = pods.folderOf(pod);
         if (processes.isAlive(pod.init())) {
             runtime.plugCable(pod);
+            quiet.unhush(folder, pod, networkFileOf(pod.init()));
+            notices.isBack(move, pod.address());
             runtime.announce(pod);
             runtime.mendSockets(networkOf(pod.init()));
         }

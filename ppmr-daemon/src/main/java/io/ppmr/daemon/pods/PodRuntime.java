@@ -281,11 +281,11 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 : Optional.of("there is no bridge " + bridge + " on this node");
     }
 
-    private void run(List<String> words) throws IOException {
+    void run(List<String> words) throws IOException {
         result(words, LIMIT).requireOutput();
     }
 
-    private Command.Result result(List<String> words, Duration limit) throws IOException {
+    Command.Result result(List<String> words, Duration limit) throws IOException {
         try {
             return starter.run(words, limit);
         } catch (CheckpointException e) {

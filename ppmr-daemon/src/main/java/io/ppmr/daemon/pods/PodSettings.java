@@ -1,5 +1,6 @@
 package io.ppmr.daemon.pods;
 
+import io.ppmr.os.HostPort;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -9,10 +10,12 @@ import java.util.List;
  * @param directory where what is known of them is kept, root's alone
  * @param program the words that start the runtime
  * @param cgroups who makes their cgroups
+ * @param peers where services of other nodes listen that are told when a pod's address is away
  */
-public record PodSettings(Path directory, List<String> program, Cgroups cgroups) {
+public record PodSettings(Path directory, List<String> program, Cgroups cgroups, List<HostPort> peers) {
     public PodSettings {
         program = List.copyOf(program);
+        peers = List.copyOf(peers);
     }
 
     /** Names who makes the cgroups that limits need. */

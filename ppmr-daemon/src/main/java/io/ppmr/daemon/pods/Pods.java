@@ -14,6 +14,7 @@ import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
@@ -66,6 +67,7 @@ public final class Pods {
     private final Map<String, PodTemplate> templates;
     private final PodRuntime runtime;
     private final Path podInit;
+    private final PodMoves moves;
     private final ProcessTable processes = new ProcessTable();
     private final SignalSender signals = new SignalSender(processes);
     private final RareLog log = new RareLog(LOG::warn);
@@ -104,20 +106,23 @@ public final class Pods {
      * @param settings of all pods
      * @param programs the native helpers
      * @param environment the service's, which says by whom programs are started
+     * @param key by which the nodes know each other
      */
     public Pods(
             Map<String, PodTemplate> templates,
             PodSettings settings,
             NativePrograms programs,
-            Map<String, String> environment) {
+            Map<String, String> environment,
+            PeerAuthenticator key) {
         this.templates = Map.copyOf(templates);
         this.runtime = new PodRuntime(settings, programs.podNet(), programs.podEnter(), CommandStarter.of(environment));
         this.podInit = programs.podInit();
+        this.moves = new PodMoves(this, runtime, podInit, key);
     }
 
     /** Keeps these pods for migrations, which bring them here or take them away. */
     public PodKeeper keeper() {
-        return new PodMoves(this, runtime, podInit);
+        return moves;
     }
 
     /** Returns true if users can have pods here. */
@@ -144,6 +149,7 @@ public final class Pods {
                     + ", who could lead the service's files elsewhere. Remedy: name another directory");
         }
         sweep();
+        moves.resume();
     }
 
     // ---- making one --------------------------------------------------------------------------------------------
@@ -390,6 +396,13 @@ public final class Pods {
     /** Gives the template of that name, if there is one. */
     Optional<PodTemplate> template(String name) {
         return Optional.ofNullable(templates.get(name));
+    }
+
+    /** Gives the template that grants an address, to whomever, if there is one. */
+    Optional<PodTemplate> granting(Ipv4Address address) {
+        return templates.values().stream()
+                .filter(template -> template.shares().stream().anyMatch(share -> share.has(address)))
+                .findFirst();
     }
 
     /** Lists those that run, and may be moved. */

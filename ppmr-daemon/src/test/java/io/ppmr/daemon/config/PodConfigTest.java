@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.pods.PodSettings;
 import io.ppmr.daemon.pods.PodTemplate;
+import io.ppmr.os.HostPort;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -42,6 +43,7 @@ class PodConfigTest {
                 directory = "pods"
                 program = ["/opt/crun", "--debug"]
                 cgroups = "systemd"
+                peers = ["node-07:7411", "[2001:db8::7]:7412"]
                 [pods.mpi]
                 bridge = "br0"
                 prefix = 16
@@ -63,7 +65,11 @@ class PodConfigTest {
                 shares = [{user = 4711, first = "10.20.3.10", last = "10.20.3.10"}]
                 """);
         assertEquals(
-                new PodSettings(folder.resolve("pods"), List.of("/opt/crun", "--debug"), PodSettings.Cgroups.SYSTEMD),
+                new PodSettings(
+                        folder.resolve("pods"),
+                        List.of("/opt/crun", "--debug"),
+                        PodSettings.Cgroups.SYSTEMD,
+                        List.of(new HostPort("node-07", 7411), new HostPort("2001:db8::7", 7412))),
                 pods.settings());
         PodTemplate mpi = pods.templates().get("mpi");
         assertEquals(

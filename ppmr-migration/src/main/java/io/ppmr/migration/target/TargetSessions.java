@@ -5,12 +5,15 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.migration.RefusedException;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageParts;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImages;
@@ -65,6 +68,7 @@ final class TargetSessions {
     /** A refused source has so long to hear it: enough for TCP to get through once a link that was down is up again. */
     private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
 
+    private final RareLog log = new RareLog(LOG::warn);
     private final MessageParts.Room longMessages = new MessageParts.Room(LONG_MESSAGES_BYTES);
     private final TargetContext service;
     private final TargetSettings settings;
@@ -247,6 +251,9 @@ final class TargetSessions {
                 }
             } else if (said.message() instanceof ControlMessage.Peer peer) {
                 listen(peer, link, early);
+            } else if (said.message() instanceof ControlMessage.Away away) {
+                hear(away, link);
+                early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
             } else {
                 throw new IOException(
                         said.message().getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
@@ -255,6 +262,22 @@ final class TargetSessions {
             agents.remove(agent);
             agent.stop();
         }
+    }
+
+    /** Another service says that an address is away, or back; it ends the connection when it has its answer. */
+    private void hear(ControlMessage.Away away, ControlLink link) throws IOException {
+        Message answer;
+        try {
+            answer = new ControlMessage.Told(
+                    service.pods().hearOf(away.address(), away.migrationId(), Duration.ofMillis(away.leaseMs())));
+        } catch (RefusedException | IOException e) {
+            log.say(
+                    "away",
+                    link.peer() + " says of address " + away.address() + " that it is away or back, and nothing"
+                            + " comes of it: " + e.getMessage());
+            answer = new ControlMessage.Refuse(String.valueOf(e.getMessage()));
+        }
+        link.send(answer);
     }
 
     /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */

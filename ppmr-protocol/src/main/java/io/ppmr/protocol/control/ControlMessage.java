@@ -52,6 +52,28 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
+     * The service that moves a pod, to that of another node, first on a connection: the pod's address is away, by a
+     * migration, for so long unless it says so again; or, with 0, it is back.
+     */
+    record Away(String address, String migrationId, long leaseMs) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 34);
+            MessageFields.writeTexts(out, address, migrationId);
+            out.writeLong(leaseMs);
+        }
+    }
+
+    /** The answer, where it is no Refuse: how many pods are peers there. */
+    record Told(int pods) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 35);
+            out.writeInt(pods);
+        }
+    }
+
+    /**
      * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code moving} are all ranks
      * that move, {@code places} says "rank node" for every rank of the job, as it is to be. {@code participants} are
      * the
@@ -336,6 +358,8 @@ public sealed interface ControlMessage extends Message {
             case 21 -> new Ask(MessageFields.text(in), in.readLong(), in.readLong());
             case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
             case 33 -> new Introduced(FactsCodec.readNode(in), MessageFields.flag(in), FactsCodec.readFindings(in));
+            case 34 -> PlanCheck.sound(new Away(MessageFields.text(in), MessageFields.text(in), in.readLong()));
+            case 35 -> new Told(in.readInt());
             default -> DataMessage.readFields(code, in);
         };
     }

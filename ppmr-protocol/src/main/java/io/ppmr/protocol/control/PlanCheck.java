@@ -19,6 +19,13 @@ final class PlanCheck {
     /** A place goes into a file of lines, and into a text with spaces between nodes. */
     private static final Pattern PLACE = Pattern.compile("(0|[1-9]\\d{0,9}) [^\\s\\p{Cntrl}]{1,255}");
 
+    /** An address as numbers, of which one form or another is read later. */
+    private static final Pattern NUMBERS = Pattern.compile("[0-9a-f.:]{2,45}");
+
+    private static final Pattern NAME = Pattern.compile("[0-9A-Za-z_-]{1,64}");
+    /** Who moves a pod says so again and again, so that nothing lasts for long when he is gone. */
+    private static final long LONGEST_LEASE_MS = TimeUnit.MINUTES.toMillis(1);
+
     private static final int MAX_PORT = 65_535;
     /** Longer than any site waits, and short enough for sums in nanoseconds. */
     private static final long LONGEST_MS = TimeUnit.DAYS.toMillis(365);
@@ -56,6 +63,13 @@ final class PlanCheck {
         require(accept.fenceWindowMs() >= 0 && accept.fenceWindowMs() <= LONGEST_MS, "fence window", accept);
         require(accept.silenceLimitMs() >= 0 && accept.silenceLimitMs() <= LONGEST_MS, "silence limit", accept);
         return accept;
+    }
+
+    static ControlMessage.Away sound(ControlMessage.Away away) throws ProtocolException {
+        require(NUMBERS.matcher(away.address()).matches(), "address of a pod", away.address());
+        require(NAME.matcher(away.migrationId()).matches(), "name of a migration", away.migrationId());
+        require(away.leaseMs() >= 0 && away.leaseMs() <= LONGEST_LEASE_MS, "lease", away.leaseMs());
+        return away;
     }
 
     private static boolean isAddress(String text) {

@@ -145,6 +145,10 @@ class ControlMessageTest {
                         "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"
                                 + " 01000000 02 2f62 0900000000000000"),
                 Arguments.of(
+                        new ControlMessage.Away("10.20.0.12", "m-1", 10_000),
+                        "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000"),
+                Arguments.of(new ControlMessage.Told(3), "23 03000000"),
+                Arguments.of(
                         new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
                         "21" + NODE_BYTES + " 01 01000000 02 03 637075 02 6e6f 02 676f"));
     }
@@ -294,10 +298,27 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseAMessageOfUnknownCode() {
-        for (int code : new int[] {0, 31, 34, 255}) {
+        for (int code : new int[] {0, 31, 36, 255}) {
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
             assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
         }
+    }
+
+    @Test
+    void shouldRefuseWordOfAnAddressThatIsNoneOrForLongerThanAMinute() throws ProtocolException {
+        for (ControlMessage.Away away : List.of(
+                new ControlMessage.Away("10.20.0.12'; reboot", "m-1", 1),
+                new ControlMessage.Away("", "m-1", 1),
+                new ControlMessage.Away("10.20.0.12", "m 1", 1),
+                new ControlMessage.Away("10.20.0.12", "m-1\n", 1),
+                new ControlMessage.Away("10.20.0.12", "m-1", -1),
+                new ControlMessage.Away("10.20.0.12", "m-1", 60_001))) {
+            ProtocolException e =
+                    assertThrows(ProtocolException.class, () -> ControlMessage.read(away.frame(ATTEMPT), 0));
+            assertTrue(e.getMessage().contains("that is none"), e.getMessage());
+        }
+        ControlMessage.Away sound = new ControlMessage.Away("10.20.0.12", "m-1", 60_000);
+        assertEquals(sound, ControlMessage.read(sound.frame(ATTEMPT), 0));
     }
 
     @Test

@@ -116,6 +116,9 @@ class MessagePropertyTest {
                 Combinators.combine(text, peer, wide)
                         .as((t, from, n) -> new ControlMessage.Peer(t, from, new MigrationSecret(n, n + 1))),
                 Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new),
+                Combinators.combine(number, Arbitraries.longs().between(0, 60_000))
+                        .as((n, lease) -> new ControlMessage.Away("10.20.0." + (n & 0xff), "m-" + (n & 0xff), lease)),
+                number.map(ControlMessage.Told::new),
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(
                                 nodes(),
@@ -166,7 +169,7 @@ class MessagePropertyTest {
 
     @Property(tries = 10_000)
     void shouldRefuseGarbageByNameAndNothingElse(
-            @ForAll @IntRange(min = 0, max = 34) int code, @ForAll @Size(max = 120) byte[] rest) {
+            @ForAll @IntRange(min = 0, max = 36) int code, @ForAll @Size(max = 120) byte[] rest) {
         byte[] body = new byte[rest.length + 1];
         body[0] = (byte) code;
         System.arraycopy(rest, 0, body, 1, rest.length);

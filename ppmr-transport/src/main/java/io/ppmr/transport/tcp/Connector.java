@@ -1,5 +1,8 @@
 package io.ppmr.transport.tcp;
 
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.ConnectionKind;
 import io.ppmr.transport.auth.Handshake;
 import io.ppmr.transport.auth.PeerAuthenticator;
@@ -12,9 +15,12 @@ import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 
 /** Opens the source's connections to one target, each connected and authenticated within a deadline. */
 public final class Connector {
+    private static final long POLL_MS = 100;
+
     private final InetSocketAddress target;
     private final PeerAuthenticator authenticator;
     private final Duration deadline;
@@ -43,6 +49,36 @@ public final class Connector {
             channel.close();
             throw e;
         }
+    }
+
+    /**
+     * Asks the target something over a control connection of its own, and gives the answer.
+     *
+     * @param question made when everything is connected
+     * @param messages reads the answer
+     * @param limit for the answer
+     */
+    public Message ask(Supplier<Message> question, Message.Reader messages, Duration limit) throws IOException {
+        Message[] answer = new Message[1];
+        try (ControlLink link = new ControlLink(control().channel(), 1, limit.toNanos())) {
+            link.send(question.get());
+            long deadlineNs = System.nanoTime() + limit.toNanos();
+            while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
+                link.doWork((type, buffer, offset, lengthBytes) -> {
+                    if (type == FrameType.MESSAGE) {
+                        answer[0] = messages.read(buffer, offset);
+                    }
+                });
+                if (link.transmit() == 0 && answer[0] == null) {
+                    link.prepareToSleep();
+                    link.idle(POLL_MS);
+                }
+            }
+        }
+        if (answer[0] == null) {
+            throw new IOException("target " + target + " does not answer");
+        }
+        return answer[0];
     }
 
     /** The data connections of a session; all or none. */

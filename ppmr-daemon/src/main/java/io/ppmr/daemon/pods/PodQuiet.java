@@ -1,0 +1,161 @@
+package io.ppmr.daemon.pods;
+
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Keeps TCP's timers from backing off while nobody can answer: what leaves a pod's network is dropped there by
+ * nftables(8), before the link, so that the sender hears of it and tries again each half second, however often, without
+ * counting it as a peer's silence. Immutable, for any thread; one caller works on one network at a time.
+ *
+ * @param runtime runs the programs
+ */
+record PodQuiet(PodRuntime runtime) {
+    private static final Logger LOG = LoggerFactory.getLogger(PodQuiet.class);
+    /** In the folder of a pod, while its whole network is quiet, or may be. */
+    private static final String MARK = "quiet";
+
+    private static final String WHOLE = "ppmr-hold";
+    /** The beginning of the names of tables for one address that is away. */
+    private static final String AWAY = "ppmr-away-";
+
+    private static final String LINK = PodRuntime.NETWORK_LINK;
+    private static final String HOOK = " { type filter hook egress device \"" + LINK + "\" priority 0; policy ";
+    /**
+     * Whoever asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that is not
+     * dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
+     */
+    private static final List<String> HUSH = List.of(
+            "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }'",
+            "ip link set dev " + LINK + " arp off");
+    /** ARP comes last, as its questions would be dropped; the kernel forgets the neighbours then. */
+    private static final List<String> UNHUSH = List.of(
+            "\"$1\" wait " + LINK,
+            "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "'",
+            "ip link set dev " + LINK + " arp on");
+
+    private static final String IS_THE_PODS = "ip link show dev " + LINK + " | grep -q \"link/ether $2 \" || { echo"
+            + " \"this is not the network of the pod with $2\"; exit 1; }";
+    /** Tables for addresses that are away, whose time is over: nothing is in their sets. */
+    private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
+            + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
+            + " nft delete table netdev \"$table\"; fi; done";
+
+    /** Begins a table anew; nothing happens between the words of one transaction. */
+    private static String fresh(String table) {
+        return "add table netdev " + table + "; delete table netdev " + table + "; add table netdev " + table;
+    }
+
+    /** Returns true if nftables(8) is on this node. */
+    boolean isPossible() throws IOException {
+        return runtime.result(List.of("sh", "-c", "command -v nft"), PodRuntime.LIMIT)
+                .succeeded();
+    }
+
+    // ---- a pod that is held ------------------------------------------------------------------------------------
+
+    /** Has nothing leave a pod's network, unless this node cannot: then its timers run, and the log says so. */
+    void hush(Path folder, PodRecord pod, Path network) throws IOException {
+        if (!Files.exists(folder.resolve(MARK), LinkOption.NOFOLLOW_LINKS)) {
+            if (!isPossible()) {
+                LOG.warn(
+                        "pod {}: its connections may take longer to go on, since there is no nft on this node (package"
+                                + " nftables)",
+                        pod.fullName());
+                return;
+            }
+            Files.createFile(folder.resolve(MARK));
+        }
+        Command.Result hushed = script(pod, network, HUSH);
+        if (!hushed.succeeded()) {
+            LOG.warn(
+                    "pod {}: its connections may take longer to go on: {} (needs netdev egress of nf_tables, Linux"
+                            + " 5.16)",
+                    pod.fullName(),
+                    hushed.describe());
+            script(pod, network, UNHUSH.subList(1, UNHUSH.size()));
+            Files.delete(folder.resolve(MARK));
+        }
+    }
+
+    /** Ends that, once the cable is in. */
+    void unhush(Path folder, PodRecord pod, Path network) throws IOException {
+        if (Files.exists(folder.resolve(MARK), LinkOption.NOFOLLOW_LINKS)) {
+            script(pod, network, UNHUSH).requireOutput();
+            Files.delete(folder.resolve(MARK));
+        }
+    }
+
+    // ---- a peer of one that is held ----------------------------------------------------------------------------
+
+    /**
+     * Has nothing leave for an address that is away, nor for the IPv6 address that goes with it, for a time that the
+     * kernel itself ends; again, for a time from now on.
+     *
+     * @param address6 empty where the pod of that address has none
+     * @param mac what the address has; empty where it is not in this pod's network
+     */
+    void hushTowards(
+            PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
+            throws IOException {
+        String table = AWAY + address.bytes("%02x", "");
+        boolean both = !address6.isEmpty() && !pod.address6().isEmpty();
+        List<String> commands = new ArrayList<>();
+        commands.add("nft '" + fresh(table) + "; add chain netdev " + table + " out" + HOOK + "accept; }; "
+                + drop(table, "away", "ipv4_addr", "ip", address.toString(), limit)
+                + (both ? "; " + drop(table, "away6", "ipv6_addr", "ip6", address6, limit) : "") + "'");
+        if (!mac.isEmpty()) {
+            // The kernel asks again by itself when nobody confirms it, so this ends, too, if we do.
+            String reachable = " lladdr " + mac + " nud reachable dev " + LINK;
+            commands.add("ip neighbour replace " + address + reachable);
+            if (both) {
+                commands.add("ip neighbour replace " + address6 + reachable);
+            }
+        }
+        script(pod, network, commands).requireOutput();
+    }
+
+    private static String drop(String table, String set, String type, String protocol, String address, Duration limit) {
+        return "add set netdev " + table + " " + set + " { type " + type + "; flags timeout; }; add element netdev " + table
+                + " " + set + " { " + address + " timeout " + limit.toMillis() + "ms }; add rule netdev " + table
+                + " out " + protocol + " daddr @" + set + " drop";
+    }
+
+    /** Ends that. */
+    void unhushTowards(PodRecord pod, Path network, Ipv4Address address) throws IOException {
+        String table = AWAY + address.bytes("%02x", "");
+        script(pod, network, List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
+                .requireOutput();
+    }
+
+    /** Takes away what a service that died has left, and the kernel has ended. */
+    void sweep(PodRecord pod, Path network) throws IOException {
+        script(pod, network, List.of(SWEEP)).requireOutput();
+    }
+
+    /** A network is known by the pod's MAC address: it was found by a PID, which another process may have by now. */
+    private Command.Result script(PodRecord pod, Path network, List<String> commands) throws IOException {
+        List<String> all = new ArrayList<>(List.of(IS_THE_PODS));
+        all.addAll(commands);
+        return runtime.result(
+                List.of(
+                        "nsenter",
+                        "--net=" + network,
+                        "--",
+                        "sh",
+                        "-ec",
+                        String.join("\n", all),
+                        "sh",
+                        runtime.podNet().toString(),
+                        pod.mac()),
+                PodRuntime.LIMIT);
+    }
+}

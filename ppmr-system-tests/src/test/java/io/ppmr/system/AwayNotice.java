@@ -1,0 +1,26 @@
+package io.ppmr.system;
+
+import io.ppmr.os.HostPort;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+
+/** A program that tells a service, as whoever has a key can, that an address is away; prints what it answers. */
+final class AwayNotice {
+    private static final Duration LIMIT = Duration.ofSeconds(10);
+
+    private AwayNotice() {}
+
+    /** @param arguments key file, service, address, name of a migration, lease in milliseconds */
+    public static void main(String[] arguments) throws IOException {
+        Connector service = new Connector(
+                HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);
+        System.out.println(service.ask(
+                () -> new ControlMessage.Away(arguments[2], arguments[3], Long.parseLong(arguments[4])),
+                ControlMessage::read,
+                LIMIT));
+    }
+}
