@@ -14,7 +14,7 @@ final class AwayNotice {
 
     private AwayNotice() {}
 
-    /** @param arguments key file, service, address, name of a migration, lease in milliseconds */
+    /** Takes a key file, a service, an address, the name of a migration and a lease in milliseconds. */
     public static void main(String[] arguments) throws IOException {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);
