@@ -98,28 +98,40 @@ final class FaultMatrix {
         }
     }
 
+    /** What stands in a table of this kind, where there is something: rows are faults, columns are moments. */
+    record Cell(String row, String column, End end, boolean onlyInTheLongRun) {
+        @Override
+        public String toString() {
+            return row + " at " + column + ": " + end;
+        }
+    }
+
     /** The cases, in the table's order. */
     static List<Case> cases() {
-        List<List<String>> rows = TABLE.lines()
+        return cells(TABLE).stream()
+                .map(cell -> new Case(cell.row(), Moment.of(cell.column()), cell.end(), cell.onlyInTheLongRun()))
+                .toList();
+    }
+
+    /** Reads a table, whose brackets say what is left to the long run of the tests. */
+    static List<Cell> cells(String table) {
+        List<List<String>> rows = table.lines()
                 .map(line ->
                         Arrays.stream(line.split("\\|", -1)).map(String::strip).toList())
                 .toList();
         List<String> head = rows.get(0);
-        List<Case> cases = new ArrayList<>();
+        List<Cell> cells = new ArrayList<>();
         for (List<String> row : rows.subList(2, rows.size())) {
             for (int column = 2; column < head.size() - 1; column++) {
                 String cell = row.get(column);
                 if (!cell.equals("-")) {
                     boolean longRun = cell.startsWith("(");
                     String end = longRun ? cell.substring(1, cell.length() - 1) : cell;
-                    cases.add(new Case(
-                            row.get(1),
-                            Moment.of(head.get(column)),
-                            End.valueOf(end.toUpperCase(Locale.ROOT)),
-                            longRun));
+                    cells.add(
+                            new Cell(row.get(1), head.get(column), End.valueOf(end.toUpperCase(Locale.ROOT)), longRun));
                 }
             }
         }
-        return cases;
+        return cells;
     }
 }

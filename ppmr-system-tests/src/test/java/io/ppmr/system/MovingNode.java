@@ -25,6 +25,14 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class MovingNode {
     static final Duration LIMIT = BridgedNode.LIMIT;
+    private static final List<String> STEPS = List.of("dump", "restore", "cable-out", "cut", "cable-in", "announce");
+
+    /** A function of sh(1) that waits as long as a file of that step is there, and has its PID in another meanwhile. */
+    private static final String HOLD = """
+            hold() {
+                while [ -e "%1$s/hold-$1" ]; do echo $$ >"%1$s/waits-$1"; sleep 0.02; done
+                rm -f "%1$s/waits-$1"
+            }""";
 
     private final BridgedNode node;
 
@@ -48,9 +56,88 @@ final class MovingNode {
                 if [ "$1" = restore ] && rm %1$s/fail-one 2>/dev/null; then exit 9; fi
                 while [ "$1" = restore ] && [ -e %1$s/wait ]; do touch %1$s/waits; sleep 0.1; done
                 if [ "$1" = restore ] && [ -e %1$s/fail ]; then exit 9; fi
+                %3$s
+                case $1 in dump | restore) hold $1 ;; esac
+                if [ -e "%1$s/kill-$1" ]; then
+                    for word; do [ "$last" != --tree ] || tree=$word; last=$word; done
+                    %2$s "$@" &
+                    case $1 in
+                    dump) until grep -q '^TracerPid:.*[1-9]' /proc/$tree/status; do :; done ;;
+                    restore) until [ -n "$(cat /proc/$!/task/$!/children)" ]; do :; done ;;
+                    esac
+                    kill -9 $!
+                    wait $!
+                    exit
+                fi
                 exec %2$s "$@"
-                """.formatted(folder(), String.join(" ", words)));
+                """.formatted(folder(), String.join(" ", words), HOLD.formatted(folder())));
         Files.setPosixFilePermissions(criu, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    /** What the services here call from now on goes through scripts, so that a test can have it {@link #hold}. */
+    void useHeldTools() throws IOException, InterruptedException {
+        useHeldTool("ip", """
+                *" link set dev ppmr"*" down ") hold cable-out ;;
+                *" link delete dev ppmr"*) hold cut ;;
+                *" link set dev ppmr"*" master "*) hold cable-in ;;
+                """);
+        useHeldTool("nsenter", "*\" tell \"*) hold announce ;;\n");
+    }
+
+    /** @param cases of sh(1), by the words that it is called with */
+    private void useHeldTool(String name, String cases) throws IOException, InterruptedException {
+        Path real = folder().resolve("real-" + name);
+        Path held = Files.writeString(
+                folder().resolve("held-" + name), """
+                #!/bin/sh
+                %1$s
+                case " $* " in
+                %2$sesac
+                exec %3$s "$@"
+                """.formatted(HOLD.formatted(folder()), cases, real));
+        Files.setPosixFilePermissions(held, PosixFilePermissions.fromString("rwxr-xr-x"));
+        run(
+                "sh",
+                "-ec",
+                "tool=$(readlink -f \"$(command -v $1)\"); cp \"$tool\" $2; mount --bind $3 \"$tool\"",
+                "sh",
+                name,
+                real.toString(),
+                held.toString());
+    }
+
+    /** Has what the services here call wait at a step: dump, restore, cable-out, cut, cable-in, announce. */
+    void hold(String step) throws IOException {
+        Files.createFile(folder().resolve("hold-" + step));
+    }
+
+    void awaitHeld(String step) throws Exception {
+        Conditions.until(LIMIT, step + " is about to begin", () -> Files.exists(folder().resolve("waits-" + step)));
+    }
+
+    /** Ends the wait; what has waited has gone on when this returns, or is dead. */
+    void letGo(String step) throws IOException, InterruptedException {
+        Files.deleteIfExists(folder().resolve("hold-" + step));
+        run(
+                "sh",
+                "-c",
+                "while [ -s $1 ] && kill -0 $(cat $1) 2>/dev/null; do sleep 0.02; done; rm -f $1",
+                "sh",
+                folder().resolve("waits-" + step).toString());
+    }
+
+    /** Has CRIU killed in the middle of a dump or a restore. */
+    void killCriu(String command) throws IOException {
+        Files.createFile(folder().resolve("kill-" + command));
+    }
+
+    /** Ends all that tests have told the tools here. */
+    void forgetFaults() throws IOException {
+        for (String step : STEPS) {
+            for (String what : List.of("hold-", "waits-", "kill-")) {
+                Files.deleteIfExists(folder().resolve(what + step));
+            }
+        }
     }
 
     void useCgroups() throws IOException, InterruptedException {
@@ -141,6 +228,11 @@ final class MovingNode {
         return node.runPodOf(job, name, at, command);
     }
 
+    /** Gives a path of a pod's as this JVM sees it. */
+    Path within(PodStatus pod, String path) throws IOException {
+        return Path.of("/proc/" + node.pidOf(pod) + "/root" + path);
+    }
+
     String said(PodStatus pod) throws IOException {
         return node.said(pod);
     }
@@ -224,6 +316,23 @@ final class MovingNode {
         // The kernel takes it away itself a moment after the pod has ended.
         String link = pod.link();
         run("sh", "-c", "ip link delete dev " + link + " || ! ip link show dev " + link);
+    }
+
+    /**
+     * The same of whatever is here of a pod, half restored or about to be ended; what the services here have started
+     * ends, too. A service goes on, which stands for one on another node.
+     */
+    void loseAllOf(PodStatus pod) throws IOException, InterruptedException {
+        run("sh", "-c", """
+                for one in /proc/[0-9]*; do
+                    [ "$(cat $one/comm 2>/dev/null)" != java ] || continue
+                    grep -qaF "$2/" $one/cmdline 2>/dev/null && [ ${one#/proc/} != $$ ] && kill -9 ${one#/proc/}
+                    [ "$(nsenter --net=$one/ns/net ip -o addr 2>/dev/null | grep -c "inet $1/")" = 1 ] \\
+                        && kill -9 ${one#/proc/}
+                done
+                ip link delete $3 2>/dev/null
+                true
+                """, "sh", pod.address(), folder().toString(), pod.link());
     }
 
     /** Reads what is recorded of a pod. */

@@ -1,11 +1,13 @@
 package io.ppmr.system;
 
+import static io.ppmr.system.PodPair.requireMoreRounds;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.pods.PodStatus;
+import io.ppmr.system.PodPair.Memory;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -31,38 +33,6 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** Pods of an ordinary user that move between two nodes with their address and a connection of theirs. */
 @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodMoveIT {
-    /** Sends blocks, and checks what comes back; says every hundredth time how far it is. */
-    private static final String CLIENT = """
-            $| = 1; $SIG{PIPE} = sub { print "broken pipe\\n"; exit 1 };
-            my $peer;
-            for (1 .. 200) {
-                $peer = IO::Socket::INET->new("$ARGV[0]:7000") and last;
-                select undef, undef, undef, 0.1;
-            }
-            $peer or do { print "no connection\\n"; exit 1 };
-            print "connected\\n";
-            for (my $number = 1; ; $number++) {
-                my $block = pack "N*", map { $number * $_ } 1 .. 4096;
-                print $peer $block; $peer->flush;
-                my $back = "";
-                while (length $back < length $block) {
-                    sysread $peer, $back, length($block) - length $back, length $back
-                        or do { print "lost: $!\\n"; exit 1 };
-                }
-                $back eq reverse $block or do { print "wrong\\n"; exit 1 };
-                print "round $number\\n" if $number % 20 == 0;
-                select undef, undef, undef, 0.01;
-            }
-            """;
-
-    private static final String SERVER = """
-            my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
-            $| = 1; print "listens\\n";
-            my $one = $all->accept or die "accept: $!";
-            while (read $one, my $block, 16384) { print $one scalar reverse $block; $one->flush }
-            print "end\\n"; sleep 600;
-            """;
-
     private static final Duration HOLD = Duration.ofSeconds(30);
 
     private static Testbed testbed;
@@ -123,27 +93,12 @@ class PodMoveIT {
         }
     }
 
-    /** Waits until twenty more blocks have come back right. */
-    private static void requireMoreRounds(MovingNode node, PodStatus pod) throws Exception {
-        long rounds =
-                node.said(pod).lines().filter(line -> line.startsWith("round")).count();
-        long wanted = rounds + 2;
-        Conditions.until(
-                MovingNode.LIMIT,
-                "blocks come back: " + node.said(pod),
-                () -> node.said(pod)
-                                .lines()
-                                .filter(line -> line.startsWith("round"))
-                                .count()
-                        >= wanted);
-    }
-
     @Test
     void shouldGoOnWithItsConnectionWhenAPodIsMovedThereAndBack() throws Exception {
-        PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", PodPair.SERVER);
         b.await(server, "listens");
-        PodStatus client =
-                a.runPodAt("client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", CLIENT, server.address());
+        PodStatus client = a.runPodAt(
+                "client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", Memory.SMALL.client(), server.address());
         requireMoreRounds(a, client);
         PpmrCommand moved = a.move("1/client", b);
         assertEquals(0, moved.exitCode(), moved.said());
@@ -253,27 +208,10 @@ class PodMoveIT {
         }
     }
 
-    /** The clients, by their memory; a large one is streamed. */
-    private enum Memory {
-        SMALL(CLIENT),
-        /** It is looked at whole again and again. */
-        LARGE("my $memory = pack('N*', 1 .. 1024) x 24576; my $sum = unpack '%32C*', $memory;"
-                + " sub check { $sum == unpack '%32C*', $memory or print \"wrong memory\\n\" }"
-                + CLIENT.replace("print \"round $number\\n\" if $number % 20 == 0;", """
-                        if ($number % 20 == 0) { check; print "round $number\\n" }
-                        """));
-
-        private final String client;
-
-        Memory(String client) {
-            this.client = client;
-        }
-    }
-
     /** One in 256 processes has its stack where CRIU streams nothing: then another is taken. */
     @Test
     void shouldBeStreamedWithItsConnectionWhenItHasMuchMemory() throws Exception {
-        assertTrue(Memory.LARGE.client.contains("check; print"), Memory.LARGE.client);
+        assertTrue(Memory.LARGE.client().contains("check; print"), Memory.LARGE.client());
         pair(Memory.LARGE);
         PpmrCommand moved = a.move("1/client", b);
         while (moved.said().contains("at the first byte of a page")) {
@@ -341,20 +279,12 @@ class PodMoveIT {
         requireMoreRounds(b, there);
     }
 
-    /** A pod and its peer on the other node, between which blocks go. */
-    private record Pair(PodStatus server, PodStatus client) {}
-
-    private static Pair pair() throws Exception {
+    private static PodPair pair() throws Exception {
         return pair(Memory.SMALL);
     }
 
-    private static Pair pair(Memory memory) throws Exception {
-        PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
-        b.await(server, "listens");
-        PodStatus client =
-                a.runPodAt("client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", memory.client, server.address());
-        requireMoreRounds(a, client);
-        return new Pair(server, client);
+    private static PodPair pair(Memory memory) throws Exception {
+        return PodPair.start(a, b, memory);
     }
 
     /** Asks for the move, and waits until the copy is about to be restored, which waits. */
@@ -384,7 +314,7 @@ class PodMoveIT {
         Files.deleteIfExists(b.folder().resolve("waits"));
     }
 
-    private static void requireTheOriginalGoesOn(Pair pair) throws Exception {
+    private static void requireTheOriginalGoesOn(PodPair pair) throws Exception {
         requireMoreRounds(a, pair.client());
         Conditions.until(
                 MovingNode.LIMIT,
@@ -400,7 +330,7 @@ class PodMoveIT {
     @ParameterizedTest
     @EnumSource
     void shouldGoOnWhereItIsWhenTheTargetsServiceIsKilledInTheMiddle(Memory memory) throws Exception {
-        Pair pair = pair(memory);
+        PodPair pair = pair(memory);
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         b.target().kill();
         assertNotEquals(
@@ -413,7 +343,7 @@ class PodMoveIT {
 
     @Test
     void shouldGoOnWhereItIsWhenTheSourcesServiceIsKilledInTheMiddle() throws Exception {
-        Pair pair = pair();
+        PodPair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         a.source().kill();
         endTheWait();
@@ -425,7 +355,7 @@ class PodMoveIT {
     @ParameterizedTest
     @EnumSource
     void shouldGoOnWhereItIsWhenBothServicesAreKilledInTheMiddle(Memory memory) throws Exception {
-        Pair pair = pair(memory);
+        PodPair pair = pair(memory);
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         a.source().kill();
         b.target().kill();
@@ -465,7 +395,7 @@ class PodMoveIT {
     }
 
     /** Waits until one node alone has the pod, which goes on with its connection. */
-    private static MovingNode requireOneLives(Pair pair) throws Exception {
+    private static MovingNode requireOneLives(PodPair pair) throws Exception {
         String full = pair.client().name();
         Conditions.until(MovingNode.LIMIT, "one node has the pod, and no migration does", () -> {
             long here = a.list("source").stream()
@@ -495,7 +425,7 @@ class PodMoveIT {
     @ParameterizedTest
     @EnumSource
     void shouldLiveOnceWithItsConnectionWhenServicesAreKilledAfterTheVote(Killed killed) throws Exception {
-        Pair pair = pair();
+        PodPair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         String id = lastBegun();
         b.awaitWholeImage(id);
@@ -517,7 +447,7 @@ class PodMoveIT {
     @ParameterizedTest
     @EnumSource
     void shouldLiveThereWithItsConnectionWhenServicesAreKilledOnceItIsDecided(Killed killed) throws Exception {
-        Pair pair = pair();
+        PodPair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         String id = lastBegun();
         endTheWait();
@@ -531,15 +461,15 @@ class PodMoveIT {
     // ---- several pods of one job -------------------------------------------------------------------------------
 
     /** Two pods of one job here, each with a peer on the other node; the first is streamed where it is large. */
-    private static List<Pair> job(Memory memory) throws Exception {
+    private static List<PodPair> job(Memory memory) throws Exception {
         PodStatus server = b.runPodAt("server2", "10.20.0.18", "perl", "-MIO::Socket::INET", "-e", SERVER);
         b.await(server, "listens");
         PodStatus first = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
         b.await(first, "listens");
-        List<Pair> pairs = List.of(
-                new Pair(first, ofJob("client", "10.20.0.12", memory, first)),
-                new Pair(server, ofJob("client2", "10.20.0.17", Memory.SMALL, server)));
-        for (Pair pair : pairs) {
+        List<PodPair> pairs = List.of(
+                new PodPair(first, ofJob("client", "10.20.0.12", memory, first)),
+                new PodPair(server, ofJob("client2", "10.20.0.17", Memory.SMALL, server)));
+        for (PodPair pair : pairs) {
             requireMoreRounds(a, pair.client());
         }
         return pairs;
@@ -550,14 +480,14 @@ class PodMoveIT {
     }
 
     /** Waits until one node alone has both, which go on with their connections. */
-    private static MovingNode requireBothLiveTogether(List<Pair> pairs) throws Exception {
+    private static MovingNode requireBothLiveTogether(List<PodPair> pairs) throws Exception {
         MovingNode has = requireOneLives(pairs.get(0));
         assertEquals(has, requireOneLives(pairs.get(1)), "the pods of a job are on one node");
         return has;
     }
 
-    private static void requireBothHere(List<Pair> pairs) throws Exception {
-        for (Pair pair : pairs) {
+    private static void requireBothHere(List<PodPair> pairs) throws Exception {
+        for (PodPair pair : pairs) {
             requireMoreRounds(a, pair.client());
             assertTrue(a.journal(pair.client().name().replace('/', '-'))
                     .path("move")
@@ -572,7 +502,7 @@ class PodMoveIT {
 
     @Test
     void shouldMoveInOneMigrationAndBackWhenPodsAreOfOneJob() throws Exception {
-        List<Pair> pairs = job(Memory.SMALL);
+        List<PodPair> pairs = job(Memory.SMALL);
         // A pod of another job stays.
         a.runPodAt("alone", "10.20.0.19", "sleep", "600");
         PpmrCommand moved = a.move("both", b);
@@ -603,7 +533,7 @@ class PodMoveIT {
 
     @Test
     void shouldBothGoOnWhereTheyAreWhenTheRestoreOfOneFails() throws Exception {
-        List<Pair> pairs = job(Memory.SMALL);
+        List<PodPair> pairs = job(Memory.SMALL);
         Files.createFile(b.folder().resolve("fail-one"));
         PpmrCommand failed = a.move("1/both", b);
         assertNotEquals(0, failed.exitCode(), failed.said());
@@ -617,7 +547,7 @@ class PodMoveIT {
 
     @Test
     void shouldBothGoOnWhereTheyAreWhenServicesAreKilledBeforeItIsDecided() throws Exception {
-        List<Pair> pairs = job(Memory.LARGE);
+        List<PodPair> pairs = job(Memory.LARGE);
         CompletableFuture<PpmrCommand> moving = moveIntoAWait("1/both");
         killAndStartAgain(Killed.BOTH);
         endTheWait();
@@ -628,7 +558,7 @@ class PodMoveIT {
 
     @Test
     void shouldBothLiveThereWhenServicesAreKilledOnceItIsDecided() throws Exception {
-        List<Pair> pairs = job(Memory.SMALL);
+        List<PodPair> pairs = job(Memory.SMALL);
         CompletableFuture<PpmrCommand> moving = moveIntoAWait("1/both");
         String id = lastBegun();
         endTheWait();
@@ -641,12 +571,12 @@ class PodMoveIT {
 
     @Test
     void shouldMoveNoneOfAJobWhenOneOfItsPodsCannotGoOnThere() throws Exception {
-        List<Pair> pairs = job(Memory.SMALL);
+        List<PodPair> pairs = job(Memory.SMALL);
         b.runPodAt("client2", "10.20.0.20", "sleep", "600");
         PpmrCommand refused = a.move("1/both", b);
         assertNotEquals(0, refused.exitCode(), refused.said());
         assertTrue(refused.said().contains("pod 1/client2 of this node has that name, or 10.20.0.17"), refused.said());
-        for (Pair pair : pairs) {
+        for (PodPair pair : pairs) {
             assertEquals("running", a.list("source").get(pairs.indexOf(pair)).state());
         }
         requireMoreRounds(a, pairs.get(0).client());
@@ -662,7 +592,7 @@ class PodMoveIT {
                 delay = "1s"
                 deadline = "60s"
                 """.formatted(b.folder()));
-        Pair pair = pair();
+        PodPair pair = pair();
         CompletableFuture<PpmrCommand> moving = moveIntoAWait();
         String id = lastBegun();
         b.awaitWholeImage(id);

@@ -454,6 +454,35 @@ class StreamedCriuIT {
         }
     }
 
+    /** Connections are closed, or nothing passes any more; the target ends what it has of the copy by itself. */
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldGoOnWithEveryByteWhereItWasWhenTheNetworkIsLostWhilePagesTravel(boolean closed) throws Exception {
+        KeyFile.create(directory.resolve("key"));
+        int port = Nodes.nobody().getPort();
+        try (Relay network = new Relay(port);
+                ServiceProcess target = service("target", port);
+                ServiceProcess source = service("source", network.port());
+                CriuJob job = start()) {
+            Files.writeString(directory.resolve("pid"), job.pid() + "\n");
+            try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
+                client.start("job", true);
+                signal("STOP", await(Program.TARGET_RELAY));
+                if (closed) {
+                    network.lose();
+                } else {
+                    network.cut();
+                }
+                MigrationReport report = client.awaitReport(LIMIT, progress -> {});
+                assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason() + "\n" + source.logEnd(20));
+            }
+            requireResult(job);
+            requireNoProgramLeft();
+            assertTrue(target.process().isAlive(), target.logEnd(20));
+        }
+    }
+
     private static MigrationReport migrate(
             CriuJob job, ServicePair pair, Checkpointer criu, int pid, Cancellation cancellation) {
         return migrate(job, pair, criu, pid, "called-off", cancellation);
