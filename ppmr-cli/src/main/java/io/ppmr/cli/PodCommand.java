@@ -130,7 +130,7 @@ public final class PodCommand implements Runnable {
                     boolean keep,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException, InterruptedException {
+            throws ConfigException, IOException, RefusedException {
         Optional<PodWatch> watch = keep ? Optional.of(new PodWatch(socket.path(), System.in, out())) : Optional.empty();
         PodOrder order = or(streams).order(name, job, template, address, user, command);
         try (ControlClient client = new ControlClient(socket.path())) {
@@ -161,7 +161,7 @@ public final class PodCommand implements Runnable {
                             description = "how long it may take to come (default: ${DEFAULT-VALUE})")
                     int withinSeconds,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException, InterruptedException {
+            throws ConfigException, IOException, RefusedException {
         PodWatch watch = new PodWatch(socket.path(), System.in, out());
         watch.keep(watch.find(name, Duration.ofSeconds(withinSeconds)));
     }

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP)
@@ -22,7 +23,7 @@ final class PodWatch {
     /** How long a pod that is to be ended may take: to be moved to the end, too. */
     private static final Duration END_LIMIT = Duration.ofSeconds(60);
 
-    private static final long LOOK_MS = 200;
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
     private final Path socket;
     private final PrintWriter out;
@@ -52,7 +53,7 @@ final class PodWatch {
     }
 
     /** Waits until a pod is there, as one that is about to come; throws if it does not come in time. */
-    PodStatus find(String name, Duration within) throws IOException, RefusedException, InterruptedException {
+    PodStatus find(String name, Duration within) throws IOException, RefusedException {
         long deadlineNs = System.nanoTime() + within.toNanos();
         while (true) {
             try (ControlClient client = new ControlClient(socket)) {
@@ -62,12 +63,12 @@ final class PodWatch {
                     throw e;
                 }
             }
-            TimeUnit.MILLISECONDS.sleep(LOOK_MS);
+            LockSupport.parkNanos(LOOK_NS);
         }
     }
 
     /** Says where the pod is, and returns when it is not there any more; what it prints is for programs. */
-    void keep(PodStatus pod) throws IOException, RefusedException, InterruptedException {
+    void keep(PodStatus pod) throws IOException, RefusedException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
         CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())
@@ -81,7 +82,7 @@ final class PodWatch {
     }
 
     /** Ends the pod, once no migration has it; false if it is not there any more. */
-    private boolean stopped(PodStatus pod) throws IOException, RefusedException, InterruptedException {
+    private boolean stopped(PodStatus pod) throws IOException, RefusedException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {
             try {
@@ -106,7 +107,7 @@ final class PodWatch {
                 throw new IOException("pod " + pod.name() + " is being moved for " + END_LIMIT.toSeconds()
                         + " s already, and cannot be ended meanwhile. Remedy: ppmr pod stop, when it is over");
             }
-            TimeUnit.MILLISECONDS.sleep(LOOK_MS);
+            LockSupport.parkNanos(LOOK_NS);
         }
     }
 

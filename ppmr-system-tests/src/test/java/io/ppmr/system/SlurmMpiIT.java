@@ -180,7 +180,8 @@ class SlurmMpiIT {
     @Tag("soak")
     @Test
     void shouldHaveTheRightResultWhenANodeOfAnMpichJobIsSetToDrain() throws Exception {
-        submitRing("mpich", "mpich", "mpiexec.hydra");
+        // The job's folder is not in the pods.
+        submitRing("mpich", "mpich", "mpiexec.hydra --launcher=-wdir --launcher=/tmp");
         drainTheFirst();
         cluster.await("result", () -> batchOutput().contains("longest gap"));
         requireTheRightResult();
