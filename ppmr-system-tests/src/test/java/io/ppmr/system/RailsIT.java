@@ -63,13 +63,23 @@ class RailsIT {
 
         /** @param priorities of the rails, as many as there are */
         private Scene(int passes, long processBytes, int... priorities) throws Exception {
-            this("500mbit", passes, processBytes, priorities);
+            this("500mbit", false, passes, processBytes, priorities);
         }
 
-        private Scene(String rate, int passes, long processBytes, int... priorities) throws Exception {
-            nodes = new TwoNodes(testbed, "");
+        /**
+         * @param controlIsOnARail whether the cable of the control connection is a rail, too, in name "own" and beside
+         *     the others
+         */
+        private Scene(String rate, boolean controlIsOnARail, int passes, long processBytes, int... priorities)
+                throws Exception {
+            nodes = new TwoNodes(testbed, controlIsOnARail ? rate : "");
             StringBuilder source = new StringBuilder();
             StringBuilder target = new StringBuilder();
+            if (controlIsOnARail) {
+                source.append("[[rails]]\nname = \"own\"\naddress = \"%s\"\n".formatted(TwoNodes.ADDRESS_A));
+                target.append("[[rails]]\nname = \"own\"\naddress = \"%s:%d\"\n"
+                        .formatted(TwoNodes.ADDRESS_B, TwoNodes.PORT));
+            }
             for (int rail = 0; rail < priorities.length; rail++) {
                 String cable = "rail" + rail;
                 Node.cable(nodes.a(), cable, nodes.b(), cable);
@@ -222,6 +232,34 @@ class RailsIT {
         }
     }
 
+    @Test
+    void shouldCommitInTimeWhenTheRailOfTheControlConnectionIsCutAtHalfOfTheImage() throws Exception {
+        try (Scene scene = new Scene("500mbit", true, 60, PROCESS_BYTES, 0)) {
+            AtomicBoolean isCut = new AtomicBoolean();
+            scene.commit(progress -> {
+                if (progress.arrivedBytes() >= PROCESSES * PROCESS_BYTES / 2 && !isCut.getAndSet(true)) {
+                    cutControl(scene);
+                }
+            });
+            assertTrue(isCut.get(), "the cable was cut");
+            String log = scene.nodes.source().log();
+            assertTrue(log.contains("goes on by /" + Scene.address(0, 1)), log);
+            assertTrue(log.contains("rail own has failed"), log);
+            scene.requireResults();
+        }
+    }
+
+    private static void cutControl(Scene scene) {
+        try {
+            scene.nodes.b().cable(false);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new AssertionError(e);
+        }
+    }
+
     private static void cut(Scene scene, int rail) {
         try {
             scene.cable(rail, false);
@@ -270,7 +308,7 @@ class RailsIT {
     @Timeout(value = 900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldLoseAndDoubleNothingWhenARailComesAndGoesForTwoMinutes() throws Exception {
         long processBytes = 1L << 30;
-        try (Scene scene = new Scene("100mbit", 20, processBytes, 0, 0)) {
+        try (Scene scene = new Scene("100mbit", false, 20, processBytes, 0, 0)) {
             AtomicBoolean isOver = new AtomicBoolean();
             Thread flapping = new Thread(() -> flap(scene, isOver), "flapping");
             flapping.start();

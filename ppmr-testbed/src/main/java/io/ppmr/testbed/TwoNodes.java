@@ -19,7 +19,7 @@ public final class TwoNodes {
     public static final String ADDRESS_B = "169.254.77.2";
 
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final int PORT = 7411;
+    public static final int PORT = 7411;
 
     private final Testbed testbed;
     private final Path bin;

@@ -6,11 +6,8 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ValueFrame;
-import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.SelectionKey;
-import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
 import java.util.List;
@@ -25,11 +22,9 @@ import org.agrona.concurrent.ControlledMessageHandler;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.ringbuffer.ManyToOneRingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
- * One control connection: frames out, frames in, never blocking.
+ * The control link of a session: frames out, frames in, never blocking.
  *
  * <p>One agent owns it and calls {@link #doWork}, {@link #idle} and the methods that write in place. Every other thread
  * hands its frames over by {@link #claim} or {@link #send}: they go through a ring buffer in the order in which they
@@ -37,29 +32,31 @@ import org.slf4j.LoggerFactory;
  * fixed size.
  *
  * <p>A link on which nothing comes for the silence limit is dead; so that this never happens while both sides live, an
- * idle side sends a heartbeat.
+ * idle side sends a heartbeat. It says how much of the peer's frames has come, and is sent as well when that is much.
+ *
+ * <p>Where the session has rails the link outlives its connection: the source brings another one ({@link #resumeBy},
+ * {@link #offer}), on which each side goes on from what the other has ({@link Carrier}). To whoever uses the link that
+ * is a network which was slow; the silence limit counts from the last frame, whatever was connected meanwhile.
  */
 public final class ControlLink implements AutoCloseable {
-    private static final Logger LOG = LoggerFactory.getLogger(ControlLink.class);
     /** For the side that is called: the attempt is that of the first frame, before which it says nothing. */
     public static final int OF_FIRST_FRAME = 0;
 
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
     private static final int MESSAGE_TYPE_ID = 1;
+    /** When so much has come the peer is told, so that it need not keep that. */
+    private static final int TELL_BYTES = BUFFER_BYTES / 4;
+
     private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long SEND_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(50);
 
-    private final SocketChannel channel;
-    private final Selector selector;
-    private final SelectionKey selectionKey;
+    private final Outbox out = new Outbox(BUFFER_BYTES);
+    private final Carrier carrier;
     private volatile int attempt;
-    private final String peer;
     private final long silenceLimitNs;
     private final ManyToOneRingBuffer ring;
     private final ControlledMessageHandler ringReader = this::copyFromRing;
-    private final ByteBuffer outBytes = ByteBuffer.allocateDirect(BUFFER_BYTES);
-    private final UnsafeBuffer out = new UnsafeBuffer(outBytes);
     private final ByteBuffer inBytes = ByteBuffer.allocateDirect(BUFFER_BYTES);
     private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
     private final AtomicBoolean sleeping = new AtomicBoolean();
@@ -67,13 +64,32 @@ public final class ControlLink implements AutoCloseable {
     /** Held by whoever sends a message of several frames; the agent never takes it. */
     private final Object longMessages = new Object();
 
-    private int outLimit;
+    private final ValueFrame value = new ValueFrame();
+    /** In what has come: up to where it was given to the handler. */
+    private int dispatched;
+
+    private boolean outIsFull;
     private long lastSentNs = System.nanoTime();
     private final LongSupplier clockNs;
     private long lastHeardNs;
-    private long heartbeats;
+    /** How much of the peer's frames it was told has come. */
+    private long toldBytes;
+
     private volatile Thread agentThread;
     private volatile boolean closed;
+
+    /** Connects the link anew, at the source, where its connection does not carry any more. Safe for any thread. */
+    public interface Reconnector extends AutoCloseable {
+        /**
+         * Begins to connect, unless it does; does not wait. What is connected goes to {@link ControlLink#offer}; if
+         * nothing can be, the link is told so by {@link ControlLink#giveUp}.
+         */
+        void begin();
+
+        /** Ends that; does not wait. */
+        @Override
+        void close();
+    }
 
     /**
      * Takes over a connected and authenticated channel.
@@ -90,13 +106,9 @@ public final class ControlLink implements AutoCloseable {
     ControlLink(SocketChannel channel, int attempt, long silenceLimitNs, LongSupplier clockNs) throws IOException {
         this.clockNs = clockNs;
         this.lastHeardNs = clockNs.getAsLong();
-        this.channel = channel;
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
-        this.peer = String.valueOf(channel.getRemoteAddress());
-        channel.configureBlocking(false);
-        selector = Selector.open();
-        selectionKey = channel.register(selector, SelectionKey.OP_READ);
+        carrier = new Carrier(channel, out);
         ring = new ManyToOneRingBuffer(new UnsafeBuffer(
                 BufferUtil.allocateDirectAligned(RING_BYTES + RingBufferDescriptor.TRAILER_LENGTH, 64)));
     }
@@ -105,8 +117,9 @@ public final class ControlLink implements AutoCloseable {
         return attempt;
     }
 
+    /** The address from, or to, which it was opened. */
     public String peer() {
-        return peer;
+        return carrier.peer();
     }
 
     // ---- any thread -------------------------------------------------------------------------------------------
@@ -136,7 +149,7 @@ public final class ControlLink implements AutoCloseable {
     public void awaitRoom(long deadlineNs) throws IOException {
         requireAlive();
         if (System.nanoTime() - deadlineNs > 0) {
-            throw new IOException("control connection to " + peer + " took no frame for "
+            throw new IOException("control connection to " + peer() + " took no frame for "
                     + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is cut");
         }
         if (Thread.currentThread() == agentThread) {
@@ -160,11 +173,32 @@ public final class ControlLink implements AutoCloseable {
     /** The agent has ended: nothing that is handed over would be sent any more. */
     public void dead() {
         closed = true;
+        carrier.end();
+    }
+
+    /** At the source: from now on it has other connections made where its own does not carry any more. */
+    public void resumeBy(Reconnector reconnector) {
+        carrier.resumeBy(reconnector);
+    }
+
+    /** At the target: whether the source may bring another connection where this one does not carry any more. */
+    public void mayResume(boolean may) {
+        carrier.mayResume(may);
+    }
+
+    /** Takes over a connection on which source and target have proved that it is this session's. Does not wait. */
+    public void offer(SocketChannel connected) {
+        carrier.offer(connected);
+    }
+
+    /** No other connection can be had: if it has none it is dead. */
+    public void giveUp(String reason) {
+        carrier.giveUp(reason);
     }
 
     private void requireAlive() throws IOException {
         if (closed) {
-            throw new IOException("control connection to " + peer + " is closed");
+            throw new IOException("control connection to " + peer() + " is closed");
         }
     }
 
@@ -215,7 +249,7 @@ public final class ControlLink implements AutoCloseable {
     /** Ends the agent's sleep: there is something for it to do. */
     public void wake() {
         if (sleeping.get() && sleeping.compareAndSet(true, false)) {
-            selector.wakeup();
+            carrier.wakeup();
         }
     }
 
@@ -223,21 +257,21 @@ public final class ControlLink implements AutoCloseable {
 
     /** Whether the agent may write {@code lengthBytes} in place now. */
     public boolean hasRoom(int lengthBytes) {
-        return outLimit + lengthBytes <= BUFFER_BYTES;
+        return out.hasRoom(lengthBytes);
     }
 
     /** The buffer for frames written in place, at {@link #outOffset}. */
     public MutableDirectBuffer outBuffer() {
-        return out;
+        return out.buffer();
     }
 
     public int outOffset() {
-        return outLimit;
+        return out.offset();
     }
 
     /** Takes over a frame that was written in place. */
     public void advance(int lengthBytes) {
-        outLimit += lengthBytes;
+        out.advance(lengthBytes);
     }
 
     /**
@@ -255,67 +289,58 @@ public final class ControlLink implements AutoCloseable {
      * @return how much was done, 0 if nothing
      */
     public int doWork(FrameHandler handler) throws IOException {
+        long nowNs = clockNs.getAsLong();
         if (agentThread == null) {
             // Until now nobody listened, so nobody was silent.
-            lastHeardNs = clockNs.getAsLong();
+            lastHeardNs = nowNs;
         }
         agentThread = Thread.currentThread();
-        int work = receive(handler);
+        boolean goesOn = carrier.look(attempt, nowNs, nowNs - lastHeardNs);
+        if (goesOn) {
+            // The peer hears a frame at once, and so that it goes on.
+            lastSentNs = System.nanoTime() - HEARTBEAT_NS - 1;
+        }
+        int work = receive(nowNs);
+        dispatch(handler);
         work += takeWaiting();
         keepAlive();
-        return work;
+        return goesOn ? work + 1 : work;
     }
 
     /** Sends what was collected and what was written in place, as far as the peer takes it. */
     public int transmit() throws IOException {
-        if (outLimit == 0) {
-            return 0;
-        }
-        outBytes.position(0).limit(outLimit);
-        int written = channel.write(outBytes);
+        int written = carrier.write();
         if (written > 0) {
             lastSentNs = System.nanoTime();
-            int left = outLimit - written;
-            if (left > 0) {
-                out.putBytes(0, out, written, left);
-            }
-            outLimit = left;
         }
-        watch();
         return written;
-    }
-
-    private void watch() {
-        int interest = outLimit > 0 ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ;
-        if (selectionKey.interestOps() != interest) {
-            selectionKey.interestOps(interest);
-        }
     }
 
     /** Sleeps until something comes, somebody calls {@link #wake}, or the time is over. */
     public void idle(long atMostMs) throws IOException {
         sleeping.set(true);
         // While bytes wait for the peer to take them, so does what is behind them: the socket ends the sleep.
-        if (outLimit == 0 && (ring.size() > 0 || !kept.isEmpty())) {
+        if (!out.hasUnsent() && !outIsFull && hasWaiting()) {
             sleeping.set(false);
             return;
         }
-        watch();
-        selector.select(atMostMs);
-        selector.selectedKeys().clear();
+        carrier.sleep(atMostMs);
         sleeping.set(false);
     }
 
     /** Sends what is still there, for at most so long; the agent calls it before it ends. */
     public void drain(long atMostMs) throws IOException {
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMostMs);
-        while (System.nanoTime() - deadlineNs < 0 && (outLimit > 0 || ring.size() > 0 || !kept.isEmpty())) {
+        while (System.nanoTime() - deadlineNs < 0 && carrier.isConnected() && (out.hasUnsent() || hasWaiting())) {
             takeWaiting();
             if (transmit() == 0) {
-                selector.select(1);
-                selector.selectedKeys().clear();
+                carrier.sleep(1);
             }
         }
+    }
+
+    private boolean hasWaiting() {
+        return ring.size() > 0 || !kept.isEmpty();
     }
 
     /**
@@ -329,49 +354,43 @@ public final class ControlLink implements AutoCloseable {
     @Override
     public void close() {
         closed = true;
-        try (channel) {
-            selector.close();
-        } catch (IOException e) {
-            LOG.warn("closing the control connection to {}: {}", peer, e.toString());
-        }
+        carrier.close();
     }
 
     private int takeWaiting() {
+        outIsFull = false;
         int taken = ring.controlledRead(ringReader);
-        while (!kept.isEmpty() && hasRoom(kept.peek().capacity())) {
-            DirectBuffer frame = kept.poll();
-            out.putBytes(outLimit, frame, 0, frame.capacity());
-            advance(frame.capacity());
-            taken++;
+        while (!kept.isEmpty() && !outIsFull) {
+            DirectBuffer frame = kept.peek();
+            if (hasRoom(frame.capacity())) {
+                out.put(frame, 0, frame.capacity());
+                kept.poll();
+                taken++;
+            } else {
+                outIsFull = true;
+            }
         }
         return taken;
     }
 
-    private int receive(FrameHandler handler) throws IOException {
-        int read = channel.read(inBytes);
-        if (read < 0) {
-            throw new EOFException("control connection to " + peer + " was closed by the peer");
+    private int receive(long nowNs) throws IOException {
+        int read = carrier.read(inBytes);
+        if (read > 0) {
+            lastHeardNs = nowNs;
+        } else if (nowNs - lastHeardNs > silenceLimitNs) {
+            throw new IOException("control connection to " + peer() + " has been silent for "
+                    + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the node or the network is down");
         }
-        long nowNs = clockNs.getAsLong();
-        if (read == 0) {
-            if (nowNs - lastHeardNs > silenceLimitNs) {
-                throw new IOException("control connection to " + peer + " has been silent for "
-                        + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the node or the network is down");
-            }
-            return 0;
-        }
-        lastHeardNs = nowNs;
-        dispatch(handler);
         return read;
     }
 
     private void dispatch(FrameHandler handler) throws IOException {
-        int end = inBytes.position();
-        int offset = 0;
-        while (end - offset >= Frame.HEADER_BYTES) {
+        // A handler that waits for room has more read behind this.
+        while (inBytes.position() - dispatched >= Frame.HEADER_BYTES) {
+            int offset = dispatched;
             FrameType type = Frame.requireValid(in, offset);
             int lengthBytes = Frame.lengthBytes(in, offset);
-            if (end - offset < lengthBytes) {
+            if (inBytes.position() - offset < lengthBytes) {
                 break;
             }
             if (attempt == OF_FIRST_FRAME) {
@@ -379,44 +398,70 @@ public final class ControlLink implements AutoCloseable {
             }
             if (Frame.attempt(in, offset) != attempt) {
                 throw new ProtocolException("frame " + type + " of attempt " + Frame.attempt(in, offset)
-                        + " on the connection of attempt " + attempt + " from " + peer + ": refused");
+                        + " on the connection of attempt " + attempt + " from " + peer() + ": refused");
             }
-            if (type != FrameType.HEARTBEAT) {
+            dispatched = offset + lengthBytes;
+            if (type == FrameType.HEARTBEAT) {
+                out.has(value.wrap(in, offset).value());
+            } else {
                 handler.onFrame(type, in, offset, lengthBytes);
             }
-            offset += lengthBytes;
         }
-        if (offset > 0) {
-            in.putBytes(0, in, offset, end - offset);
-            inBytes.position(end - offset);
+        if (dispatched > 0) {
+            int left = inBytes.position() - dispatched;
+            in.putBytes(0, in, dispatched, left);
+            inBytes.position(left);
+            dispatched = 0;
         }
     }
 
     private ControlledMessageHandler.Action copyFromRing(
             int typeId, MutableDirectBuffer buffer, int index, int lengthBytes) {
         if (!hasRoom(lengthBytes)) {
+            outIsFull = true;
             return ControlledMessageHandler.Action.ABORT;
         }
-        out.putBytes(outLimit, buffer, index, lengthBytes);
-        outLimit += lengthBytes;
+        out.put(buffer, index, lengthBytes);
         return ControlledMessageHandler.Action.CONTINUE;
     }
 
     /** The agent itself waits for room in the ring, which nobody else empties. */
     private void pump() throws IOException {
-        if (takeWaiting() == 0 && transmit() == 0) {
-            selector.select(1);
-            selector.selectedKeys().clear();
+        if (exchange() == 0) {
+            carrier.sleep(1);
         }
     }
 
+    /**
+     * Sends what waits, and reads what has come without giving it to anybody: only what the peer says that it has, so
+     * that there is room again.
+     */
+    private int exchange() throws IOException {
+        long nowNs = clockNs.getAsLong();
+        carrier.look(attempt, nowNs, nowNs - lastHeardNs);
+        int work = receive(nowNs);
+        int offset = dispatched;
+        while (inBytes.position() - offset >= Frame.HEADER_BYTES) {
+            FrameType type = Frame.requireValid(in, offset);
+            if (inBytes.position() - offset < Frame.lengthBytes(in, offset)) {
+                break;
+            }
+            if (type == FrameType.HEARTBEAT) {
+                out.has(value.wrap(in, offset).value());
+            }
+            offset += Frame.lengthBytes(in, offset);
+        }
+        work += takeWaiting();
+        keepAlive();
+        return work + transmit();
+    }
+
     private void keepAlive() {
-        boolean known = attempt != OF_FIRST_FRAME;
-        if (known
-                && System.nanoTime() - lastSentNs > HEARTBEAT_NS
-                && hasRoom(ValueFrame.LENGTH_BYTES)
-                && outLimit == 0) {
-            advance(ValueFrame.encode(out, outLimit, FrameType.HEARTBEAT, attempt, 0, ++heartbeats));
+        boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !out.hasUnsent();
+        boolean isMuch = carrier.received() - toldBytes >= TELL_BYTES;
+        if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasRoomForWord(ValueFrame.LENGTH_BYTES)) {
+            toldBytes = carrier.received();
+            advance(ValueFrame.encode(out.buffer(), out.offset(), FrameType.HEARTBEAT, attempt, 0, toldBytes));
         }
     }
 }

@@ -205,6 +205,26 @@ public final class TransportChoice {
                 throws IOException;
     }
 
+    /**
+     * A rail that both nodes have.
+     *
+     * @param number by which the target knows it
+     */
+    public record CommonRail(int number, RailSettings here, Rail there) {}
+
+    /** Gives the rails of a target that this node has, too: those of the same names. */
+    public List<CommonRail> common(DataMessage.Rails offer) {
+        List<Rail> there = offer.rails();
+        List<CommonRail> common = new ArrayList<>();
+        for (RailSettings rail : rails) {
+            IntStream.range(0, there.size())
+                    .filter(number -> there.get(number).name().equals(rail.name()))
+                    .findFirst()
+                    .ifPresent(number -> common.add(new CommonRail(number, rail, there.get(number))));
+        }
+        return common;
+    }
+
     /** What was connected, and what the target is told of it. */
     public record Attachment(SourcePath path, Attached message) {}
 
@@ -261,28 +281,26 @@ public final class TransportChoice {
                 ControlLink link,
                 Consumer<String> onFailure)
                 throws IOException, InterruptedException {
-            List<Rail> there = offer.rails();
-            List<Rails.Way> ways = new ArrayList<>();
-            for (RailSettings rail : rails) {
-                IntStream.range(0, there.size())
-                        .filter(number -> there.get(number).name().equals(rail.name()))
-                        .findFirst()
-                        .ifPresent(number -> ways.add(new Rails.Way(number, rail, figures.get(rail.name()))));
-            }
-            if (ways.isEmpty()) {
+            List<CommonRail> common = common(offer);
+            if (common.isEmpty()) {
                 String reason = "the target's rails have other names than this node's: "
-                        + there.stream().map(Rail::name).collect(Collectors.joining(", "));
+                        + offer.rails().stream().map(Rail::name).collect(Collectors.joining(", "));
                 LOG.warn("{}", reason);
                 return attachTcp(pool, reason, onFailure);
             }
-            Map<Integer, RailSettings> byNumber =
-                    ways.stream().collect(Collectors.toMap(Rails.Way::number, Rails.Way::settings));
+            Map<Integer, CommonRail> byNumber =
+                    common.stream().collect(Collectors.toMap(CommonRail::number, Function.identity()));
             Rails path = new Rails(
                     pool,
                     link.attempt(),
-                    ways,
-                    (number, life, onLoss) ->
-                            opener.open(byNumber.get(number), there.get(number), number, life, onLoss),
+                    common.stream()
+                            .map(rail -> new Rails.Way(
+                                    rail.number(),
+                                    rail.here(),
+                                    figures.get(rail.here().name())))
+                            .toList(),
+                    (number, life, onLoss) -> opener.open(
+                            byNumber.get(number).here(), byNumber.get(number).there(), number, life, onLoss),
                     link::send,
                     onFailure,
                     Rails.Limits.USUAL);

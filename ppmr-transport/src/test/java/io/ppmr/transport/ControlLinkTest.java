@@ -381,7 +381,7 @@ class ControlLinkTest {
         Thread thread = new Thread(() -> {
             try {
                 while (pair.far().isOpen()) {
-                    ByteBuffer bytes = value(FrameType.HEARTBEAT, ATTEMPT, 1);
+                    ByteBuffer bytes = value(FrameType.HEARTBEAT, ATTEMPT, 0);
                     while (bytes.hasRemaining()) {
                         pair.far().write(bytes);
                     }

@@ -13,6 +13,8 @@ import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.time.Duration;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -49,7 +51,12 @@ record SourceContext(
 
     /** Makes connections to a target. */
     Connector connector(InetSocketAddress target) {
-        return new Connector(target, settings.authenticator(), settings.connectDeadline());
+        return connector(target, settings.connectDeadline(), null);
+    }
+
+    /** @param from as in {@link Connector} */
+    Connector connector(InetSocketAddress target, Duration deadline, SocketAddress from) {
+        return new Connector(target, settings.authenticator(), deadline, from);
     }
 
     /** Writes into the history, which a migration does not depend on. */

@@ -26,11 +26,12 @@ import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
-import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.Connector;
+import io.ppmr.transport.tcp.ControlWays;
 import io.ppmr.transport.tcp.TcpRails;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -53,6 +54,9 @@ final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
+    /** For one way by which the control connection may go on: one that is cut is not worth more. */
+    private static final Duration RESUME_DEADLINE = Duration.ofSeconds(2);
+
     /** In the history. */
     private static final int EVERY_RANK = -1;
 
@@ -167,7 +171,7 @@ final class SourceSession {
         Message answer = awaitAnswer(cancellation);
         boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.Rails;
         if (transport.leavesTheChoice() && isOffer) {
-            TransportChoice.Attachment attachment = attach(transport, answer, control.session());
+            TransportChoice.Attachment attachment = attach(transport, answer, control);
             path = attachment.path();
             link.send(attachment.message());
             answer = awaitAnswer(cancellation);
@@ -203,7 +207,8 @@ final class SourceSession {
         return null;
     }
 
-    private TransportChoice.Attachment attach(TransportChoice.Proposal transport, Message offer, SessionId session)
+    private TransportChoice.Attachment attach(
+            TransportChoice.Proposal transport, Message offer, Connector.Control control)
             throws IOException, InterruptedException {
         if (!(offer instanceof DataMessage.Rails rails)) {
             return transport.attach((DataMessage.Offer) offer, service.pool(), end::lost);
@@ -213,10 +218,21 @@ final class SourceSession {
                 service.pool(),
                 settings.authenticator(),
                 settings.connectDeadline(),
-                session,
+                control.session(),
                 attempt,
                 settings.dataConnections());
-        return transport.attach(rails, opener::open, service.pool(), link, end::lost);
+        TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
+        if (attachment.message().direct()) {
+            List<Connector> ways = new ArrayList<>(List.of(service.connector(leg().target(), RESUME_DEADLINE, null)));
+            for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
+                ways.add(service.connector(
+                        new InetSocketAddress(rail.there().host(), rail.there().port()),
+                        RESUME_DEADLINE,
+                        rail.here().address().orElse(null)));
+            }
+            link.resumeBy(new ControlWays(link, control, ways));
+        }
+        return attachment;
     }
 
     /** What the target is told of the job. A streamed attempt that has failed is not repeated as one. */

@@ -418,6 +418,9 @@ final class TargetSessions {
 
             @Override
             public Transport.Peer join(int count) {
+                // Where there are several networks the session outlives the one of its control connection.
+                from.link().mayResume(true);
+                listener.replaceControl(from.session(), from.link()::offer);
                 return new TcpRailPeer(count, from.link(), taker -> listener.handOver(from.session(), taker));
             }
         };

@@ -20,7 +20,7 @@ import org.agrona.MutableDirectBuffer;
  * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 5;
+    public static final int VERSION = 6;
     public static final int HEADER_BYTES = 16;
 
     /** No frame is longer; a peer that announces more is cut off. */
@@ -92,7 +92,7 @@ public final class Frame {
             case CREDIT_RETURN, CREDIT, CREDIT_DENIAL -> CreditFrame.LENGTH_BYTES;
             case FILE_PREFIX -> FilePrefixFrame.DATA_OFFSET;
             case RELEASE -> ReleaseFrame.LENGTH_BYTES;
-            case TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT, RAIL -> ValueFrame.LENGTH_BYTES;
+            case TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT, RAIL, RESUME -> ValueFrame.LENGTH_BYTES;
             case MESSAGE, MESSAGE_PART, MESSAGE_END -> HEADER_BYTES + 1;
         };
     }

@@ -34,7 +34,7 @@ public enum FrameType {
     END_OF_FILE(11),
     /** S to T: every file of a rank is whole and no other will come; the value is the rank ({@link ValueFrame}). */
     END_OF_IMAGE(12),
-    /** Either way: still there; the value is a counter ({@link ValueFrame}). */
+    /** Either way: still there; the value is how many bytes of the peer's frames have come ({@link ValueFrame}). */
     HEARTBEAT(13),
     /** S to T, on a data connection: a chunk, whose bytes follow it ({@link ChunkFrame}). */
     CHUNK(14),
@@ -43,6 +43,12 @@ public enum FrameType {
      * the value is the rail's life, in the upper 32 bits, and the connection's number in it ({@link ValueFrame}).
      */
     RAIL(15),
+    /**
+     * Both ways, first on a connection that takes the place of the session's control connection: its number, from 1,
+     * stands in the place of the file, and the value is how many bytes of the peer's frames have come ({@link
+     * ValueFrame}).
+     */
+    RESUME(16),
     /** Either way: a message of variable length (a control message, or a change of names). */
     MESSAGE(32),
     /** Either way: a full frame of a message that is too long for one; more of it follows ({@link MessageParts}). */

@@ -39,10 +39,15 @@ class HandshakeFuzzTest {
         }
 
         @Override
-        public void open(SessionId session) {
+        public void open(SessionId session, byte[] secret) {
             if (session.equals(SessionId.NONE)) {
                 throw new AssertionError("a session without a name");
             }
+        }
+
+        @Override
+        public byte[] secret(SessionId session) {
+            return session.equals(SESSION) ? new byte[PeerAuthenticator.PROOF_BYTES] : null;
         }
     };
 
@@ -55,7 +60,8 @@ class HandshakeFuzzTest {
     private static Fuzz target() {
         List<byte[]> valid = List.of(
                 opening(ConnectionKind.CONTROL, SessionId.NONE, PeerAuthenticator.PROOF_BYTES),
-                opening(ConnectionKind.DATA, SESSION, PeerAuthenticator.PROOF_BYTES));
+                opening(ConnectionKind.DATA, SESSION, PeerAuthenticator.PROOF_BYTES),
+                opening(ConnectionKind.CONTROL_AGAIN, SESSION, PeerAuthenticator.PROOF_BYTES));
         return new Fuzz(FuzzPlan.HANDSHAKE_AT_THE_TARGET, new Mutator(valid, 256), List.of(IOException.class))
                 .allocatesAtMost(32 * 1024, 8);
     }
@@ -96,7 +102,10 @@ class HandshakeFuzzTest {
                 return new byte[0];
             }
             byte[] transcript = transcript(told[7], part(told, 8), part(first, 24), part(told, 24));
-            return changed(KEY.prove(Role.SOURCE, transcript), input, OPENING);
+            byte[] proved = told[7] == ConnectionKind.CONTROL_AGAIN.code()
+                    ? Handshake.joined(transcript, new byte[PeerAuthenticator.PROOF_BYTES])
+                    : transcript;
+            return changed(KEY.prove(Role.SOURCE, proved), input, OPENING);
         });
         TargetHandshake handshake = new TargetHandshake(channel, KEY, SESSIONS);
         int rounds = 0;

@@ -46,6 +46,7 @@ public final class TargetEnd implements SessionAgent.End {
     /** All is said: when the source closes the connection now, nothing is lost. */
     public void sessionOver() {
         over = true;
+        link.mayResume(false);
     }
 
     @Override

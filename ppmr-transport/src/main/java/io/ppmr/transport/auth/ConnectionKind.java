@@ -4,8 +4,10 @@ package io.ppmr.transport.auth;
 public enum ConnectionKind {
     /** Frames, both ways; opens a session. */
     CONTROL(1),
-    /** Pulls of one session. */
-    DATA(2);
+    /** Chunks of one session. */
+    DATA(2),
+    /** Frames of a session whose connection for them does not carry any more. */
+    CONTROL_AGAIN(3);
 
     private final int code;
 

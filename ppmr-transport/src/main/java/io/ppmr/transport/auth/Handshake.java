@@ -10,6 +10,7 @@ import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 
 /**
@@ -24,8 +25,10 @@ import java.security.SecureRandom;
  * </pre>
  *
  * <p>A control connection opens a session, whose random name the challenge carries; a data connection names the session
- * that it belongs to, and both proofs cover that name. This is the source's side, which runs on the caller's thread, in
- * blocking mode, to a deadline; the target's is {@link TargetHandshake}.
+ * that it belongs to, and both proofs cover that name. A connection that takes the place of the session's control
+ * connection proves besides that its source has made that one: its proof covers the session's secret, which only the
+ * two ends of that handshake can derive, and which is never sent. This is the source's side, which runs on the caller's
+ * thread, in blocking mode, to a deadline; the target's is {@link TargetHandshake}.
  */
 public final class Handshake {
     private static final int MAGIC = 0x724D5050; // "PPMr"
@@ -37,9 +40,13 @@ public final class Handshake {
     static final int NO_PLACE = 3;
     static final SecureRandom RANDOM = new SecureRandom();
 
+    private static final byte[] SECRET_OF = "ppmr control session ".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NO_SECRET = {};
+
     private final SocketChannel channel;
     private final PeerAuthenticator authenticator;
     private final long deadlineNs;
+    private byte[] opened;
 
     public Handshake(SocketChannel channel, PeerAuthenticator authenticator, long deadlineNs) {
         this.channel = channel;
@@ -54,6 +61,36 @@ public final class Handshake {
      * @return the session that the connection belongs to
      */
     public SessionId asSource(ConnectionKind kind, SessionId session) throws IOException {
+        return asSource(kind, session, NO_SECRET);
+    }
+
+    /**
+     * The source's side of a connection that takes the place of a session's control connection.
+     *
+     * @param secret the session's, {@link #secret} of the handshake that has opened it
+     * @return the session
+     */
+    public SessionId asSourceAgain(SessionId session, byte[] secret) throws IOException {
+        return asSource(ConnectionKind.CONTROL_AGAIN, session, secret);
+    }
+
+    /** After a control connection's handshake: the secret of the session that it has opened. */
+    public byte[] secret() {
+        return secret(authenticator, opened);
+    }
+
+    static byte[] secret(PeerAuthenticator authenticator, byte[] transcript) {
+        return authenticator.seal(joined(SECRET_OF, transcript));
+    }
+
+    static byte[] joined(byte[] first, byte[] second) {
+        return ByteBuffer.allocate(first.length + second.length)
+                .put(first)
+                .put(second)
+                .array();
+    }
+
+    private SessionId asSource(ConnectionKind kind, SessionId session, byte[] secret) throws IOException {
         byte[] nonce = nonce();
         write(opening(authenticator, kind.code(), session, nonce));
         ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
@@ -67,12 +104,13 @@ public final class Handshake {
             throw new IOException("target " + channel.getRemoteAddress()
                     + " does not hold this node's key: put the same key file on both nodes");
         }
-        write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, transcript)));
+        write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, joined(transcript, secret))));
         int verdict = read(Integer.BYTES).getInt();
         if (verdict != WELCOME) {
-            throw new IOException(
+            throw new RefusedException(
                     "target " + channel.getRemoteAddress() + " refuses the connection: " + reason(verdict));
         }
+        opened = transcript;
         return given;
     }
 

@@ -33,8 +33,15 @@ public final class TargetHandshake {
         /** Returns true if another session can be opened. */
         boolean hasPlace();
 
-        /** A new session, whose source has just been told that it is welcome. */
-        void open(SessionId session);
+        /**
+         * A new session, whose source has just been told that it is welcome.
+         *
+         * @param secret by which its source is known again
+         */
+        void open(SessionId session, byte[] secret);
+
+        /** The secret of a session whose control connection may be replaced; null of any other. */
+        byte[] secret(SessionId session);
     }
 
     /**
@@ -95,10 +102,22 @@ public final class TargetHandshake {
     }
 
     private Accepted judge(byte[] proof) throws IOException {
-        if (!authenticator.verify(Role.SOURCE, transcript, proof)) {
+        byte[] proved = transcript;
+        if (kind == ConnectionKind.CONTROL_AGAIN) {
+            byte[] secret = sessions.secret(session);
+            if (secret == null) {
+                // Nothing can be proved of a session that is not there, and nothing is told but that.
+                verdict(Handshake.NO_SUCH_SESSION);
+                throw new IOException("control connection from " + channel.getRemoteAddress() + " for session "
+                        + session + ", which is over or takes none: refused");
+            }
+            proved = Handshake.joined(transcript, secret);
+        }
+        if (!authenticator.verify(Role.SOURCE, proved, proof)) {
             verdict(Handshake.WRONG_PROOF);
-            throw new IOException("peer " + channel.getRemoteAddress()
-                    + " does not hold this node's key: refused (put the same key file on both nodes)");
+            throw new IOException("peer " + channel.getRemoteAddress() + " does not hold this node's key"
+                    + (kind == ConnectionKind.CONTROL_AGAIN ? ", or is not the source of session " + session : "")
+                    + ": refused (put the same key file on both nodes)");
         }
         if (kind == ConnectionKind.DATA && !sessions.exists(session)) {
             verdict(Handshake.NO_SUCH_SESSION);
@@ -114,7 +133,7 @@ public final class TargetHandshake {
         // Its data connections are read by this thread, so none is looked at before this. A peer that could not be
         // told leaves no session behind.
         if (kind == ConnectionKind.CONTROL) {
-            sessions.open(session);
+            sessions.open(session, Handshake.secret(authenticator, transcript));
         }
         return new Accepted(kind, session);
     }

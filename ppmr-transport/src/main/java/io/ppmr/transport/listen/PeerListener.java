@@ -45,13 +45,26 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     private final ServerSocketChannel server;
+    /** A session. */
+    private static final class Open {
+        private final BlockingQueue<SocketChannel> data = new LinkedBlockingQueue<>(MAX_WAITING_DATA);
+        private final byte[] secret;
+        /** Takes the data connections as they come; null where they are waited for. */
+        private volatile Consumer<SocketChannel> taker;
+        /** Takes connections in the place of its control connection; null where that is not to be. */
+        private volatile Consumer<SocketChannel> successor;
+
+        private Open(byte[] secret) {
+            this.secret = secret;
+        }
+    }
+
     private final PeerAuthenticator authenticator;
     private final SessionServer sessions;
     private final Consumer<Runnable> threads;
     private final AcceptLoop.Places strangers;
     private final AcceptLoop loop;
-    private final Map<SessionId, BlockingQueue<SocketChannel>> dataConnections = new ConcurrentHashMap<>();
-    private final Map<SessionId, Consumer<SocketChannel>> takers = new ConcurrentHashMap<>();
+    private final Map<SessionId, Open> open = new ConcurrentHashMap<>();
     /** At further addresses of this node. */
     private final List<AcceptLoop> furtherLoops = new CopyOnWriteArrayList<>();
 
@@ -123,25 +136,40 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
      * @param taker called on the listener's threads, which it must not hold up
      */
     public void handOver(SessionId session, Consumer<SocketChannel> taker) {
-        takers.put(session, taker);
-        handOver(session);
+        Open of = open.get(session);
+        if (of != null) {
+            of.taker = taker;
+            handOver(of);
+        }
     }
 
-    private void handOver(SessionId session) {
-        Consumer<SocketChannel> taker = takers.get(session);
-        BlockingQueue<SocketChannel> arrived = dataConnections.get(session);
-        if (taker == null || arrived == null) {
+    private static void handOver(Open of) {
+        Consumer<SocketChannel> taker = of.taker;
+        if (taker == null) {
             return;
         }
-        for (SocketChannel channel = arrived.poll(); channel != null; channel = arrived.poll()) {
+        for (SocketChannel channel = of.data.poll(); channel != null; channel = of.data.poll()) {
             taker.accept(channel);
+        }
+    }
+
+    /**
+     * Lets the source of a session replace its control connection, for as long as the session lasts.
+     *
+     * @param taker as in {@link #handOver}: takes what has proved that it is the session's, and closes what it is
+     *     handed too late
+     */
+    public void replaceControl(SessionId session, Consumer<SocketChannel> taker) {
+        Open of = open.get(session);
+        if (of != null) {
+            of.successor = taker;
         }
     }
 
     /** Waits for the data connections of a session. */
     public List<SocketChannel> awaitData(SessionId session, int count, Duration atMost)
             throws IOException, InterruptedException {
-        BlockingQueue<SocketChannel> arriving = dataConnections.get(session);
+        BlockingQueue<SocketChannel> arriving = open.get(session).data;
         SocketChannel[] channels = new SocketChannel[count];
         long deadlineNs = System.nanoTime() + atMost.toNanos();
         for (int i = 0; i < count; i++) {
@@ -194,6 +222,10 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
                 give(channel, session);
                 return;
             }
+            if (accepted.kind() == ConnectionKind.CONTROL_AGAIN) {
+                replace(channel, session);
+                return;
+            }
             boolean started = false;
             try {
                 channel.configureBlocking(true);
@@ -209,35 +241,50 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
 
     /** Gives a data connection to its session; closes it if the session ends at this moment. */
     private void give(SocketChannel channel, SessionId session) throws IOException {
-        BlockingQueue<SocketChannel> arriving = dataConnections.get(session);
-        if (arriving == null || !arriving.offer(channel)) {
+        Open to = open.get(session);
+        if (to == null || !to.data.offer(channel)) {
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
-                    + ", which " + (arriving == null ? "has ended" : "takes no more of them") + ": refused");
+                    + ", which " + (to == null ? "has ended" : "takes no more of them") + ": refused");
         }
-        handOver(session);
-        if (!dataConnections.containsKey(session) && arriving.remove(channel)) {
+        handOver(to);
+        if (!open.containsKey(session) && to.data.remove(channel)) {
             channel.close();
         }
     }
 
+    private void replace(SocketChannel channel, SessionId session) throws IOException {
+        Open of = open.get(session);
+        Consumer<SocketChannel> taker = of == null ? null : of.successor;
+        if (taker == null) {
+            throw new IOException("control connection from " + channel.getRemoteAddress() + " for session " + session
+                    + ", which has ended: refused");
+        }
+        taker.accept(channel);
+    }
+
     @Override
     public boolean exists(SessionId session) {
-        return dataConnections.containsKey(session);
+        return open.containsKey(session);
+    }
+
+    @Override
+    public byte[] secret(SessionId session) {
+        Open of = open.get(session);
+        return of == null || of.successor == null ? null : of.secret;
     }
 
     @Override
     public boolean hasPlace() {
-        return dataConnections.size() < MAX_SESSIONS;
+        return open.size() < MAX_SESSIONS;
     }
 
     @Override
-    public void open(SessionId session) {
-        dataConnections.put(session, new LinkedBlockingQueue<>(MAX_WAITING_DATA));
+    public void open(SessionId session, byte[] secret) {
+        open.put(session, new Open(secret));
     }
 
     private void end(SessionId session) {
-        takers.remove(session);
-        dataConnections.remove(session).forEach(PeerListener::closeQuietly);
+        open.remove(session).data.forEach(PeerListener::closeQuietly);
     }
 
     private void serveControl(SocketChannel channel, SessionId session) {

@@ -39,12 +39,49 @@ public final class Connector {
     }
 
     /** A control connection and the session that it opened. */
-    public record Control(SocketChannel channel, SessionId session) {}
+    public static final class Control {
+        private final SocketChannel channel;
+        private final SessionId session;
+        private final byte[] secret;
+
+        private Control(SocketChannel channel, SessionId session, byte[] secret) {
+            this.channel = channel;
+            this.session = session;
+            this.secret = secret;
+        }
+
+        public SocketChannel channel() {
+            return channel;
+        }
+
+        public SessionId session() {
+            return session;
+        }
+    }
 
     public Control control() throws IOException {
         SocketChannel channel = connect();
         try {
-            return new Control(channel, shake(channel, ConnectionKind.CONTROL, SessionId.NONE));
+            Handshake handshake = handshake(channel);
+            SessionId session = handshake.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+            return new Control(channel, session, handshake.secret());
+        } catch (IOException e) {
+            channel.close();
+            throw e;
+        }
+    }
+
+    /**
+     * A connection in the place of a session's control connection.
+     *
+     * @param first the one that has opened the session: its secret proves that this is the same source
+     * @throws io.ppmr.transport.auth.RefusedException if the target answers and has no such session
+     */
+    public SocketChannel controlAgain(Control first) throws IOException {
+        SocketChannel channel = connect();
+        try {
+            handshake(channel).asSourceAgain(first.session, first.secret);
+            return channel;
         } catch (IOException e) {
             channel.close();
             throw e;
@@ -88,7 +125,7 @@ public final class Connector {
             for (int i = 0; i < count; i++) {
                 SocketChannel channel = connect();
                 channels.add(channel);
-                shake(channel, ConnectionKind.DATA, session);
+                handshake(channel).asSource(ConnectionKind.DATA, session);
             }
             return channels;
         } catch (IOException e) {
@@ -99,8 +136,13 @@ public final class Connector {
         }
     }
 
-    private SessionId shake(SocketChannel channel, ConnectionKind kind, SessionId session) throws IOException {
-        return new Handshake(channel, authenticator, System.nanoTime() + deadline.toNanos()).asSource(kind, session);
+    @Override
+    public String toString() {
+        return from == null ? String.valueOf(target) : from + " to " + target;
+    }
+
+    private Handshake handshake(SocketChannel channel) {
+        return new Handshake(channel, authenticator, System.nanoTime() + deadline.toNanos());
     }
 
     private SocketChannel connect() throws IOException {

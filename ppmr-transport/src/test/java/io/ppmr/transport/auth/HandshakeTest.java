@@ -18,6 +18,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.Callable;
@@ -36,11 +37,11 @@ class HandshakeTest {
     private static final int HELLO_BYTES = 56;
     private static final int CHALLENGE_BYTES = 88;
 
-    private final Set<SessionId> open = ConcurrentHashMap.newKeySet();
+    private final Map<SessionId, byte[]> open = new ConcurrentHashMap<>();
     private final TargetHandshake.Sessions sessions = new TargetHandshake.Sessions() {
         @Override
         public boolean exists(SessionId session) {
-            return open.contains(session);
+            return open.containsKey(session);
         }
 
         @Override
@@ -49,8 +50,13 @@ class HandshakeTest {
         }
 
         @Override
-        public void open(SessionId session) {
-            open.add(session);
+        public void open(SessionId session, byte[] secret) {
+            open.put(session, secret);
+        }
+
+        @Override
+        public byte[] secret(SessionId session) {
+            return open.get(session);
         }
     };
     private boolean hasPlace = true;
@@ -72,14 +78,14 @@ class HandshakeTest {
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
         assertEquals(new TargetHandshake.Accepted(ConnectionKind.CONTROL, session), target.get(5, TimeUnit.SECONDS));
         assertNotEquals(SessionId.NONE, session);
-        assertEquals(Set.of(session), open);
+        assertEquals(Set.of(session), open.keySet());
 
         pair.close();
         connect();
         target = target(KEY, 5_000);
         assertEquals(session, source(KEY).asSource(ConnectionKind.DATA, session));
         assertEquals(new TargetHandshake.Accepted(ConnectionKind.DATA, session), target.get(5, TimeUnit.SECONDS));
-        assertEquals(Set.of(session), open);
+        assertEquals(Set.of(session), open.keySet());
     }
 
     @Test
@@ -91,13 +97,89 @@ class HandshakeTest {
     }
 
     @Test
+    void shouldTakeAConnectionInTheControlConnectionsPlaceOfWhoHasOpenedTheSession() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        Handshake first = source(KEY);
+        SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        target.get(5, TimeUnit.SECONDS);
+        assertArrayEquals(open.get(session), first.secret(), "both ends derive the same");
+
+        pair.close();
+        connect();
+        target = target(KEY, 5_000);
+        source(KEY).asSourceAgain(session, first.secret());
+        assertEquals(
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL_AGAIN, session), target.get(5, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void shouldRefuseAConnectionInItsPlaceOfAnotherHolderOfTheKey() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        target.get(5, TimeUnit.SECONDS);
+
+        // It has heard the session's name, and opens a session of its own.
+        pair.close();
+        connect();
+        target = target(KEY, 5_000);
+        Handshake other = source(KEY);
+        other.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        target.get(5, TimeUnit.SECONDS);
+        for (byte[] secret : new byte[][] {other.secret(), new byte[32], {}}) {
+            pair.close();
+            connect();
+            CompletableFuture<TargetHandshake.Accepted> refusing = target(KEY, 5_000);
+            IOException e = failureOf(() -> source(KEY).asSourceAgain(session, secret));
+            assertInstanceOf(RefusedException.class, e);
+            names(failureOf(refusing), "is not the source of session " + session);
+        }
+    }
+
+    @Test
+    void shouldRefuseAConnectionInItsPlaceThatReplaysAnotherOne() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        Handshake first = source(KEY);
+        SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        target.get(5, TimeUnit.SECONDS);
+
+        pair.close();
+        connect();
+        target = target(KEY, 5_000);
+        ByteBuffer hello = hello(3, session);
+        write(hello.duplicate());
+        ByteBuffer challenge = read(CHALLENGE_BYTES);
+        byte[] transcript = transcript(3, session.high(), session.low(), hello, part(challenge, 24, 32));
+        byte[] proof = KEY.prove(Role.SOURCE, Handshake.joined(transcript, first.secret()));
+        write(ByteBuffer.wrap(proof));
+        assertEquals(0, read(4).getInt(), "the source itself is welcome");
+        target.get(5, TimeUnit.SECONDS);
+
+        pair.close();
+        connect();
+        target = target(KEY, 5_000);
+        write(hello.duplicate());
+        read(CHALLENGE_BYTES);
+        write(ByteBuffer.wrap(proof));
+        assertEquals(2, read(4).getInt(), "every byte of it was sent again");
+        names(failureOf(target), "is not the source of session");
+    }
+
+    @Test
+    void shouldRefuseAConnectionInThePlaceOfOneOfASessionThatIsOver() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        IOException e = failureOf(() -> source(KEY).asSourceAgain(new SessionId(1, 2), new byte[32]));
+        names(assertInstanceOf(RefusedException.class, e), "its session is over");
+        names(failureOf(target), "for session 00000000000000010000000000000002, which is over");
+    }
+
+    @Test
     void shouldFindAtTheSourceThatTheTargetHoldsAnotherKey() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(OTHER_KEY, 5_000);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(atSource, "does not hold this node's key: put the same key file on both nodes");
         pair.near().close();
         names(failureOf(target), "ended the handshake: it may not hold the same key");
-        assertEquals(Set.of(), open);
+        assertEquals(Map.of(), open);
     }
 
     @Test
@@ -108,7 +190,7 @@ class HandshakeTest {
         write(ByteBuffer.allocate(32));
         assertEquals(2, read(4).getInt());
         names(failureOf(target), "does not hold this node's key: refused");
-        assertEquals(Set.of(), open);
+        assertEquals(Map.of(), open);
     }
 
     @Test
@@ -144,7 +226,7 @@ class HandshakeTest {
         ByteBuffer hello = hello();
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
-        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 5, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
+        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 6, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
         long high = challenge.getLong(8);
         long low = challenge.getLong(16);
         byte[] nonce = part(challenge, 24, 32);
@@ -160,15 +242,16 @@ class HandshakeTest {
         "0, 71, is no ppmr service",
         "3, 0, is no ppmr service",
         "4, 1, speaks version 1 of the protocol",
+        "4, 5, speaks version 5 of the protocol",
         "6, 9, uses authentication mechanism 9",
         "7, 0, connection of unknown kind 0",
-        "7, 3, connection of unknown kind 3"
+        "7, 4, connection of unknown kind 4"
     })
     void shouldRefuseAtTheTargetAHelloOfSomethingElse(int place, byte value, String reason) throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
         write(hello().put(place, value));
         names(assertInstanceOf(ProtocolException.class, failureOf(target)), reason);
-        assertEquals(Set.of(), open);
+        assertEquals(Map.of(), open);
     }
 
     @ParameterizedTest
@@ -224,7 +307,7 @@ class HandshakeTest {
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(atSource, "it serves as many sessions as it can");
         names(failureOf(target), "serves as many sessions as it can");
-        assertEquals(Set.of(), open);
+        assertEquals(Map.of(), open);
     }
 
     // ---- both sides -------------------------------------------------------------------------------------------
@@ -268,14 +351,22 @@ class HandshakeTest {
 
     private static ByteBuffer hello() {
         return ByteBuffer.allocate(HELLO_BYTES)
-                .put(new byte[] {'P', 'P', 'M', 'r', 5, 0, 1, 1})
+                .put(new byte[] {'P', 'P', 'M', 'r', 6, 0, 1, 1})
                 .position(HELLO_BYTES)
                 .flip();
     }
 
+    private static ByteBuffer hello(int kind, SessionId session) {
+        return hello().duplicate()
+                .order(ByteOrder.LITTLE_ENDIAN)
+                .put(7, (byte) kind)
+                .putLong(8, session.high())
+                .putLong(16, session.low());
+    }
+
     private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
         return ByteBuffer.allocate(82)
-                .put((byte) 5)
+                .put((byte) 6)
                 .put((byte) kind)
                 .putLong(high)
                 .putLong(low)

@@ -1,0 +1,88 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.os.LogContext;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.auth.RefusedException;
+import java.io.IOException;
+import java.net.ConnectException;
+import java.nio.channels.SocketChannel;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The ways by which a source reaches its target: the address where the session was opened, and the rails. Connects the
+ * session's control link anew by one after the other, until one is connected or all are refused. Has a thread while it
+ * connects. Safe for any thread.
+ */
+public final class ControlWays implements ControlLink.Reconnector {
+    private static final Logger LOG = LoggerFactory.getLogger(ControlWays.class);
+    private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private final ControlLink link;
+    private final Connector.Control session;
+    private final List<Connector> ways;
+    private final AtomicBoolean isConnecting = new AtomicBoolean();
+    private volatile boolean closed;
+    /** The next one to be tried; of the thread that connects. */
+    private volatile int next;
+
+    /**
+     * @param session the one that the link was opened with
+     * @param ways the first of them is that of the session, which is tried last
+     */
+    public ControlWays(ControlLink link, Connector.Control session, List<Connector> ways) {
+        this.link = link;
+        this.session = session;
+        this.ways = List.copyOf(ways);
+        next = 1 % ways.size();
+    }
+
+    @Override
+    public void begin() {
+        if (!closed && isConnecting.compareAndSet(false, true)) {
+            LogContext.thread(this::connect, "ppmr-control-again").start();
+        }
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+    }
+
+    private void connect() {
+        try {
+            int refused = 0;
+            while (!closed) {
+                Connector way = ways.get(next);
+                next = (next + 1) % ways.size();
+                try {
+                    SocketChannel channel = way.controlAgain(session);
+                    link.offer(channel);
+                    return;
+                } catch (IOException e) {
+                    LOG.info("the control connection cannot be carried on by {}: {}", way, e.getMessage());
+                    // What a node or network that is down says is no answer.
+                    refused = isAnswer(e) ? refused + 1 : 0;
+                    if (refused == ways.size()) {
+                        link.giveUp(e.getMessage());
+                        return;
+                    }
+                }
+                LockSupport.parkNanos(PAUSE_NS);
+            }
+        } catch (RuntimeException | Error e) {
+            LOG.error("the control connection cannot be carried on", e);
+            link.giveUp(e.toString());
+        } finally {
+            isConnecting.set(false);
+        }
+    }
+
+    private static boolean isAnswer(IOException e) {
+        return e instanceof RefusedException || e.getCause() instanceof ConnectException;
+    }
+}

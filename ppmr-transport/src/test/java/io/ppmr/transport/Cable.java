@@ -1,0 +1,113 @@
+package io.ppmr.transport;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** A network to a listener: while it is cut nothing passes and nothing is reset, and whoever connects waits. */
+final class Cable implements AutoCloseable {
+    private final InetSocketAddress to;
+    private final ServerSocketChannel server;
+    private final List<SocketChannel> channels = new CopyOnWriteArrayList<>();
+    private volatile boolean isCut;
+
+    Cable(InetSocketAddress to) throws IOException {
+        this.to = to;
+        server = ServerSocketChannel.open();
+        server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        start(this::accept);
+    }
+
+    InetSocketAddress address() throws IOException {
+        return (InetSocketAddress) server.getLocalAddress();
+    }
+
+    void cut(boolean cut) {
+        isCut = cut;
+    }
+
+    /** How many connections have been made through it. */
+    int connections() {
+        return channels.size() / 2;
+    }
+
+    /** Resets every connection through it, at both ends. */
+    void reset() throws IOException {
+        for (SocketChannel channel : channels) {
+            if (channel.isOpen()) {
+                channel.setOption(StandardSocketOptions.SO_LINGER, 0);
+                channel.close();
+            }
+        }
+    }
+
+    private static void start(Runnable task) {
+        Thread thread = new Thread(task, "cable");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void accept() {
+        try {
+            while (true) {
+                SocketChannel near = server.accept();
+                SocketChannel far = SocketChannel.open(to);
+                near.setOption(StandardSocketOptions.TCP_NODELAY, true);
+                far.setOption(StandardSocketOptions.TCP_NODELAY, true);
+                channels.add(near);
+                channels.add(far);
+                start(() -> carry(near, far));
+                start(() -> carry(far, near));
+            }
+        } catch (IOException e) {
+            // It is closed, or its listener is: whoever connects is refused.
+            closeQuietly();
+        }
+    }
+
+    private void closeQuietly() {
+        try {
+            close();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private void carry(SocketChannel from, SocketChannel into) {
+        ByteBuffer bytes = ByteBuffer.allocate(8192);
+        try {
+            while (from.read(bytes.clear()) >= 0) {
+                bytes.flip();
+                while (isCut) {
+                    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(2));
+                }
+                while (bytes.hasRemaining()) {
+                    into.write(bytes);
+                }
+            }
+            into.shutdownOutput();
+        } catch (IOException e) {
+            try {
+                into.setOption(StandardSocketOptions.SO_LINGER, 0);
+                into.close();
+            } catch (IOException alsoClosed) {
+                e.addSuppressed(alsoClosed);
+            }
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        isCut = false;
+        server.close();
+        reset();
+    }
+}

@@ -1,0 +1,307 @@
+package io.ppmr.transport;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.transport.LinkRunner.Taken;
+import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.listen.PeerListener;
+import io.ppmr.transport.tcp.Connector;
+import io.ppmr.transport.tcp.ControlWays;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.LongStream;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Control links of both ends with a real listener between, by two cables that are cut and reset. */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class LinkResumptionTest {
+    private static final PreSharedKey KEY =
+            new PreSharedKey("0123456789abcdef0123456789abcdef".getBytes(StandardCharsets.US_ASCII));
+    private static final int ATTEMPT = 5;
+    private static final Duration LONG = Duration.ofMinutes(5);
+    private static final Duration CONNECT = Duration.ofSeconds(2L * Integer.getInteger("ppmr.patience", 1));
+
+    private final List<LinkRunner> runners = new ArrayList<>();
+    private final CompletableFuture<Void> over = new CompletableFuture<>();
+    private PeerListener listener;
+    private Cable one;
+    private Cable other;
+    private Connector.Control control;
+    private LinkRunner source;
+    private final CompletableFuture<LinkRunner> target = new CompletableFuture<>();
+    private Duration targetSilence = LONG;
+
+    @BeforeEach
+    void listen() throws IOException {
+        listener = new PeerListener(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve);
+        one = new Cable(listener.address());
+        other = new Cable(listener.address());
+    }
+
+    @AfterEach
+    void close() throws Exception {
+        over.complete(null);
+        for (LinkRunner runner : runners) {
+            runner.stop();
+        }
+        one.close();
+        other.close();
+        listener.close();
+    }
+
+    private void serve(SocketChannel channel, SessionId session) throws IOException {
+        ControlLink link = new ControlLink(channel, ATTEMPT, targetSilence.toNanos());
+        link.mayResume(true);
+        listener.replaceControl(session, link::offer);
+        target.complete(run(link));
+        over.join();
+    }
+
+    private synchronized LinkRunner run(ControlLink link) {
+        LinkRunner runner = new LinkRunner(link);
+        runners.add(runner);
+        return runner;
+    }
+
+    private Connector by(Cable cable) throws IOException {
+        return new Connector(cable.address(), KEY, CONNECT);
+    }
+
+    private void connect(Duration sourceSilence) throws Exception {
+        control = by(one).control();
+        ControlLink link = new ControlLink(control.channel(), ATTEMPT, sourceSilence.toNanos());
+        link.resumeBy(new ControlWays(link, control, List.of(by(one), by(other))));
+        source = run(link);
+        target.get(20, TimeUnit.SECONDS);
+    }
+
+    private static Thread sending(ControlLink link, int from, int to, AtomicReference<Exception> trouble) {
+        Thread thread = new Thread(() -> {
+            try {
+                for (int i = from; i < to; i++) {
+                    link.sendValue(FrameType.SYNC, 1, i);
+                }
+            } catch (IOException e) {
+                trouble.set(e);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    private static void requireOnce(LinkRunner at, int frames) throws Exception {
+        Loopback.until(frames + " frames", () -> at.taken().size() >= frames || at.failure() != null);
+        assertNull(at.failure());
+        assertEquals(
+                LongStream.range(0, frames).boxed().toList(),
+                at.taken().stream().map(Taken::value).toList());
+    }
+
+    // ---- it goes on -------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldHearEveryFrameOnceWhenConnectionsAreResetAgainAndAgain() throws Exception {
+        connect(LONG);
+        AtomicReference<Exception> trouble = new AtomicReference<>();
+        Random random = new Random(7);
+        int rounds = 12;
+        int framesEach = 3_000;
+        for (int round = 0; round < rounds; round++) {
+            int from = round * framesEach;
+            sending(source.link(), from, from + framesEach, trouble);
+            sending(target.get().link(), from, from + framesEach, trouble);
+            LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(random.nextInt(3_000)));
+            one.reset();
+            other.reset();
+            requireOnce(target.get(), from + framesEach);
+            requireOnce(source, from + framesEach);
+        }
+        assertNull(trouble.get());
+        int connections = one.connections() + other.connections();
+        // A round whose frames were faster than the reset leaves that to the next one.
+        assertTrue(connections > rounds / 2, connections + " connections");
+    }
+
+    @Test
+    void shouldGoOnByTheOtherCableWhenTheOneIsCutAndNothingIsReset() throws Exception {
+        connect(LONG);
+        AtomicReference<Exception> trouble = new AtomicReference<>();
+        sending(source.link(), 0, 1_000, trouble).join();
+        sending(target.get().link(), 0, 1_000, trouble).join();
+        requireOnce(target.get(), 1_000);
+        one.cut(true);
+        long cutNs = System.nanoTime();
+        // More than what is kept: who says more waits until the peer has it.
+        sending(source.link(), 1_000, 50_000, trouble);
+        sending(target.get().link(), 1_000, 50_000, trouble);
+        requireOnce(target.get(), 50_000);
+        requireOnce(source, 50_000);
+        long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - cutNs);
+        assertTrue(tookMs >= 1_000, "nothing was missed in " + tookMs + " ms");
+        // What the first one still carried comes when it is whole again, and is nothing to anybody.
+        one.cut(false);
+        sending(source.link(), 50_000, 51_000, trouble).join();
+        requireOnce(target.get(), 51_000);
+        assertNull(trouble.get());
+        assertEquals(1, other.connections());
+    }
+
+    // ---- it ends ----------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldEndAtBothEndsAfterTheSilenceLimitWhenAllIsCut() throws Exception {
+        targetSilence = Duration.ofSeconds(3);
+        connect(Duration.ofSeconds(3));
+        Loopback.until("the target listens", () -> target.get().failure() == null);
+        one.cut(true);
+        other.cut(true);
+        assertTrue(source.awaitFailure().getMessage().contains("has been silent for 3000 ms"));
+        assertTrue(target.get().awaitFailure().getMessage().contains("has been silent for 3000 ms"));
+    }
+
+    /** A peer that lets itself be connected, and says nothing: silence counts from its last frame. */
+    @Test
+    void shouldEndAfterTheSilenceLimitHoweverOftenItIsConnected() throws Exception {
+        connect(Duration.ofSeconds(4));
+        target.get().link().mayResume(false);
+        target.get().stop();
+        List<SocketChannel> taken = new ArrayList<>();
+        listener.replaceControl(control.session(), channel -> {
+            synchronized (taken) {
+                taken.add(channel);
+            }
+            try {
+                channel.write(resume(ATTEMPT, taken.size(), 0));
+            } catch (IOException e) {
+                throw new AssertionError(e);
+            }
+        });
+        one.reset();
+        long startNs = System.nanoTime();
+        Exception failure = source.awaitFailure();
+        long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+        assertTrue(failure.getMessage().contains("has been silent for 4000 ms"), failure.getMessage());
+        assertTrue(tookMs < 4_000 + 1_000L * Integer.getInteger("ppmr.patience", 1), tookMs + " ms");
+        synchronized (taken) {
+            assertTrue(!taken.isEmpty(), "it was connected");
+        }
+    }
+
+    @Test
+    void shouldEndAtOnceWhenThePeerHasClosedInOrder() throws Exception {
+        connect(LONG);
+        target.get().stop();
+        assertTrue(source.awaitFailure().getMessage().contains("was closed by the peer"));
+    }
+
+    @Test
+    void shouldEndSoonWhenTheTargetDoesNotKnowTheSession() throws Exception {
+        connect(LONG);
+        over.complete(null);
+        Loopback.until("the session is over", () -> !listener.exists(control.session()));
+        if (source.failure() == null) {
+            one.reset();
+        }
+        String reason = source.awaitFailure().getMessage();
+        assertTrue(reason.contains("its session is over") || reason.contains("closed by the peer"), reason);
+    }
+
+    @Test
+    void shouldEndSoonWhenNobodyListensAnyMore() throws Exception {
+        connect(LONG);
+        listener.close();
+        one.close();
+        other.close();
+        String reason = source.awaitFailure().getMessage();
+        assertTrue(reason.contains("cannot be replaced") && reason.contains("cannot be reached"), reason);
+    }
+
+    // ---- attacks ----------------------------------------------------------------------------------------------
+
+    private static ByteBuffer resume(int attempt, int life, long position) {
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
+        ValueFrame.encode(frame, 0, FrameType.RESUME, attempt, life, position);
+        return frame.byteBuffer();
+    }
+
+    private void refused(ByteBuffer word) throws Exception {
+        SocketChannel stale = by(other).controlAgain(control);
+        stale.write(word);
+        stale.socket().setSoTimeout(20_000);
+        int read;
+        try {
+            read = stale.socket().getInputStream().read();
+        } catch (java.net.SocketException e) {
+            read = -1;
+        }
+        assertEquals(-1, read, "it is answered");
+        stale.close();
+    }
+
+    @Test
+    void shouldGoOnAsItDoesWhenAConnectionIsStaleOrSaysWhatCannotBe() throws Exception {
+        connect(LONG);
+        AtomicReference<Exception> trouble = new AtomicReference<>();
+        sending(source.link(), 0, 100, trouble).join();
+        sending(target.get().link(), 0, 100, trouble).join();
+        requireOnce(target.get(), 100);
+        requireOnce(source, 100);
+        one.reset();
+        sending(source.link(), 100, 200, trouble).join();
+        requireOnce(target.get(), 200);
+        int before = other.connections();
+
+        refused(resume(ATTEMPT, 1, 0));
+        refused(resume(ATTEMPT, 0, 0));
+        refused(resume(ATTEMPT, -1, 0));
+        refused(resume(ATTEMPT - 1, 9, 0));
+        refused(resume(ATTEMPT, 9, -1));
+        refused(resume(ATTEMPT, 9, Long.MAX_VALUE));
+        refused(ByteBuffer.wrap("GET / HTTP/1.0\r\n\r\n12345678".getBytes(StandardCharsets.US_ASCII)));
+        ByteBuffer heartbeat = resume(ATTEMPT, 9, 0);
+        refused(heartbeat.put(5, (byte) FrameType.HEARTBEAT.code()));
+        refused(ByteBuffer.allocate(0));
+
+        assertTrue(other.connections() >= before + 9);
+        sending(source.link(), 200, 300, trouble).join();
+        sending(target.get().link(), 100, 200, trouble).join();
+        requireOnce(target.get(), 300);
+        requireOnce(source, 200);
+        assertNull(trouble.get());
+    }
+
+    @Test
+    void shouldKeepNothingOfAConnectionThatComesWhenTheLinkHasEnded() throws Exception {
+        connect(LONG);
+        ControlLink ended = target.get().link();
+        target.get().stop();
+        Loopback pair = Loopback.open();
+        pair.near().setOption(StandardSocketOptions.SO_LINGER, 0);
+        ended.offer(pair.far());
+        assertTrue(!pair.far().isOpen(), "it is closed");
+        pair.close();
+    }
+}

@@ -1,0 +1,135 @@
+package io.ppmr.transport;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.protocol.data.ProtocolException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.WritableByteChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.Test;
+
+class OutboxTest {
+    private static final int CAPACITY = 16 * 1024;
+    private static final int RESERVE = 4096;
+
+    private final Outbox outbox = new Outbox(CAPACITY);
+
+    private void put(int... bytes) {
+        for (int value : bytes) {
+            outbox.put(new UnsafeBuffer(new byte[] {(byte) value}), 0, 1);
+        }
+    }
+
+    /** Takes so many bytes of what it is given. */
+    private record Taker(List<Byte> into, int most) implements WritableByteChannel {
+        @Override
+        public int write(ByteBuffer from) {
+            int count = Math.min(most, from.remaining());
+            for (int i = 0; i < count; i++) {
+                into.add(from.get());
+            }
+            return count;
+        }
+
+        @Override
+        public boolean isOpen() {
+            return true;
+        }
+
+        @Override
+        public void close() {
+            // Nothing is open.
+        }
+    }
+
+    private List<Byte> send(int most) throws IOException {
+        List<Byte> sent = new ArrayList<>();
+        assertEquals(Math.min(most, CAPACITY), Math.max(outbox.sendTo(new Taker(sent, most)), 0), "sent");
+        return sent;
+    }
+
+    @Test
+    void shouldSendAgainWhatThePeerDoesNotHaveAndNoMore() throws Exception {
+        put(1, 2, 3, 4, 5);
+        assertEquals(List.of((byte) 1, (byte) 2, (byte) 3), send(3));
+        assertTrue(outbox.canGoOnFrom(2));
+        assertEquals(1, outbox.goOnFrom(2), "bytes that were sent and are missing");
+        assertEquals(List.of((byte) 3, (byte) 4, (byte) 5), send(3));
+        assertFalse(outbox.hasUnsent());
+        outbox.has(5);
+        assertEquals(0, outbox.goOnFrom(5));
+        assertFalse(outbox.hasUnsent());
+    }
+
+    @Test
+    void shouldRefuseAPeerThatSaysItHasWhatWasNotSentOrLacksWhatItHad() throws Exception {
+        put(1, 2, 3, 4, 5);
+        send(3);
+        assertThrows(ProtocolException.class, () -> outbox.has(4));
+        assertThrows(ProtocolException.class, () -> outbox.has(Long.MAX_VALUE));
+        outbox.has(2);
+        outbox.has(1);
+        for (long position : new long[] {Long.MIN_VALUE, -1, 0, 1, 4, 1L << 32, Long.MAX_VALUE}) {
+            assertFalse(outbox.canGoOnFrom(position), () -> "byte " + position);
+        }
+        assertTrue(outbox.canGoOnFrom(2) && outbox.canGoOnFrom(3));
+    }
+
+    @Test
+    void shouldTakeNoMoreThanFitsUntilThePeerHasItAndLeaveRoomForTheWordThatSaysSo() throws Exception {
+        while (outbox.hasRoom(64)) {
+            outbox.put(new UnsafeBuffer(new byte[64]), 0, 64);
+        }
+        assertEquals(CAPACITY - RESERVE, outbox.offset());
+        send(CAPACITY - RESERVE);
+        assertFalse(outbox.hasRoom(64), "sent is not arrived");
+        assertTrue(outbox.hasRoomForWord(24));
+        outbox.has(64);
+        assertTrue(outbox.hasRoom(64));
+        assertFalse(outbox.hasRoom(65));
+    }
+
+    /** Any writes, sends, answers and losses: the peer's stream is what was written. */
+    @Test
+    void shouldGiveThePeerOneStreamWhateverIsLost() throws Exception {
+        for (int seed = 0; seed < 20; seed++) {
+            Random random = new Random(seed);
+            Outbox any = new Outbox(CAPACITY);
+            List<Byte> came = new ArrayList<>();
+            int written = 0;
+            for (int step = 0; step < 3_000; step++) {
+                int length = 1 + random.nextInt(300);
+                if (any.hasRoom(length)) {
+                    byte[] bytes = new byte[length];
+                    for (int i = 0; i < length; i++) {
+                        bytes[i] = (byte) (31 * written++ / 7);
+                    }
+                    any.put(new UnsafeBuffer(bytes), 0, length);
+                }
+                List<Byte> onTheWay = new ArrayList<>();
+                any.sendTo(new Taker(onTheWay, random.nextInt(500)));
+                boolean isLost = random.nextInt(4) == 0;
+                came.addAll(isLost ? onTheWay.subList(0, random.nextInt(onTheWay.size() + 1)) : onTheWay);
+                if (isLost) {
+                    assertTrue(any.canGoOnFrom(came.size()));
+                    any.goOnFrom(came.size());
+                } else if (random.nextInt(8) == 0) {
+                    any.has(came.size());
+                }
+            }
+            List<Byte> expected = new ArrayList<>();
+            for (int i = 0; i < came.size(); i++) {
+                expected.add((byte) (31 * i / 7));
+            }
+            assertEquals(expected, came, "seed " + seed);
+            assertTrue(came.size() > CAPACITY, came.size() + " bytes came");
+        }
+    }
+}
