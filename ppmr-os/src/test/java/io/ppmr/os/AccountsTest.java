@@ -52,8 +52,7 @@ class AccountsTest {
                     .collect(Collectors.toSet());
             assertEquals(groups, Accounts.groupsOf(fields[0]), line);
             int uid = Integer.parseUnsignedInt(fields[2]);
-            assertEquals(
-                    Optional.of(groups), Accounts.groupsOf(uid, Integer.parseUnsignedInt(fields[3])), line);
+            assertEquals(Optional.of(groups), Accounts.groupsOf(uid, Integer.parseUnsignedInt(fields[3])), line);
             assertTrue(Accounts.groupsOf(uid, 4711).orElseThrow().contains(4711), line);
         }
         for (String line : said("getent", "group").lines().limit(10).toList()) {
