@@ -1,13 +1,13 @@
 /*
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
- *   ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE]
- *               -- COMMAND [ARGUMENT...]
+ *   ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]...
+ *               [--breakpoints VALUE] -- COMMAND [ARGUMENT...]
  *
- * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets that user's
- * groups: those of the user database where it knows the number, and the given group alone where it does not (setpriv
- * --init-groups fails there; numbers without a name are common on compute nodes). The process is the same before and
- * after: its PID is the command's PID. credentials(7), close_range(2), session-keyring(7).
+ * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets the groups of
+ * --groups, or the given group alone. Whoever calls asks the user database: asked anew for each command, with the
+ * libraries that it loads, it costs half a millisecond. The process is the same before and after: its PID is the command's
+ * PID. credentials(7), close_range(2), session-keyring(7).
  *
  * With --capability the command keeps that one capability of root's and no other: in the permitted, effective,
  * inheritable and ambient sets, so that an ordinary program has it. capabilities(7).
@@ -29,8 +29,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,10 +70,13 @@ static long number(const char *text)
     return value;
 }
 
-static void become(uid_t uid, gid_t gid)
+static void become(uid_t uid, gid_t gid, char *groups)
 {
-    struct passwd *user = getpwuid(uid);
-    if (user != NULL ? initgroups(user->pw_name, gid) != 0 : setgroups(1, &gid) != 0)
+    static gid_t all[NGROUPS_MAX] = {0};
+    size_t count = 0;
+    for (char *one = strtok(groups, ","); one != NULL && count < NGROUPS_MAX; one = strtok(NULL, ","))
+        all[count++] = (gid_t)number(one);
+    if (setgroups(count, all) != 0)
         die("cannot set the groups");
     if (setresgid(gid, gid, gid) != 0)
         die("cannot set the group");
@@ -166,6 +169,8 @@ int main(int argc, char **argv)
     long uid = -1;
     long gid = -1;
     long capability = -1;
+    char *gid_text = NULL;
+    char *groups = NULL;
     const char *report_file = NULL;
     const char *without_breakpoints = NULL;
     int i = 1;
@@ -174,6 +179,9 @@ int main(int argc, char **argv)
             uid = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--gid") == 0) {
             gid = number(argv[i + 1]);
+            gid_text = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--groups") == 0) {
+            groups = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--capability") == 0) {
             capability = number(argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--report") == 0) {
@@ -188,9 +196,9 @@ int main(int argc, char **argv)
         }
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)
-        || (capability >= 0 && uid < 0) || capability >= CAPABILITY_BITS) {
-        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--capability NUMBER]] [--report FILE]"
-                " [--env NAME=VALUE]... [--breakpoints VALUE] -- COMMAND [ARGUMENT...]\n");
+        || ((capability >= 0 || groups != NULL) && uid < 0) || capability >= CAPABILITY_BITS) {
+        fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]]"
+                " [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE] -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
     if (report_file != NULL)
@@ -206,7 +214,7 @@ int main(int argc, char **argv)
     if (capability >= 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0)
         die("PR_SET_KEEPCAPS");
     if (uid >= 0)
-        become((uid_t)uid, (gid_t)gid);
+        become((uid_t)uid, (gid_t)gid, groups != NULL ? groups : gid_text);
     if (capability >= 0)
         keep_only(capability);
     execvp(argv[i + 1], argv + i + 1);

@@ -59,6 +59,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -480,7 +481,9 @@ static int spawn_stopped(bool quietly)
         setsid();
         if (chdir("/") != 0)
             _exit(1);
-        for (int fd = 0; fd < MAX_OPEN + 8; fd++)
+        /* A kernel before Linux 5.9 has no such call. */
+        bool closed = syscall(SYS_close_range, 0U, ~0U, 0U) == 0;
+        for (int fd = 0; !closed && fd < MAX_OPEN + 8; fd++)
             close(fd);
         raise(SIGSTOP);
         if (loaded[0] != 0)

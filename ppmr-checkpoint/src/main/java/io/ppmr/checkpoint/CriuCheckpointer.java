@@ -166,9 +166,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** Says so where CRIU cannot use hardware breakpoints; it would wait for ever for a process that none stops. */
     private String breakpoints() {
-        List<String> asked = new ArrayList<>(started(kit.launch(Optional.empty())));
-        asked.addAll(List.of("printenv", "CRIU_FAULT"));
         try {
+            List<String> asked = started(kit.launch(Optional.empty()));
+            asked.addAll(List.of("printenv", "CRIU_FAULT"));
             return kit.starter().run(asked, CHECK_LIMIT).exitCode() == 0
                     ? "; hardware breakpoints stop no process on this machine, so CRIU goes without (CRIU_FAULT="
                             + WITHOUT_BREAKPOINTS + ")"
@@ -198,11 +198,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
     private Optional<String> selfCheck() {
-        List<String> command = new ArrayList<>(launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty()));
-        command.addAll(settings.program());
-        command.add("check");
-        command.addAll(mode(settings.asJobUser()));
         try {
+            List<String> command = launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty());
+            command.addAll(settings.program());
+            command.add("check");
+            command.addAll(mode(settings.asJobUser()));
             Command.Result result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
                     ? Optional.empty()
@@ -435,9 +435,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return settings.asJobUser() && user.uid() != 0 ? Optional.of(user) : Optional.empty();
     }
 
-    private List<String> launched(Optional<JobUser> user) {
-        return started(
-                user.map(one -> kit.launch(one, CAP_CHECKPOINT_RESTORE)).orElseGet(() -> kit.launch(Optional.empty())));
+    private List<String> launched(Optional<JobUser> user) throws CheckpointException {
+        return started(user.isPresent() ? kit.launch(user.get(), CAP_CHECKPOINT_RESTORE) : kit.launch(user));
     }
 
     /** CRIU's own mode for it, and no configuration file out of a home, which would be the user's. */

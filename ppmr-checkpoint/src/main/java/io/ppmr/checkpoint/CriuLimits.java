@@ -483,37 +483,41 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                         named(process) + " has System V shared memory attached (" + segment.get() + ")" + outside());
             }
         }
-        for (Map<String, Integer> segment : table("shm")) {
-            for (String last : List.of("cpid", "lpid")) {
-                ProcStat process = sharing.get(segment.getOrDefault(last, 0));
-                if (process != null) {
-                    return Optional.of(named(process) + " has used the System V shared memory " + segment.get("shmid")
-                            + outside());
-                }
-            }
-        }
         List<Map<String, Integer>> queues = table("msg");
         List<Map<String, Integer>> sets = table("sem");
-        for (Map<String, Integer> queue : queues) {
-            for (String last : List.of("lspid", "lrpid")) {
-                ProcStat process = sharing.get(queue.getOrDefault(last, 0));
-                if (process != null) {
-                    return Optional.of(
-                            named(process) + " has used the System V message queue " + queue.get("msqid") + outside());
-                }
-            }
+        Optional<String> used = used(sharing, table("shm"), "shared memory", "shmid", "cpid", "lpid")
+                .or(() -> used(sharing, queues, "message queue", "msqid", "lspid", "lrpid"));
+        if (used.isPresent()) {
+            return used;
         }
         for (Map<String, Integer> set : sets) {
             boolean users = set.get("uid") == user.uid() || set.get("cuid") == user.uid();
             for (int one = 0; users && one < set.get("nsems"); one++) {
                 ProcStat process = sharing.get(semaphores.lastUser(set.get("semid"), one));
                 if (process != null) {
-                    return Optional.of(
-                            named(process) + " has used the System V semaphores " + set.get("semid") + outside());
+                    return Optional.of(used(process, "semaphores", set.get("semid")));
                 }
             }
         }
         return queues.isEmpty() && sets.isEmpty() ? Optional.empty() : waiting(sharing);
+    }
+
+    /** One of these processes whom the kernel's table names as the last user of something, and of what. */
+    private static Optional<String> used(
+            Map<Integer, ProcStat> sharing, List<Map<String, Integer>> table, String what, String id, String... users) {
+        for (Map<String, Integer> row : table) {
+            for (String last : users) {
+                ProcStat process = sharing.get(row.getOrDefault(last, 0));
+                if (process != null) {
+                    return Optional.of(used(process, what, row.get(id)));
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static String used(ProcStat process, String what, int id) {
+        return named(process) + " has used the System V " + what + " " + id + outside();
     }
 
     private static String outside() {

@@ -14,12 +14,7 @@ final class Polling {
         boolean holds() throws E;
     }
 
-    private final long deadlineNs;
-    private long pauseNs = FIRST_PAUSE_NS;
-
-    private Polling(Duration limit) {
-        deadlineNs = System.nanoTime() + limit.toNanos();
-    }
+    private Polling() {}
 
     /**
      * Looks again and again, with growing pauses, until the condition holds or the time is over. An interrupt shortens
@@ -28,21 +23,13 @@ final class Polling {
      * @return whether it held
      */
     static <E extends Exception> boolean until(Duration limit, Condition<E> condition) throws E {
-        Polling patience = new Polling(limit);
-        while (!condition.holds()) {
-            if (!patience.waits()) {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
+        for (long pauseNs = FIRST_PAUSE_NS; !condition.holds(); pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2)) {
+            if (System.nanoTime() - deadlineNs >= 0) {
                 return false;
             }
+            LockSupport.parkNanos(pauseNs);
         }
-        return true;
-    }
-
-    private boolean waits() {
-        if (System.nanoTime() - deadlineNs >= 0) {
-            return false;
-        }
-        LockSupport.parkNanos(pauseNs);
-        pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2);
         return true;
     }
 }

@@ -90,13 +90,18 @@ public final class ProcessSnapshot {
         Map<Integer, Long> starts = new HashMap<>();
         roots.forEach(root -> starts.put(root.pid(), root.startTimeTicks()));
         Map<Integer, ProcStat> found = new LinkedHashMap<>();
-        ArrayDeque<Integer> open = new ArrayDeque<>();
         for (ProcStat stat : all) {
             if (Long.valueOf(stat.startTimeTicks()).equals(starts.get(stat.pid()))) {
                 found.put(stat.pid(), stat);
-                open.add(stat.pid());
             }
         }
+        addDescendants(found, found.keySet());
+        return List.copyOf(found.values());
+    }
+
+    /** Adds what descends from these PIDs to what is found already. */
+    private void addDescendants(Map<Integer, ProcStat> found, Collection<Integer> pids) {
+        ArrayDeque<Integer> open = new ArrayDeque<>(pids);
         while (!open.isEmpty()) {
             for (ProcStat child : byParent.getOrDefault(open.remove(), List.of())) {
                 if (found.putIfAbsent(child.pid(), child) == null) {
@@ -104,7 +109,6 @@ public final class ProcessSnapshot {
                 }
             }
         }
-        return List.copyOf(found.values());
     }
 
     private void addLiving(ProcStat stat, Collection<ProcessIdentity> to) {
@@ -116,18 +120,9 @@ public final class ProcessSnapshot {
     /** The process, its descendants and the members of its session that still live. */
     List<ProcessIdentity> family(ProcessIdentity root) {
         Map<Integer, ProcStat> family = new LinkedHashMap<>();
-        ArrayDeque<Integer> open = new ArrayDeque<>(List.of(root.pid()));
-        for (ProcStat member : bySession.getOrDefault(root.pid(), List.of())) {
-            family.put(member.pid(), member);
-            open.add(member.pid());
-        }
-        while (!open.isEmpty()) {
-            for (ProcStat child : byParent.getOrDefault(open.remove(), List.of())) {
-                if (family.put(child.pid(), child) == null) {
-                    open.add(child.pid());
-                }
-            }
-        }
+        bySession.getOrDefault(root.pid(), List.of()).forEach(member -> family.put(member.pid(), member));
+        addDescendants(family, List.of(root.pid()));
+        addDescendants(family, List.copyOf(family.keySet()));
         Set<ProcessIdentity> living = new LinkedHashSet<>();
         if (table.isAlive(root)) {
             living.add(root);

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Command;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -54,6 +55,7 @@ public final class RankCommands {
 
     /** Begins to start a command for each rank, in this order, and returns at once. To be called once. */
     public void start(Collection<Integer> ranks, Start start) {
+        Command.inheritNoJars();
         open.addAll(ranks);
         toStart.addAll(ranks);
         int threads = Math.min(

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.os.Accounts;
 import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -9,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * What every adapter works with. Immutable, for any thread.
@@ -42,7 +44,7 @@ record ToolKit(
     }
 
     /** What to put before a command: a session of its own and, where the service may, the job's user. */
-    List<String> launch(Optional<JobUser> user) {
+    List<String> launch(Optional<JobUser> user) throws CheckpointException {
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
         if (user.isPresent() && LibC.isRoot()) {
             prefix.addAll(List.of(
@@ -50,16 +52,33 @@ record ToolKit(
                     Integer.toString(user.get().uid()),
                     "--gid",
                     Integer.toString(user.get().gid())));
+            prefix.addAll(groups(user.get()));
         }
         prefix.add("--");
         return prefix;
+    }
+
+    /** The user's groups by the user database, which the launcher does not ask; none for a number without a name. */
+    private static List<String> groups(JobUser user) throws CheckpointException {
+        try {
+            return Accounts.groupsOf(user.uid(), user.gid())
+                    .map(all -> List.of(
+                            "--groups",
+                            all.stream().map(Integer::toUnsignedString).collect(Collectors.joining(","))))
+                    .orElse(List.of());
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    e.getMessage() + ", so no command is started as that user. Remedy: see that the user database"
+                            + " answers (nsswitch.conf)",
+                    e);
+        }
     }
 
     /**
      * Gives what stands before a command that runs as an ordinary user with one capability, by its number in
      * capabilities(7). The command passes it on when it starts another program.
      */
-    List<String> launch(JobUser user, int capability) {
+    List<String> launch(JobUser user, int capability) throws CheckpointException {
         List<String> prefix = launch(Optional.of(user));
         prefix.addAll(1, List.of("--capability", Integer.toString(capability)));
         return prefix;
@@ -78,28 +97,9 @@ record ToolKit(
         return task.processes();
     }
 
-    /**
-     * The same, inside the namespaces of a process where one is given, and there in a directory that is opened before
-     * they are entered, since the mount may not be visible in them.
-     */
-    List<String> launch(Optional<ProcessIdentity> inside, Path directory, Optional<JobUser> user) {
-        return launch(inside, directory, launch(user));
-    }
-
-    /** The same, with what {@link #launch(JobUser, int)} has given. */
-    List<String> launch(Optional<ProcessIdentity> inside, Path directory, List<String> launched) {
-        if (inside.isEmpty()) {
-            return launched;
-        }
-        List<String> prefix = launch(Optional.empty());
-        prefix.addAll(RankNamespace.enter(inside.get(), directory));
-        // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
-        prefix.addAll(launched);
-        return prefix;
-    }
-
     /** The same before a restart, in a namespace that its start makes, where one is planned. */
-    List<String> launchInNew(Optional<RankNamespace.Planned> namespace, Path directory, List<String> launched) {
+    List<String> launchInNew(Optional<RankNamespace.Planned> namespace, Path directory, List<String> launched)
+            throws CheckpointException {
         if (namespace.isEmpty()) {
             return launched;
         }
@@ -110,13 +110,20 @@ record ToolKit(
     }
 
     /** The same before a checkpoint command, inside the rank's namespaces if it has some of its own. */
-    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) {
+    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) throws CheckpointException {
         return launchFor(task, launch(user));
     }
 
     /** The same, with what {@link #launch(JobUser, int)} has given. */
-    List<String> launchFor(CheckpointTask task, List<String> launched) {
-        return launch(Optional.of(task.root()).filter(root -> livesElsewhere(task)), task.imageDirectory(), launched);
+    List<String> launchFor(CheckpointTask task, List<String> launched) throws CheckpointException {
+        if (!livesElsewhere(task)) {
+            return launched;
+        }
+        List<String> prefix = launch(Optional.empty());
+        prefix.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
+        // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
+        prefix.addAll(launched);
+        return prefix;
     }
 
     /** The root's PID as a command sees it that was started by {@link #launchFor}. */

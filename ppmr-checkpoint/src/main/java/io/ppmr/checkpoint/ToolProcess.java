@@ -3,7 +3,7 @@ package io.ppmr.checkpoint;
 import io.ppmr.os.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -32,8 +33,6 @@ final class ToolProcess {
 
     /** Looking at all processes, again and again, takes at most one part in so many of one core. */
     private static final int LOOKING_SHARE = 50;
-
-    private static final int SCAN_BYTES = 64 << 10;
 
     private final String name;
     private final Process process;
@@ -196,25 +195,11 @@ final class ToolProcess {
 
     /** Returns true if a log in the service's own folder contains some ASCII words; false if there is no log. */
     static boolean contains(Path log, String words) throws CheckpointException {
-        try (InputStream input = Files.newInputStream(log)) {
-            byte[] piece = new byte[SCAN_BYTES];
-            int kept = 0;
-            int read = input.read(piece, 0, piece.length);
-            while (read >= 0) {
-                String text = new String(piece, 0, kept + read, StandardCharsets.ISO_8859_1);
-                if (text.contains(words)) {
-                    return true;
-                }
-                // Words that the next piece ends begin in the end of this one.
-                int next = Math.min(kept + read, words.length() - 1);
-                System.arraycopy(piece, kept + read - next, piece, 0, next);
-                kept = next;
-                read = input.read(piece, kept, piece.length - kept);
-            }
-            return false;
+        try (Stream<String> lines = Files.lines(log, StandardCharsets.ISO_8859_1)) {
+            return lines.anyMatch(line -> line.contains(words));
         } catch (NoSuchFileException none) {
             return false;
-        } catch (IOException e) {
+        } catch (IOException | UncheckedIOException e) {
             throw new CheckpointException("cannot read " + log + ": " + e.getMessage(), e);
         }
     }

@@ -127,6 +127,10 @@ class SanitizedProgramsIT {
                 run("plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--expect"),
                 Files.readString(out).trim());
         assertEquals("hello", run("ppmr-launch", "--", "echo", "hello"));
+        assertEquals("20001", run("ppmr-launch", "--uid", "20001", "--gid", "20001", "--", "id", "-G"));
+        assertEquals(
+                "20001 7 8",
+                run("ppmr-launch", "--uid", "20001", "--gid", "20001", "--groups", "7,8,20001", "--", "id", "-G"));
     }
 
     private static boolean hasContent(Path file) {

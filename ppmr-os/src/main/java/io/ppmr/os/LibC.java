@@ -22,6 +22,12 @@ public interface LibC {
     /** AF_INET. */
     int INTERNET = 2;
 
+    /** F_SETFD of fcntl(2). */
+    int SET_DESCRIPTOR_FLAGS = 2;
+
+    /** FD_CLOEXEC. */
+    int CLOSE_ON_EXEC = 1;
+
     /** SOCK_DGRAM. */
     int DATAGRAMS = 2;
 
@@ -78,6 +84,8 @@ public interface LibC {
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
 
     long write(int descriptor, long address, long lengthBytes);
+
+    int fcntl(int descriptor, int command, int argument);
 
     int close(int descriptor);
 

@@ -67,7 +67,7 @@ public record ProcStat(
     public static Optional<ProcStat> read(String file) {
         int descriptor = LibC.CALLS.open(zeroTerminated(file), O_CLOEXEC);
         if (descriptor < 0) {
-            return goneOrUnreadable(file);
+            return goneOrUnreadable(file, LibC.errno());
         }
         byte[] line = new byte[LINE_BYTES];
         long lengthBytes;
@@ -79,10 +79,6 @@ public record ProcStat(
             LibC.CALLS.close(descriptor);
         }
         return lengthBytes < 0 ? goneOrUnreadable(file, errno) : Optional.of(parse(line, (int) lengthBytes));
-    }
-
-    private static Optional<ProcStat> goneOrUnreadable(String file) {
-        return goneOrUnreadable(file, LibC.errno());
     }
 
     private static Optional<ProcStat> goneOrUnreadable(String file, int errno) {
@@ -171,12 +167,12 @@ public record ProcStat(
 
     private static ProcStat parse(byte[] line, int lengthBytes) {
         // The name may hold blanks and parentheses; the last closing one ends it.
-        int open = indexOf('(', line, lengthBytes);
+        int open = after('(', line, 0, lengthBytes) - 1;
         int close = lengthBytes - 1;
         while (close > open && line[close] != ')') {
             close--;
         }
-        if (open < 0 || close <= open) {
+        if (close <= open) {
             throw notOne(line, lengthBytes);
         }
         long[] fields = new long[LAST_FIELD + 1];
@@ -194,14 +190,6 @@ public record ProcStat(
                 fields[FLAGS],
                 fields[USER_TICKS] + fields[KERNEL_TICKS],
                 fields[LAST_FIELD]);
-    }
-
-    private static int indexOf(char wanted, byte[] line, int lengthBytes) {
-        int at = 0;
-        while (at < lengthBytes && line[at] != wanted) {
-            at++;
-        }
-        return at < lengthBytes ? at : -1;
     }
 
     private static int after(char wanted, byte[] line, int from, int lengthBytes) {

@@ -51,6 +51,9 @@ class AccountsTest {
                     .map(Integer::valueOf)
                     .collect(Collectors.toSet());
             assertEquals(groups, Accounts.groupsOf(fields[0]), line);
+            int uid = Integer.parseUnsignedInt(fields[2]);
+            assertEquals(Optional.of(groups), Accounts.groupsOf(uid, Integer.parseUnsignedInt(fields[3])), line);
+            assertTrue(Accounts.groupsOf(uid, 4711).orElseThrow().contains(4711), line);
         }
         for (String line : said("getent", "group").lines().limit(10).toList()) {
             String[] fields = line.split(":", -1);
@@ -64,6 +67,7 @@ class AccountsTest {
         assertEquals(Optional.empty(), Accounts.user(1_999_999_999));
         assertEquals(OptionalInt.empty(), Accounts.group("no-group-of-that-name"));
         assertEquals(Set.of(), Accounts.groupsOf("nobody-of-that-name"));
+        assertEquals(Optional.empty(), Accounts.groupsOf(1_999_999_999, 7));
     }
 
     @Test

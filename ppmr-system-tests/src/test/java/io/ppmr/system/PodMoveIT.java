@@ -462,9 +462,9 @@ class PodMoveIT {
 
     /** Two pods of one job here, each with a peer on the other node; the first is streamed where it is large. */
     private static List<PodPair> job(Memory memory) throws Exception {
-        PodStatus server = b.runPodAt("server2", "10.20.0.18", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        PodStatus server = b.runPodAt("server2", "10.20.0.18", "perl", "-MIO::Socket::INET", "-e", PodPair.SERVER);
         b.await(server, "listens");
-        PodStatus first = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
+        PodStatus first = b.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", PodPair.SERVER);
         b.await(first, "listens");
         List<PodPair> pairs = List.of(
                 new PodPair(first, ofJob("client", "10.20.0.12", memory, first)),
@@ -476,7 +476,7 @@ class PodMoveIT {
     }
 
     private static PodStatus ofJob(String name, String at, Memory memory, PodStatus server) throws Exception {
-        return a.runPodOf("both", name, at, "perl", "-MIO::Socket::INET", "-e", memory.client, server.address());
+        return a.runPodOf("both", name, at, "perl", "-MIO::Socket::INET", "-e", memory.client(), server.address());
     }
 
     /** Waits until one node alone has both, which go on with their connections. */

@@ -132,7 +132,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         // was promised to, also where this target's own window is shorter than that of who asked for it.
         boolean earlierBoot = promiseEndNs != NEVER && promiseEndNs - now > TransactionTimes.LONGEST_PROMISE_NS;
         promiseEndNs = earlierBoot ? now : promiseEndNs;
-        fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + window());
+        fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + times.fenceWindowNs());
         if (lostNs > now) {
             lostNs = now;
         }
@@ -396,10 +396,6 @@ public final class Participant extends TransactionDriver<ParticipantState> {
                 && times.fenceWindowNs() != 0
                 && nowNs < lostNs + times.fenceWindowNs();
         return mayFence ? lostNs + times.fenceDelayNs() : NEVER;
-    }
-
-    private long window() {
-        return times.fenceWindowNs();
     }
 
     /** The rest of the window and a quarter more, for clocks that do not run alike. */

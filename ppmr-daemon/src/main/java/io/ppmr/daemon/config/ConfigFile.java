@@ -95,12 +95,8 @@ final class ConfigFile {
 
     /** The parser looks from each zero to the end of their row: many of them would cost seconds, and the heap. */
     private void requireFewZeros(String text) throws ConfigException {
-        int zeros = 0;
-        for (int i = 0; i < text.length(); i++) {
-            zeros = text.charAt(i) == '0' ? zeros + 1 : 0;
-            if (zeros > MOST_ZEROS) {
-                throw failure("has more than " + MOST_ZEROS + " zeros in a row: no value here is so long");
-            }
+        if (text.contains("0".repeat(MOST_ZEROS + 1))) {
+            throw failure("has more than " + MOST_ZEROS + " zeros in a row: no value here is so long");
         }
     }
 

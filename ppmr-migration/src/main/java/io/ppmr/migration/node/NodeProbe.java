@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcStat;
 import io.ppmr.protocol.control.NodeFacts;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -162,12 +163,10 @@ public final class NodeProbe {
 
     /** Returns how much memory this machine has; see proc_meminfo(5). */
     public static long totalBytes() throws IOException {
-        for (String line : Files.readAllLines(Path.of("/proc/meminfo"))) {
-            if (line.startsWith("MemTotal:")) {
-                return number(line) * KIB;
-            }
-        }
-        throw new IOException("/proc/meminfo has no MemTotal");
+        return ProcStat.field(Path.of("/proc/meminfo"), "MemTotal")
+                        .map(NodeProbe::number)
+                        .orElseThrow(() -> new IOException("/proc/meminfo has no MemTotal"))
+                * KIB;
     }
 
     private static long number(String text) {

@@ -33,9 +33,8 @@ final class JobCommands {
     /** @param records what the journal has of the migration */
     JobCommands(TargetContext service, List<TransactionRecord> records) {
         this.service = service;
-        for (TransactionRecord record : records) {
-            placement = record instanceof TransactionRecord.Placement known ? known : placement;
-        }
+        placement = TransactionRecord.last(records, TransactionRecord.Placement.class)
+                .orElse(null);
     }
 
     /** An attempt begins. */

@@ -37,10 +37,8 @@ final class RestoredRanks {
      * @param records what the journal has of the migration, in its order
      */
     static RestoredRanks recorded(String migrationId, List<TransactionRecord> records) {
-        TransactionRecord.Prepared vote = null;
-        for (TransactionRecord record : records) {
-            vote = record instanceof TransactionRecord.Prepared prepared ? prepared : vote;
-        }
+        TransactionRecord.Prepared vote = TransactionRecord.last(records, TransactionRecord.Prepared.class)
+                .orElse(null);
         RestoredRanks copies = new RestoredRanks(migrationId);
         if (vote != null) {
             ProcessSnapshot now = new ProcessTable().snapshot();

@@ -84,13 +84,20 @@ public final class SocketExporter implements RegionExporter {
     @Override
     public void close() {
         closed = true;
-        for (SocketChannel connection : connections) {
-            try {
-                connection.close();
-            } catch (IOException e) {
-                LOG.warn("closing a data connection: {}", e.toString());
-            }
+        connections.forEach(SocketExporter::close);
+        join(threads);
+    }
+
+    static void close(SocketChannel connection) {
+        try {
+            connection.close();
+        } catch (IOException e) {
+            LOG.warn("closing a data connection: {}", e.toString());
         }
+    }
+
+    /** Waits for the threads of connections that are closed; says which do not end. */
+    static void join(List<Thread> threads) {
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
         for (Thread thread : threads) {
             try {

@@ -12,7 +12,6 @@ import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -24,7 +23,6 @@ import org.slf4j.LoggerFactory;
  */
 public final class SocketPuller implements ChunkPuller {
     private static final Logger LOG = LoggerFactory.getLogger(SocketPuller.class);
-    private static final long JOIN_MS = 2_000;
 
     /**
      * Requests under way on one connection; a power of two. Their bytes fit any socket buffer, so no request
@@ -71,22 +69,9 @@ public final class SocketPuller implements ChunkPuller {
     @Override
     public void close() {
         closed = true;
-        connections.forEach(Connection::closeChannel);
-        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
-        for (Connection connection : connections) {
-            try {
-                connection.thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime())));
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                return;
-            }
-            if (connection.thread.isAlive()) {
-                LOG.error(
-                        "{} did not end within {} ms after its connection was closed",
-                        connection.thread.getName(),
-                        JOIN_MS);
-            }
-        }
+        connections.forEach(connection -> SocketExporter.close(connection.channel));
+        SocketExporter.join(
+                connections.stream().map(connection -> connection.thread).toList());
     }
 
     /**
@@ -147,7 +132,7 @@ public final class SocketPuller implements ChunkPuller {
                 }
             } catch (IOException e) {
                 // The connection's thread fails on the same socket and answers what is under way, these pulls with it.
-                closeChannel();
+                SocketExporter.close(channel);
                 LOG.debug("asking for chunks: {}", e.toString());
             }
             requests.clear();
@@ -162,7 +147,7 @@ public final class SocketPuller implements ChunkPuller {
                 }
             } catch (IOException | RuntimeException e) {
                 failure = closed ? "the transport was closed" : "data connection to the source failed: " + e;
-                closeChannel();
+                SocketExporter.close(channel);
                 failAll();
             }
         }
@@ -200,14 +185,6 @@ public final class SocketPuller implements ChunkPuller {
                 long pullId = pullIds[head.get() & (DEPTH_A_CONNECTION - 1)];
                 head.set(head.get() + 1);
                 listener.pullFailed(pullId, failure);
-            }
-        }
-
-        private void closeChannel() {
-            try {
-                channel.close();
-            } catch (IOException e) {
-                LOG.warn("closing a data connection: {}", e.toString());
             }
         }
     }

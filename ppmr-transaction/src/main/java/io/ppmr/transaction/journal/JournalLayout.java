@@ -70,12 +70,8 @@ final class JournalLayout {
         ByteBuffer file = ByteBuffer.wrap(bytes);
         List<TransactionJournal.Entry> entries = new ArrayList<>();
         int offset = HEADER_BYTES;
-        while (true) {
-            TransactionJournal.Entry entry = entryAt(file, offset);
-            if (entry == null) {
-                break;
-            }
-            entries.add(entry);
+        for (TransactionJournal.Entry one = entryAt(file, offset); one != null; one = entryAt(file, offset)) {
+            entries.add(one);
             offset = next(file, offset);
         }
         requireNothingSyncedAfter(path, file, offset);

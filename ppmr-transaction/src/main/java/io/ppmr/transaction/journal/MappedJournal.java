@@ -16,6 +16,7 @@ import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
@@ -131,13 +132,10 @@ public final class MappedJournal implements TransactionJournal {
     }
 
     private static List<Path> oldFiles(Path path) throws IOException {
-        String prefix = path.getFileName() + ".";
+        Pattern numbered = Pattern.compile(Pattern.quote(path.getFileName() + ".") + "[0-9]{6}");
         try (Stream<Path> files = Files.list(path.toAbsolutePath().getParent())) {
-            return files.filter(file -> file.getFileName().toString().startsWith(prefix)
-                            && file.getFileName()
-                                    .toString()
-                                    .substring(prefix.length())
-                                    .matches("[0-9]{6}"))
+            return files.filter(file ->
+                            numbered.matcher(file.getFileName().toString()).matches())
                     .sorted()
                     .toList();
         }

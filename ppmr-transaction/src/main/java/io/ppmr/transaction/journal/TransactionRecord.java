@@ -3,6 +3,7 @@ package io.ppmr.transaction.journal;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.MigrationSecret;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * What stands in the journal, one record a step; docs/transaction.md says which are synced and when. The journal adds
@@ -29,6 +30,11 @@ public sealed interface TransactionRecord {
 
     /** Writes the number of its type and its fields, as the journal keeps them. */
     void write(RecordCodec.Writer out);
+
+    /** The last of these records that is of that kind. */
+    static <T extends TransactionRecord> Optional<T> last(List<TransactionRecord> records, Class<T> kind) {
+        return records.stream().filter(kind::isInstance).map(kind::cast).reduce((earlier, later) -> later);
+    }
 
     /** Reads the fields of a record; null for a type that there is not. */
     static TransactionRecord read(int type, RecordCodec.Reader in) {
@@ -366,13 +372,7 @@ public sealed interface TransactionRecord {
 
         /** That of the migration of these records; NONE where an earlier release has begun it. */
         public static MigrationSecret of(List<TransactionRecord> records) {
-            MigrationSecret secret = MigrationSecret.NONE;
-            for (TransactionRecord record : records) {
-                if (record instanceof Secret found) {
-                    secret = found.secret();
-                }
-            }
-            return secret;
+            return last(records, Secret.class).map(Secret::secret).orElse(MigrationSecret.NONE);
         }
     }
 
@@ -394,13 +394,7 @@ public sealed interface TransactionRecord {
 
         /** Those by the last such record; none where there is none. */
         public static List<String> of(List<TransactionRecord> records) {
-            List<String> last = List.of();
-            for (TransactionRecord record : records) {
-                if (record instanceof Frozen found) {
-                    last = found.cgroups();
-                }
-            }
-            return last;
+            return last(records, Frozen.class).map(Frozen::cgroups).orElse(List.of());
         }
     }
 

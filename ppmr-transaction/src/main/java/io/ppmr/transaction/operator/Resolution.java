@@ -55,10 +55,9 @@ public record Resolution(String migrationId, Result result, String text, Outcome
     public static Resolution notOpen(String said, TransactionJournal journal, Collection<String> open)
             throws IOException {
         String known = open.isEmpty() ? "No migration is open here." : "Open here: " + String.join(", ", open) + ".";
-        Outcome outcome = null;
-        for (TransactionRecord record : journal.records(said)) {
-            outcome = record instanceof TransactionRecord.Done done ? done.outcome() : outcome;
-        }
+        Outcome outcome = TransactionRecord.last(journal.records(said), TransactionRecord.Done.class)
+                .map(TransactionRecord.Done::outcome)
+                .orElse(null);
         String text = outcome == null
                 ? "Migration '" + said + "' is not known here: `ppmr status` lists those that are open, with their"
                         + " names, and `ppmr history` those that are over. "

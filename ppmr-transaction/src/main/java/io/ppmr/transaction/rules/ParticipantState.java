@@ -55,27 +55,42 @@ public record ParticipantState(
 
     /** It has never heard of the migration. */
     public static ParticipantState nothing(String migrationId) {
+        return at(migrationId, 0, Phase.NOTHING, List.of(), "", false, Outcome.COMMITTED, false, true, "");
+    }
+
+    /** The beginning of a phase: no round is open in it, nobody has answered, nothing is fenced or promised. */
+    private static ParticipantState at(
+            String migrationId,
+            int attempt,
+            Phase phase,
+            List<String> participants,
+            String self,
+            boolean sourceLost,
+            Outcome aim,
+            boolean decidedHere,
+            boolean done,
+            String reason) {
         return new ParticipantState(
                 migrationId,
-                0,
-                Phase.NOTHING,
-                List.of(),
-                "",
-                false,
+                attempt,
+                phase,
+                participants,
+                self,
+                sourceLost,
                 0,
                 Set.of(),
                 false,
                 false,
-                Outcome.COMMITTED,
+                aim,
                 false,
-                false,
-                true,
-                "");
+                decidedHere,
+                done,
+                reason);
     }
 
     /** Whether it has the duty to take over. */
     public boolean isFirst() {
-        return !participants.isEmpty() && participants.get(0).equals(self);
+        return isFirst(self);
     }
 
     /** Whether that is the one with the duty to take over. */
@@ -94,102 +109,30 @@ public record ParticipantState(
     }
 
     ParticipantState begun(int number, List<String> all, String name) {
-        return new ParticipantState(
-                migrationId,
-                number,
-                Phase.PREPARING,
-                all,
-                name,
-                false,
-                0,
-                Set.of(),
-                false,
-                false,
-                Outcome.COMMITTED,
-                false,
-                false,
-                false,
-                "");
+        return at(migrationId, number, Phase.PREPARING, all, name, false, Outcome.COMMITTED, false, false, "");
     }
 
     /** Another phase: what belonged to the last one is gone. */
     ParticipantState in(Phase next) {
-        return new ParticipantState(
-                migrationId,
-                attempt,
-                next,
-                participants,
-                self,
-                sourceLost,
-                0,
-                Set.of(),
-                false,
-                false,
-                Outcome.COMMITTED,
-                false,
-                false,
-                false,
-                reason);
+        return in(next, Outcome.COMMITTED);
+    }
+
+    private ParticipantState in(Phase next, Outcome towards) {
+        return at(migrationId, attempt, next, participants, self, sourceLost, towards, false, false, reason);
     }
 
     ParticipantState takenOver(Outcome towards) {
-        ParticipantState next = in(Phase.TAKEN_OVER);
-        return new ParticipantState(
-                migrationId,
-                attempt,
-                next.phase,
-                participants,
-                self,
-                sourceLost,
-                0,
-                Set.of(),
-                false,
-                false,
-                towards,
-                false,
-                false,
-                false,
-                reason);
+        return in(Phase.TAKEN_OVER, towards);
     }
 
     ParticipantState decided(Phase next, boolean here, String why) {
-        return new ParticipantState(
-                migrationId,
-                attempt,
-                next,
-                participants,
-                self,
-                false,
-                0,
-                Set.of(),
-                false,
-                false,
-                Outcome.COMMITTED,
-                false,
-                here,
-                !here || others().isEmpty(),
-                why);
+        boolean over = !here || others().isEmpty();
+        return at(migrationId, attempt, next, participants, self, false, Outcome.COMMITTED, here, over, why);
     }
 
     /** An attempt that it will never have anything of. */
     ParticipantState over(int number, String why) {
-        ParticipantState none = nothing(migrationId);
-        return new ParticipantState(
-                migrationId,
-                number,
-                Phase.ROLLED_BACK,
-                none.participants,
-                none.self,
-                false,
-                0,
-                Set.of(),
-                false,
-                false,
-                Outcome.COMMITTED,
-                false,
-                false,
-                true,
-                why);
+        return at(migrationId, number, Phase.ROLLED_BACK, List.of(), "", false, Outcome.COMMITTED, false, true, why);
     }
 
     ParticipantState answeredBy(String participant, boolean committed) {
