@@ -23,6 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -36,6 +37,10 @@ class MpiMoveIT {
     private static final int MANY_MOVES = 100;
     private static final int ROLLBACK_EACH = 5;
     private static final Duration LONGEST = Duration.ofHours(1);
+    private static final Duration HPCC_LIMIT = Duration.ofMinutes(10);
+    private static final int LEAST_MOVES = 3;
+    private static final Path HPCC = Path.of("/usr/bin/hpcc");
+    private static final Path HPCC_INPUT = Path.of("/usr/share/doc/hpcc/examples/_hpccinf.txt");
 
     private static Testbed testbed;
     private static MpiRing ring;
@@ -212,5 +217,100 @@ class MpiMoveIT {
             at[pod] = to;
         }
         requireTheRightResult(mpi, pods, output, MANY_MOVES + " moves and " + rollbacks + " rollbacks");
+    }
+
+    /**
+     * A run of the HPC Challenge benchmark.
+     *
+     * @param output what it has written
+     * @param moves how often pods of its ranks were moved meanwhile
+     */
+    private record Challenge(String output, int moves, double seconds) {
+        /** Gives a figure of the summary. */
+        String figure(String name) {
+            return output.lines()
+                    .filter(line -> line.startsWith(name + "="))
+                    .findFirst()
+                    .orElseThrow();
+        }
+
+        /** By the checks that it has itself: of HPL, PTRANS, FFT and RandomAccess. */
+        void requireItsOwnChecks() {
+            assertTrue(output.contains("End of HPC Challenge tests") && output.contains("\nSuccess=1\n"), output);
+            assertTrue(output.lines().filter(line -> line.contains("PASSED")).count() > 2, output);
+            assertEquals(
+                    List.of(),
+                    output.lines()
+                            .filter(line -> line.contains("FAILED") || line.contains("(failed)"))
+                            .toList());
+            assertEquals(
+                    List.of(),
+                    output.lines()
+                            .filter(line -> line.contains("failed residual checks") && !line.matches(" *0 tests.*"))
+                            .toList());
+        }
+    }
+
+    /** Runs it over the pods, a small problem, and moves the second and the third pod in turn until it has ended. */
+    private Challenge challenge(boolean moving) throws Exception {
+        List<String> pods = pods();
+        PodStatus first = NODE.get(0).list("source").get(0);
+        Files.writeString(
+                NODE.get(0).within(first, "/tmp/hpccinf.txt"),
+                Files.readString(HPCC_INPUT)
+                        .replaceAll("(?m)^1000( +Ns)", "600$1")
+                        .replaceAll("(?m)^80( +NBs)", "40$1")
+                        .replaceAll("(?m)^2( +Qs)", "3$1"));
+        List<String> words = new ArrayList<>(ring.openMpi(pods));
+        words.addAll(List.of("--wdir", "/tmp", "--mca", "mpi_yield_when_idle", "1", HPCC.toString()));
+        Path said = Files.createTempFile(testbed.folder(), "hpcc", ".log");
+        long begunNs = System.nanoTime();
+        Process job = new ProcessBuilder(NODE.get(0).words(words.toArray(String[]::new)))
+                .redirectErrorStream(true)
+                .redirectOutput(said.toFile())
+                .start();
+        started.add(job);
+        Path output = NODE.get(0).within(first, "/tmp/hpccoutf.txt");
+        // Before that mpirun still looks for the pods where they were.
+        Conditions.until(HPCC_LIMIT, "its ranks compute: " + Files.readString(said), () -> Files.exists(output));
+        int moves = 0;
+        int[] at = {0, 1, 2, 3};
+        while (moving && !job.waitFor(1, TimeUnit.SECONDS)) {
+            int pod = 2 + moves % 2;
+            int to = 5 - at[pod];
+            PpmrCommand moved = NODE.get(at[pod] - 1).move("1/ring" + pod, NODE.get(to - 1));
+            // Its daemons may end while it is looked at.
+            assertTrue(moved.exitCode() == 0 || job.waitFor(10, TimeUnit.SECONDS), moved.said());
+            moves += moved.exitCode() == 0 ? 1 : 0;
+            at[pod] = moved.exitCode() == 0 ? to : at[pod];
+        }
+        assertTrue(job.waitFor(HPCC_LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(said));
+        assertEquals(0, job.exitValue(), Files.readString(said));
+        double seconds = (System.nanoTime() - begunNs) / 1e9;
+        return new Challenge(Files.readString(output), moves, seconds);
+    }
+
+    /** All its sections are computed by ranks of which some move; its figures are printed beside an unmoved run's. */
+    @Tag("soak")
+    @Test
+    @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldPassItsOwnChecksWhenPodsOfTheHpcChallengeAreMoved() throws Exception {
+        Assumptions.assumeTrue(Files.isExecutable(HPCC), "needs hpcc (./ppmr test installs it)");
+        Challenge unmoved = challenge(false);
+        unmoved.requireItsOwnChecks();
+        putInOrder();
+        // On a busy machine few moves fall into a run.
+        for (int moves = 0; moves < LEAST_MOVES; ) {
+            Challenge moved = challenge(true);
+            moved.requireItsOwnChecks();
+            moves += moved.moves();
+            for (String figure : List.of("HPL_Tflops", "MPIRandomAccess_GUPs", "PTRANS_GBs", "MPIFFT_Gflops")) {
+                System.out.printf("figure: hpcc unmoved %s, moved %s%n", unmoved.figure(figure), moved.figure(figure));
+            }
+            System.out.printf(
+                    "figure: hpcc unmoved %.0f s; moved %d times %.0f s%n",
+                    unmoved.seconds(), moved.moves(), moved.seconds());
+            putInOrder();
+        }
     }
 }

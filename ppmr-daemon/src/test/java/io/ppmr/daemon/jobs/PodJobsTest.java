@@ -72,9 +72,10 @@ class PodJobsTest {
                 "fixed", template("fixed", Optional.empty()));
         Pods pods = new Pods(
                 templates,
-                new PodSettings(directory, List.of("crun"), PodSettings.Cgroups.DISABLED),
+                new PodSettings(directory, List.of("crun"), PodSettings.Cgroups.DISABLED, List.of()),
                 new NativePrograms(Path.of("/nowhere")),
-                Map.of());
+                Map.of(),
+                new PreSharedKey(new byte[32]));
         jobs = new PodJobs(pods, Map.of("criu", tool("criu"), "criu2", tool("criu2")));
     }
 
