@@ -19,6 +19,7 @@ import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.RefusedException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
