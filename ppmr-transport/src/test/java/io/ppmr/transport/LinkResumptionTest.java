@@ -186,8 +186,6 @@ class LinkResumptionTest {
     @Test
     void shouldEndAfterTheSilenceLimitHoweverOftenItIsConnected() throws Exception {
         connect(Duration.ofSeconds(4));
-        target.get().link().mayResume(false);
-        target.get().stop();
         List<SocketChannel> taken = new ArrayList<>();
         listener.replaceControl(control.session(), channel -> {
             synchronized (taken) {
@@ -199,7 +197,7 @@ class LinkResumptionTest {
                 throw new AssertionError(e);
             }
         });
-        one.reset();
+        one.cut(true);
         long startNs = System.nanoTime();
         Exception failure = source.awaitFailure();
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
