@@ -103,8 +103,7 @@ record PodQuiet(PodRuntime runtime) {
      * @param address6 empty where the pod of that address has none
      * @param mac what the address has; empty where it is not in this pod's network
      */
-    void hushTowards(
-            PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
+    void hushTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {
         String table = AWAY + address.bytes("%02x", "");
         boolean both = !address6.isEmpty() && !pod.address6().isEmpty();
@@ -124,7 +123,8 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     private static String drop(String table, String set, String type, String protocol, String address, Duration limit) {
-        return "add set netdev " + table + " " + set + " { type " + type + "; flags timeout; }; add element netdev " + table
+        return "add set netdev " + table + " " + set + " { type " + type + "; flags timeout; }; add element netdev "
+                + table
                 + " " + set + " { " + address + " timeout " + limit.toMillis() + "ms }; add rule netdev " + table
                 + " out " + protocol + " daddr @" + set + " drop";
     }
