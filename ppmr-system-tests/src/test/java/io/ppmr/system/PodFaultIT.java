@@ -110,7 +110,12 @@ class PodFaultIT {
             for (PodStatus pod : node.list(serviceOf(node))) {
                 String socket = node.folder().resolve(serviceOf(node) + ".sock").toString();
                 PpmrCommand stopped = PpmrCommand.run("pod", "stop", "--socket", socket, pod.name());
-                assertEquals(0, stopped.exitCode(), stopped.said());
+                // One whose peer was stopped before may end by itself.
+                assertTrue(
+                        stopped.exitCode() == 0
+                                || node.list(serviceOf(node)).stream()
+                                        .noneMatch(left -> left.name().equals(pod.name())),
+                        stopped.said());
             }
         }
     }
