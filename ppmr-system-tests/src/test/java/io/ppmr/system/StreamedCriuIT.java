@@ -248,7 +248,8 @@ class StreamedCriuIT {
         SOURCE_RELAY("ppmr-pages source"),
         DUMP("criu dump"),
         TARGET_RELAY("ppmr-pages target"),
-        DAEMON("criu lazy-pages");
+        DAEMON("criu lazy-pages"),
+        RESTORE("criu restore");
 
         private final String words;
 
@@ -287,6 +288,12 @@ class StreamedCriuIT {
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheDaemonIsKilledWhilePagesTravel() throws Exception {
         killOnTheWay((job, before) -> running(Program.DAEMON));
+    }
+
+    /** The same, and the copy that it makes is half of one. */
+    @Test
+    void shouldGoOnWithEveryByteWhereItWasWhenTheRestoreIsKilledWhilePagesTravel() throws Exception {
+        killOnTheWay((job, before) -> running(Program.RESTORE));
     }
 
     /** All processes of the copy but one are killed. */
