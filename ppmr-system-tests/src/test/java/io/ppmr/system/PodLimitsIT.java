@@ -66,11 +66,9 @@ class PodLimitsIT {
 
     /** A source does not wait for a target that has failed before it could vote: that one clears up by itself. */
     private static void requireNone(MovingNode node) throws Exception {
-        Conditions.until(
-                MovingNode.LIMIT,
-                "nothing is left of the pod's cgroups",
-                () -> node.run("sh", "-c", "ls -d " + MEMORY + " " + TASKS + " 2>/dev/null || true")
-                        .isEmpty());
+        Conditions.until(MovingNode.LIMIT, "nothing is left of the pod's cgroups", () -> node.run(
+                        "sh", "-c", "ls -d " + MEMORY + " " + TASKS + " 2>/dev/null || true")
+                .isEmpty());
     }
 
     /** The runtime knows nothing of this pod, so a program of ours enters it. */
