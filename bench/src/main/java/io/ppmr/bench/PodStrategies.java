@@ -129,7 +129,7 @@ final class PodStrategies {
         a.startSource();
     }
 
-    /** Whether sockets can be told how long they wait between two tries at most. */
+    /** Tells whether sockets can be given a longest time between two tries. */
     static boolean knowsCap() {
         return Files.exists(CAP);
     }
@@ -241,7 +241,7 @@ final class PodStrategies {
 
     // ---- by plain CRIU -----------------------------------------------------------------------------------------
 
-    /** What does not depend on the pod's state, its root directory and its network there, is made before. */
+    /** Makes what does not depend on the pod's state beforehand: its root directory and its network there. */
     private Run copy() throws Exception {
         CriuCommand criu = new CriuCommand(programs);
         Path here = Files.createDirectories(folder.resolve("criu-a/images"));

@@ -20,7 +20,7 @@ import java.util.concurrent.locks.LockSupport;
  * for one thread.
  */
 final class PodWatch {
-    /** How long a pod that is to be ended may take: to be moved to the end, too. */
+    /** The limit on ending a pod, with the move of it that may be under way. */
     private static final Duration END_LIMIT = Duration.ofSeconds(60);
 
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);

@@ -75,7 +75,7 @@ final class Carrier implements AutoCloseable {
         return peer;
     }
 
-    /** How many bytes of the peer's stream have come. */
+    /** Gives the number of bytes of the peer's stream that have come. */
     long received() {
         return received;
     }

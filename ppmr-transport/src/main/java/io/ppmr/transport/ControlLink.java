@@ -72,7 +72,7 @@ public final class ControlLink implements AutoCloseable {
     private long lastSentNs = System.nanoTime();
     private final LongSupplier clockNs;
     private long lastHeardNs;
-    /** How much of the peer's frames it was told has come. */
+    /** The number of the peer's bytes that the peer was last told to have come. */
     private long toldBytes;
 
     private volatile Thread agentThread;

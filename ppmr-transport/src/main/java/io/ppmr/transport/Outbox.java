@@ -9,7 +9,9 @@ import org.agrona.MutableDirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * What goes out on a control link, as one stream of bytes. A byte stays until the peer has said that it has it, so that
+ * Keeps what goes out on a control link, as one stream of bytes.
+ *
+ * <p>A byte stays until the peer has said that it has it, so that
  * it can go again on another connection; when that is missing for as much as fits, nothing more is taken. Allocated
  * once. For one thread.
  */
@@ -103,7 +105,7 @@ final class Outbox {
     }
 
     /**
-     * What the peer does not have is sent again.
+     * Has what the peer does not have sent again.
      *
      * @param position from which {@link #canGoOnFrom}
      * @return how many bytes go again

@@ -44,7 +44,7 @@ final class PeerNotices {
     private final RareLog log = new RareLog(LOG::warn);
     /** The addresses that are away, by move; guarded by this. */
     private final Map<String, Set<String>> away = new HashMap<>();
-    /** What is on its way to somebody, and need not be said once more; guarded by this. */
+    /** The notices that are being sent, which are not sent twice at once; guarded by this. */
     private final Set<Notice> beingSaid = new HashSet<>();
     /** Guarded by this. */
     private Thread rounds;

@@ -37,9 +37,9 @@ record PodBundle(Path folder, Path podInit) {
             new Setting("ipv4/tcp_retries2", "200"),
             // From Linux 6.15 on: no longer wait than this between two tries.
             new Setting("ipv4/tcp_rto_max_ms", "1000"));
-    /** Where the template grants IPv4 addresses alone; the loopback keeps ::1. */
+    /** Switches IPv6 off for a template that grants IPv4 addresses alone; the loopback keeps ::1. */
     private static final List<Setting> WITHOUT_IPV6 = List.of(new Setting("ipv6/conf/default/disable_ipv6", "1"));
-    /** Where it grants IPv6 addresses, too, those alone: no router names others, and none is tried out before. */
+    /** Leaves a pod its granted IPv6 address alone: no router gives it others, and the kernel does not probe for it. */
     private static final List<Setting> WITH_IPV6 = List.of(
             new Setting("ipv6/conf/default/disable_ipv6", "0"),
             new Setting("ipv6/conf/default/accept_ra", "0"),

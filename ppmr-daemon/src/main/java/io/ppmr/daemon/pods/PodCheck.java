@@ -20,7 +20,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Whether connections of this node's pods outlive a pause, for {@code ppmr doctor}. It looks and changes nothing. Each
+ * Checks whether connections of this node's pods outlive a pause, for {@code ppmr doctor}.
+ *
+ * <p>It looks and changes nothing. Each
  * program that it runs is given some seconds. Used once, by one thread.
  *
  * @param templates what root grants
@@ -35,7 +37,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
             + " && cat addr_assign_type address";
     /** The kernel's word for a MAC address that somebody has set (sysfs-class-net). */
     private static final String SET = "3";
-    /** What is used of nftables, tried in a network that ends with the command. */
+    /** Tries what is used of nftables, in a network that ends with the command. */
     private static final String TRY = "ip link add eth0 type veth peer name eth1 && nft 'add table netdev t; add chain"
             + " netdev t out { type filter hook egress device \"eth0\" priority 0; policy drop; }'";
 
@@ -201,7 +203,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     }
 
     /**
-     * What there is to say of connections that ask whether their peer is there.
+     * Lists findings about connections that ask whether their peer is there.
      *
      * @param shown the sockets, as ss(8) lists them with their timers
      * @param isQuiet whether both ends are kept from asking while the address is away

@@ -85,7 +85,7 @@ final class PodMoves implements PodKeeper {
         all.stream().filter(pod -> pod.move() != null).forEach(pod -> notices.leaves(pod.move(), pod.address()));
     }
 
-    /** Where that cannot be read, it is taken to be. */
+    /** Tells whether a move is not over; a record that cannot be read counts as one of a move that goes on. */
     private boolean isUnderWay(String move) {
         try {
             return has(move);

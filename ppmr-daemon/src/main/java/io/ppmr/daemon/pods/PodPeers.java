@@ -29,7 +29,7 @@ final class PodPeers {
     private Thread watch;
 
     /**
-     * What is known of an address.
+     * Holds what is known of an address.
      *
      * @param migration by which it leaves
      * @param endNs when this is over

@@ -5,7 +5,6 @@ import io.ppmr.daemon.pods.Ipv4Address;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
-import io.ppmr.daemon.slurm.Scontrol.NodeState;
 import io.ppmr.daemon.slurm.SlurmRun.Allocation;
 import io.ppmr.daemon.slurm.Step.Event;
 import java.io.IOException;
@@ -39,12 +38,12 @@ import java.util.stream.Collectors;
 public final class MpiRun {
     /** After a migration a draining node is left alone for so long. */
     private static final Duration PAUSE = Duration.ofSeconds(60);
-    /** What the ends of the pods may take when the job is over. */
+    /** The limit on ending the pods when the job is over. */
     private static final Duration END_LIMIT = Duration.ofSeconds(90);
-    /** How long the spare's service may take to show a pod that has come, when the other node has given it up. */
+    /** The limit on the spare's service to show a pod that has come, when the other node has given it up. */
     private static final Duration ARRIVAL = Duration.ofSeconds(60);
 
-    /** What a step that keeps a pod says: where the pod is, or that it is not there any more. */
+    /** Matches what a step says that keeps a pod: where the pod is, or that it is not there any more. */
     private static final Pattern KEPT = Pattern.compile("ppmr-pod \\S+ (?:at ([0-9.]+)/([0-9]{1,2})|gone)");
     /** Of Slurm's variables the one that does not say that this is a job. */
     private static final String SLURM_CONF = "SLURM_CONF";
@@ -356,7 +355,7 @@ public final class MpiRun {
         }
         triggered = false;
         List<String> nodes = inhabited();
-        List<String> going = going(nodes);
+        List<String> going = slurm.going(nodes, this::say);
         if (going.isEmpty() && nodes.size() == 1) {
             going = nodes;
         }
@@ -384,25 +383,12 @@ public final class MpiRun {
             return;
         }
         nextLookNs = System.nanoTime() + options.drainCheck().toNanos();
-        for (String node : going(inhabited())) {
+        for (String node : slurm.going(inhabited(), this::say)) {
             Long notBefore = notBeforeNs.get(node);
             if (!migrations.containsKey(node) && (notBefore == null || System.nanoTime() - notBefore >= 0)) {
                 say(node + " is set to drain");
                 migrate(node);
             }
-        }
-    }
-
-    /** Those that are set to drain; none where the controller does not answer, which the next look will mend. */
-    private List<String> going(List<String> nodes) throws InterruptedException {
-        try {
-            return slurm.nodes(nodes).stream()
-                    .filter(NodeState::going)
-                    .map(NodeState::name)
-                    .toList();
-        } catch (IOException e) {
-            say(e.getMessage());
-            return List.of();
         }
     }
 
@@ -426,7 +412,7 @@ public final class MpiRun {
                 || inhabited().contains(node)
                 || migrations.containsKey(node)
                 || !allocation.computing().contains(node)
-                || going(List.of(node)).isEmpty()) {
+                || slurm.going(List.of(node), this::say).isEmpty()) {
             return;
         }
         List<String> kept = new ArrayList<>(allocation.spares());

@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -38,6 +39,24 @@ public final class Scontrol {
     /** The nodes' states. */
     public List<NodeState> nodes(List<String> names) throws IOException, InterruptedException {
         return names.isEmpty() ? List.of() : parse(run("--oneliner", "show", "node", String.join(",", names)));
+    }
+
+    /**
+     * Names those of the nodes that are set to drain; none where the controller does not answer, which the next look
+     * will mend.
+     *
+     * @param say is told why it does not answer
+     */
+    List<String> going(List<String> names, Consumer<String> say) throws InterruptedException {
+        try {
+            return nodes(names).stream()
+                    .filter(NodeState::going)
+                    .map(NodeState::name)
+                    .toList();
+        } catch (IOException e) {
+            say.accept(e.getMessage());
+            return List.of();
+        }
     }
 
     /** Reads what {@code scontrol --oneliner show node} prints. */

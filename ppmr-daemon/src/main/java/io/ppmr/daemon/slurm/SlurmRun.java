@@ -3,7 +3,6 @@ package io.ppmr.daemon.slurm;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
-import io.ppmr.daemon.slurm.Scontrol.NodeState;
 import io.ppmr.daemon.slurm.Step.Event;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -243,7 +242,7 @@ public final class SlurmRun {
         }
         triggered = false;
         List<String> nodes = inhabited();
-        List<String> going = going(nodes);
+        List<String> going = slurm.going(nodes, this::say);
         if (going.isEmpty() && nodes.size() == 1) {
             going = nodes;
         }
@@ -267,25 +266,12 @@ public final class SlurmRun {
         if (started < allocation.tasks()) {
             return;
         }
-        for (String node : going(inhabited())) {
+        for (String node : slurm.going(inhabited(), this::say)) {
             Long notBefore = notBeforeNs.get(node);
             if (!migrations.containsKey(node) && (notBefore == null || System.nanoTime() - notBefore >= 0)) {
                 say(node + " is set to drain");
                 migrate(node);
             }
-        }
-    }
-
-    /** Those that are set to drain; none where the controller does not answer, which the next look will mend. */
-    private List<String> going(List<String> nodes) throws InterruptedException {
-        try {
-            return slurm.nodes(nodes).stream()
-                    .filter(NodeState::going)
-                    .map(NodeState::name)
-                    .toList();
-        } catch (IOException e) {
-            say(e.getMessage());
-            return List.of();
         }
     }
 
@@ -305,7 +291,7 @@ public final class SlurmRun {
 
     /** No step of this run is left on the nodes with ranks: those of them that are set to drain are of no more use. */
     private void giveBack() throws InterruptedException {
-        List<String> drained = options.giveBack() && !stopping ? going(List.copyOf(left)) : List.of();
+        List<String> drained = options.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::say) : List.of();
         left.clear();
         if (drained.isEmpty()) {
             return;
