@@ -43,6 +43,7 @@ public final class FuseMount implements AutoCloseable {
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private volatile boolean closing;
     private volatile boolean proved;
+    private LibFuseSession session;
     private boolean closed;
 
     private FuseMount(FilesystemView view, Path mountPoint, MountOptions options, ServiceIdentity service) {
@@ -152,7 +153,9 @@ public final class FuseMount implements AutoCloseable {
                 MountCalls.detach(mountPoint);
             }
         }
-        if (entry.isPresent() && !awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()))) {
+        boolean ended = entry.isEmpty() || awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()));
+        // A connection that has ended is not aborted: its number may be another mount's by now.
+        if (!ended && session.isConnected()) {
             LOG.warn(
                     "{}: still in use, by open files or in another mount namespace; its connection is aborted",
                     mountPoint);
@@ -177,14 +180,14 @@ public final class FuseMount implements AutoCloseable {
 
     private void start() {
         // Loads libfuse here, so that a missing library is the caller's exception and not a silent thread's.
-        LibFuseSession session = new LibFuseSession(adapter);
+        session = new LibFuseSession(adapter);
         adapter.askCallersFrom(session::caller);
-        Thread thread = new Thread(() -> serve(session), threadName());
+        Thread thread = new Thread(this::serve, threadName());
         thread.setDaemon(true);
         thread.start();
     }
 
-    private void serve(LibFuseSession session) {
+    private void serve() {
         boolean accepted = false;
         try {
             accepted = session.serve(threadName(), arguments());
@@ -192,20 +195,23 @@ public final class FuseMount implements AutoCloseable {
             // Nobody interrupts this thread but a JVM that ends; the mount then dies with it.
             Thread.currentThread().interrupt();
         } finally {
-            loopEnd.complete(accepted);
-            if (closing || !proved) {
-                ended.complete(null);
+            boolean isLost = proved && !closing;
+            if (isLost) {
+                ended.completeExceptionally(new MountException(mountPoint + " is no longer served: it was unmounted or"
+                        + " its connection aborted by somebody else; start the service again"));
             } else {
-                reportLoss();
+                ended.complete(null);
+            }
+            // Whoever sees that the loop is over sees why.
+            loopEnd.complete(accepted);
+            if (isLost) {
+                clearLoss();
             }
         }
     }
 
-    private void reportLoss() {
-        MountException lost = new MountException(mountPoint + " is no longer served: it was unmounted or its"
-                + " connection aborted by somebody else; start the service again");
-        LOG.error("{}", lost.getMessage());
-        ended.completeExceptionally(lost);
+    private void clearLoss() {
+        failure().ifPresent(loss -> LOG.error("{}", loss.getMessage()));
         view.abort();
         try {
             // After an abort the dead mount is still there, and we, its owner, still run: nobody else would clear it.

@@ -1,6 +1,9 @@
 package io.ppmr.fuse;
 
 import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.os.LibC;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -23,7 +26,14 @@ final class LibFuseSession extends FuseStubFS {
     private static final int UTIME_OMIT_OK = 4;
     private static final int POINTER_BYTES = 8;
 
+    private static final int POLLFD_BYTES = 8;
+    private static final int POLLFD_ANSWER_OFFSET = 6;
+    private static final int POLLERR = 8;
+    private static final int NOT_OPEN = -1;
+
     private final JnrFuseAdapter adapter;
+    /** Of {@code /dev/fuse}. Guarded by this. */
+    private int descriptor = NOT_OPEN;
 
     LibFuseSession(JnrFuseAdapter adapter) {
         this.adapter = adapter;
@@ -58,6 +68,7 @@ final class LibFuseSession extends FuseStubFS {
         }
         Pointer session = library.fuse_get_session(fuse);
         Pointer channel = library.fuse_session_next_chan(session, null);
+        open(library.fuse_chan_fd(channel));
         DataRequests dataRequests = new DataRequests(adapter, library.fuse_chan_fd(channel));
         new FuseWorkers(
                         library,
@@ -67,8 +78,27 @@ final class LibFuseSession extends FuseStubFS {
                         library.fuse_chan_bufsize(channel),
                         name)
                 .serve();
+        open(NOT_OPEN);
         library.fuse_teardown(fuse, mountPoint.getPointer(0));
         return true;
+    }
+
+    private synchronized void open(int of) {
+        descriptor = of;
+    }
+
+    /**
+     * Asks the kernel whether the connection of this mount is alive. While it is, its device number is no other
+     * mount's: the kernel gives the number of a connection that has ended to the next one at once. Any thread.
+     */
+    synchronized boolean isConnected() {
+        if (descriptor == NOT_OPEN) {
+            return false;
+        }
+        ByteBuffer asked = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
+        asked.putInt(0, descriptor);
+        int answers = LibC.CALLS.poll(asked.array(), 1, 0);
+        return answers == 0 || (answers > 0 && (asked.getShort(POLLFD_ANSWER_OFFSET) & POLLERR) == 0);
     }
 
     /** Who made the call that the current thread serves. */

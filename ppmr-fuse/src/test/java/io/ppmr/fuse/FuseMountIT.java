@@ -213,6 +213,45 @@ class FuseMountIT {
                 "the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());
     }
 
+    /** The kernel gives the number of a connection that has ended to the next mount. */
+    @Test
+    void shouldLetTheNextMountAloneWhenItsOwnConnectionHasEndedAndACallIsStillInTheView() throws Exception {
+        InMemoryView stuck = new InMemoryView() {
+            @Override
+            public synchronized void abort() {
+                // Its call stays.
+            }
+        };
+        stuck.release(stuck.create("/waits", WRITE, 0644, new Caller(0, 0, 1)));
+        stuck.hold("/waits", InMemoryView.Held.OPEN);
+        FuseMount first =
+                FuseMount.mount(stuck, Files.createDirectory(folder.resolve("first")), MountOptions.named("ppmr-test"));
+        int number = MountEntry.at(first.mountPoint()).get(0).deviceMinor();
+        Process caller =
+                new ProcessBuilder("cat", first.mountPoint().resolve("waits").toString()).start();
+        try {
+            Await.until("the open waits", () -> stuck.waitingCalls() == 1);
+            assertTrue(MountCalls.abortConnection(number));
+            CompletableFuture<byte[]> closing = inBackground(() -> {
+                first.close();
+                return new byte[0];
+            });
+            Await.until("the first mount is off", () -> MountEntry.at(first.mountPoint())
+                    .isEmpty());
+            try (FuseMount next = FuseMount.mount(
+                    new InMemoryView(),
+                    Files.createDirectory(folder.resolve("next")),
+                    MountOptions.named("ppmr-test"))) {
+                assertThrows(ExecutionException.class, () -> closing.get(30, TimeUnit.SECONDS));
+                assertTrue(next.isMounted());
+                assertTrue(next.answers(TimeUnit.SECONDS.toNanos(10)));
+            }
+        } finally {
+            stuck.letGo("/waits");
+            caller.destroyForcibly();
+        }
+    }
+
     @Test
     void shouldLetOnlyOwnerInWhenDirectoryIsPrivate() throws Exception {
         view.makeDirectory("/rank-0", 0700, new Caller(65534, 65534, 1));

@@ -89,6 +89,9 @@ public interface LibC {
 
     int close(int descriptor);
 
+    /** One {@code struct pollfd}, in and out; poll(2). */
+    int poll(@In @Out byte[] descriptor, long count, int timeoutMs);
+
     int kill(int pid, int signal);
 
     int mount(String source, String target, String type, long flags, Pointer data);

@@ -225,6 +225,12 @@ public final class ServicePair implements AutoCloseable {
         }
     }
 
+    /** Tells whether the source or the target says that it cannot do its work. */
+    boolean complains(String service) throws InterruptedException {
+        Duration limit = Duration.ofSeconds(5);
+        return (service.equals("source") ? source.complaint(limit) : target.complaint(limit)).isPresent();
+    }
+
     /** The directory of a rank of the migration under way in one of the mounts, whose only directory is that one. */
     static Path rankDirectory(Path mountPoint, int rank) throws IOException {
         try (Stream<Path> directories = Files.list(mountPoint)) {

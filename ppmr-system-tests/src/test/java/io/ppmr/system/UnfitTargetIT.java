@@ -7,8 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.os.Command;
 import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -16,6 +20,8 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Targets that could not restart the job: they say so, with every reason, and the originals were never stopped. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -98,6 +104,24 @@ class UnfitTargetIT {
                     .reason();
             assertTrue(reason.contains("takes 1 MiB of memory, and staging.index allows 0 MiB"), reason);
             assertTrue(reason.contains("raise staging.index on this node"), reason);
+        }
+    }
+
+    /** A mount that is gone leaves an empty directory, in which a checkpointer would find no name. */
+    @ParameterizedTest
+    @ValueSource(strings = {"source", "target"})
+    void shouldRefuseByNameWhenAMountWasTakenOff(String service) throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                ServicePair pair = new ServicePair(directory, ServicePair.Options.with(job.checkpointer()))) {
+            long before = job.contextSwitches();
+            Path mountPoint = directory.resolve(service);
+            Command.of(List.of("umount", mountPoint.toString()))
+                    .run(Patience.of(Duration.ofSeconds(20)))
+                    .requireOutput();
+            Conditions.until("the loss is seen", () -> pair.complains(service));
+            Outcome outcome = service.equals("source") ? Outcome.ROLLED_BACK : Outcome.REFUSED;
+            job.fails(pair, outcome, mountPoint + " is no longer served", "start the service again");
+            assertEquals(before, job.contextSwitches(), "an original was stopped");
         }
     }
 

@@ -9,6 +9,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.FuseMount;
+import io.ppmr.fuse.MountException;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.keep.KeptImageNote;
@@ -191,6 +192,7 @@ public final class SourceService implements AutoCloseable {
         MigrationRecord record = new MigrationRecord(id, job.checkpointer().name(), context, watcher);
         SourceMigration migration;
         try {
+            requireMount();
             migration = SourceMigration.ordered(context, record, order, cancellation);
         } catch (IOException | CheckpointException e) {
             return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
@@ -208,6 +210,14 @@ public final class SourceService implements AutoCloseable {
         context.note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), targets));
         start(migration);
         return ended(migration.await());
+    }
+
+    /** What is written where a mount was would go into a directory below it, or nowhere. */
+    private void requireMount() throws MountException {
+        Optional<MountException> loss = mount.failure();
+        if (loss.isPresent()) {
+            throw loss.get();
+        }
     }
 
     private MigrationReport ended(MigrationReport report) {

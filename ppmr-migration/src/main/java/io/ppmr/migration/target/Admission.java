@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.fuse.MountException;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
@@ -46,12 +47,20 @@ final class Admission {
     private final TransportChoice transports;
     private final Supplier<NodeFacts> node;
     private final PodKeeper pods;
+    private final Supplier<Optional<MountException>> mountLoss;
 
     /**
      * @param node says what this node is, as it is now
      * @param pods says whether a pod can go on here
+     * @param mountLoss says why this node's mount is gone, if it is
      */
-    Admission(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, PodKeeper pods) {
+    Admission(
+            TargetSettings settings,
+            TransportChoice transports,
+            Supplier<NodeFacts> node,
+            PodKeeper pods,
+            Supplier<Optional<MountException>> mountLoss) {
+        this.mountLoss = mountLoss;
         this.pods = pods;
         this.settings = settings;
         this.transports = transports;
@@ -194,6 +203,7 @@ final class Admission {
     /** Every reason why the migration is not taken, or null. */
     String refusal(Begin begin, Optional<Visitor> heard) {
         List<String> reasons = new ArrayList<>();
+        mountLoss.get().ifPresent(loss -> reasons.add(loss.getMessage()));
         if (begin.chunkBytes() != settings.pool().chunkBytes()) {
             reasons.add("its chunks have " + begin.chunkBytes() + " bytes, this node's "
                     + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes");

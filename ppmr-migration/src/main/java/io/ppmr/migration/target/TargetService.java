@@ -157,7 +157,7 @@ public final class TargetService implements AutoCloseable {
         TargetContext context = new TargetContext(
                 settings,
                 transports,
-                new Admission(settings, transports, node, pods),
+                new Admission(settings, transports, node, pods, mount::failure),
                 NativePrograms.fromSystemProperty(),
                 pods,
                 journal,
