@@ -1,13 +1,15 @@
 /*
  * plain-job: an ordinary process that knows nothing of checkpoints, for CRIU.
  *
- *   plain-job --size BYTES --passes N --seed S --threads T --out FILE --progress FILE [--pace MS]
+ *   plain-job --size BYTES --passes N --seed S --threads T --out FILE --progress FILE
+ *             [--pace MS [--until FILE]]
  *   plain-job --size BYTES --passes N --seed S --threads T --expect
  *
  * T threads share private memory; a forked child works on a quarter of the size in memory that parent and child share
  * (MAP_SHARED); two semaphores in it pass the turn. The progress file stays open, and so does a file that was unlinked
  * after it was opened, whose bytes the result folds in. Each pass updates every byte of memory and appends
- * "pass N HASH PID" to the progress file; the result goes to --out by rename. --expect prints the result of an
+ * "pass N HASH PID" to the progress file; the result goes to --out by rename. With --until the last pass waits until
+ * that file is there, so that the job outlives whatever is done with it, however slow the machine is. --expect prints the result of an
  * undisturbed run and touches no file but the unlinked one, in the working directory's stead /tmp.
  */
 #define _GNU_SOURCE
@@ -40,7 +42,7 @@ struct shared {
 };
 
 static uint64_t size_bytes, passes, seed, thread_count = 2, pace_ms;
-static const char *out_path, *progress_path;
+static const char *out_path, *progress_path, *until_path;
 static uint64_t *memory;
 static uint64_t words_a_thread;
 static uint64_t lanes[MAX_THREADS][LANES];
@@ -157,12 +159,14 @@ static bool parse(int argc, char **argv)
             out_path = argv[i];
         else if (strcmp(option, "--progress") == 0)
             progress_path = argv[i];
+        else if (strcmp(option, "--until") == 0)
+            until_path = argv[i];
         else
             passes = 0, i = argc;
     }
     if (size_bytes == 0 || passes == 0 || thread_count == 0 || thread_count > MAX_THREADS
-        || (!expect && (out_path == NULL || progress_path == NULL))) {
-        fprintf(stderr, "usage: " PROGRAM " --size BYTES --passes N --seed S [--threads T] (--out FILE --progress FILE [--pace MS] | --expect)\n");
+        || (!expect && (out_path == NULL || progress_path == NULL)) || (until_path != NULL && pace_ms == 0)) {
+        fprintf(stderr, "usage: " PROGRAM " --size BYTES --passes N --seed S [--threads T] (--out FILE --progress FILE [--pace MS [--until FILE]] | --expect)\n");
         exit(2);
     }
     if (expect)
@@ -216,6 +220,8 @@ static int run(int argc, char **argv)
         wait_for(&shared->done);
         report_pass(progress, pass, combined(shared));
         nanosleep(&pause, NULL);
+        while (pass + 2 == passes && until_path != NULL && access(until_path, F_OK) != 0)
+            nanosleep(&pause, NULL);
     }
     for (uint64_t i = 0; i < thread_count; i++)
         pthread_join(threads[i], NULL);

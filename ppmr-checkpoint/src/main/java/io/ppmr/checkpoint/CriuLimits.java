@@ -31,7 +31,8 @@ import org.slf4j.LoggerFactory;
  * V IPC, sessions that reach out of the rank, processes that have left its tree, some pipes and sockets. It reads
  * {@code /proc} and touches no process. A rank changes while it is looked at, so where something is found it is looked
  * at again and again for a moment, and that counts which is there in a quarter of the looks. So is a rank that takes
- * TCP connections, since one may be there the next moment. What comes up after that, CRIU itself may find.
+ * TCP connections, since one may be there the next moment. Where the node is so busy that the rank does not get the
+ * processor, it is looked at longer. What comes up after that, CRIU itself may find.
  *
  * @param proc where proc(5) is mounted
  * @param semaphores tells who has used a semaphore
@@ -41,6 +42,10 @@ import org.slf4j.LoggerFactory;
 record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience) {
     private static final Logger LOG = LoggerFactory.getLogger(CriuLimits.class);
     private static final Duration PATIENCE = Duration.ofMillis(300);
+    /** A rank that waits for the processor is looked at so many times as long, if need be. */
+    private static final int STARVED = 10;
+    /** It has had its turn when its processes together have run for this part of the patience. */
+    private static final int TURN = 3;
 
     /** Filesystems that keep a lock for all nodes, or may do so: there the held original still has it. */
     private static final Set<String> SHARED_FILESYSTEMS = Set.of(
@@ -179,13 +184,31 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     private void requireGone(int rank, ProcessIdentity root, JobUser user, Sightings sightings)
             throws CheckpointException {
-        Polling.until(patience, () -> {
-            sightings.add(found(root, all(), user));
-            return false;
+        long beganNs = System.nanoTime();
+        Map<Integer, Long> ranNs = new HashMap<>();
+        Polling.until(patience.multipliedBy(STARVED), () -> {
+            Map<Integer, ProcStat> all = all();
+            sightings.add(found(root, all, user));
+            return hasHadItsTurn(root, all, ranNs) && System.nanoTime() - beganNs >= patience.toNanos();
         });
         if (sightings.are()) {
             throw new CheckpointException("rank " + rank + " was not stopped: " + sightings.last);
         }
+    }
+
+    /**
+     * Tells whether a rank has run for a while since it was first looked at, or does not want to.
+     *
+     * @param ranNs how long each of its processes had run when it was first seen; more are put there
+     */
+    private boolean hasHadItsTurn(ProcessIdentity root, Map<Integer, ProcStat> all, Map<Integer, Long> ranNs) {
+        boolean wants = false;
+        long sinceNs = 0;
+        for (ProcStat process : look(root, all).map(Look::tree).orElse(Map.of()).values()) {
+            wants |= process.state() == 'R';
+            sinceNs += process.processorNs() - ranNs.computeIfAbsent(process.pid(), pid -> process.processorNs());
+        }
+        return !wants || sinceNs >= patience.toNanos() / TURN;
     }
 
     /** Some looks at a rank; it counts if a quarter of them find something. For one thread. */

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -339,6 +340,31 @@ class CriuLimitsTest {
         isRefused("PID 101 (worker) has an established TCP connection", "--tcp-established");
         establishedTcp = true;
         isMovable();
+    }
+
+    /** On a busy node a rank may not run while it is looked at, and so have no connection that it has else. */
+    @Test
+    void shouldRefuseAConnectionThatComesWhenTheRankGetsTheProcessor() throws Exception {
+        process(101, "worker", 'R', 100, 100);
+        open("socket:[78]", "02");
+        semaphores(USER.uid());
+        Duration patience = Duration.ofMillis(200);
+        AtomicLong firstLookNs = new AtomicLong();
+        CriuLimits limits = new CriuLimits(
+                proc,
+                (set, semaphore) -> {
+                    firstLookNs.compareAndSet(0, System.nanoTime());
+                    if (System.nanoTime() - firstLookNs.get() > 2 * patience.toNanos()
+                            && !Files.isSymbolicLink(proc.resolve("101/fd/5"))) {
+                        assertDoesNotThrow(() -> connect(77));
+                    }
+                    return 0;
+                },
+                new CriuLimits.Arguments(false, false, false, true),
+                patience);
+        CheckpointException refused =
+                assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER));
+        assertTrue(refused.getMessage().contains("has an established TCP connection"), refused.getMessage());
     }
 
     /** A look falls between two connections; those that follow find one. */

@@ -94,7 +94,10 @@ class StreamedCriuIT {
     private CriuJob start(int passes) throws Exception {
         CriuJob job = CriuJob.start(
                 directory,
-                "setsid " + String.join(" ", job(passes, "--out", "out", "--progress", "turns", "--pace", "100")));
+                "setsid "
+                        + String.join(
+                                " ",
+                                job(passes, "--out", "out", "--progress", "turns", "--pace", "100", "--until", "cue")));
         Conditions.until(
                 LIMIT,
                 "the job computes",
@@ -117,6 +120,7 @@ class StreamedCriuIT {
     }
 
     private static void requireResult(CriuJob job, Duration limit, String result) throws Exception {
+        Files.writeString(job.file("cue"), "");
         Conditions.until(limit, "the job has ended", () -> Files.exists(job.file("out")));
         assertEquals(result, Files.readString(job.file("out")).strip());
     }
