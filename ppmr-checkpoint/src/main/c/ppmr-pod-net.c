@@ -5,9 +5,9 @@
  *                                            line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL, each socket once
  *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint has left it on, and prints how
  *                                            often; may be repeated
- *   ppmr-pod-net ask INTERFACE ADDRESS MS    asks who has an address, as one who has none: by ARP for an IPv4 address, by
- *                                            a neighbour solicitation for an IPv6 address; prints the MAC address of
- *                                            everybody who answers within that time
+ *   ppmr-pod-net ask INTERFACE MS ADDRESS... asks who has addresses, all at once, as one who has none: by ARP for an IPv4
+ *                                            address, by a neighbour solicitation for an IPv6 address; prints a line with
+ *                                            ADDRESS and MAC address for everybody who answers within that time
  *   ppmr-pod-net wait INTERFACE              waits until the interface's cable is in
  *   ppmr-pod-net tell INTERFACE ADDRESS...   announces, by ARP or neighbour advertisements, that this interface has the
  *                                            addresses, three times, when its cable is in
@@ -298,12 +298,12 @@ static void send_neighbour(const struct place *place, bool has_it)
         die("neighbour discovery");
 }
 
-static void print_mac(const unsigned char *mac)
+static void print_answer(const char *address, const unsigned char *mac)
 {
-    printf("%02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    printf("%s %02x:%02x:%02x:%02x:%02x:%02x\n", address, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 }
 
-static void hear(const struct place *place)
+static void hear(const struct place *place, const char *address)
 {
     union {
         struct ether_arp arp;
@@ -321,31 +321,46 @@ static void hear(const struct place *place)
             && said->ip.ip6_hlim == 255 && said->about.nd_ns_type == ND_NEIGHBOR_ADVERT
             && memcmp(&said->about.nd_ns_target, &place->address6, sizeof place->address6) == 0) {
             bool names_mac = length == (ssize_t)sizeof *said && said->option.nd_opt_type == ND_OPT_TARGET_LINKADDR;
-            print_mac(names_mac ? said->mac : from.sll_addr);
+            print_answer(address, names_mac ? said->mac : from.sll_addr);
         }
     } else if (length == (ssize_t)sizeof packet.arp && ntohs(packet.arp.arp_op) == ARPOP_REPLY
                && memcmp(packet.arp.arp_spa, &place->address, sizeof place->address) == 0) {
-        print_mac(packet.arp.arp_sha);
+        print_answer(address, packet.arp.arp_sha);
     }
 }
 
-static void ask(const struct place *place, long limit_ms)
+static void ask(const char *interface, long limit_ms, char **addresses, int count)
 {
+    struct place *places = calloc((size_t)count, sizeof *places);
+    struct pollfd *waits = calloc((size_t)count, sizeof *waits);
+    if (places == NULL || waits == NULL)
+        die("memory for the addresses");
+    for (int i = 0; i < count; i++) {
+        places[i] = open_place(interface, addresses[i]);
+        waits[i] = (struct pollfd){.fd = places[i].fd, .events = POLLIN};
+    }
     long long end = now_ms() + limit_ms;
     long long next = 0;
     for (long long now = now_ms(); now < end; now = now_ms()) {
         if (now >= next) {
-            if (place->six)
-                send_neighbour(place, false);
-            else
-                request(place, false);
+            for (int i = 0; i < count; i++) {
+                if (places[i].six)
+                    send_neighbour(&places[i], false);
+                else
+                    request(&places[i], false);
+            }
             next = now + limit_ms / 3;
         }
-        struct pollfd wait = {.fd = place->fd, .events = POLLIN};
         long long until = next < end ? next : end;
-        if (poll(&wait, 1, (int)(until - now)) > 0)
-            hear(place);
+        if (poll(waits, (nfds_t)count, (int)(until - now)) > 0) {
+            for (int i = 0; i < count; i++) {
+                if (waits[i].revents != 0)
+                    hear(&places[i], addresses[i]);
+            }
+        }
     }
+    free(places);
+    free(waits);
 }
 
 static void wait_for_cable(int fd, const char *interface)
@@ -391,9 +406,8 @@ int main(int argc, char **argv)
         each_socket(strtoul(argv[2], NULL, 10), show);
     } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
         printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend));
-    } else if (argc == 5 && strcmp(argv[1], "ask") == 0) {
-        struct place place = open_place(argv[2], argv[3]);
-        ask(&place, strtol(argv[4], NULL, 10));
+    } else if (argc >= 5 && strcmp(argv[1], "ask") == 0) {
+        ask(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
     } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {
         int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
@@ -402,7 +416,7 @@ int main(int argc, char **argv)
     } else if (argc >= 4 && argc < 4 + MAX_TOLD && strcmp(argv[1], "tell") == 0) {
         tell(argv[2], argv + 3, argc - 3);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE ADDRESS MS | wait INTERFACE"
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE MS ADDRESS... | wait INTERFACE"
                         " | tell INTERFACE ADDRESS...\n");
         return 2;
     }

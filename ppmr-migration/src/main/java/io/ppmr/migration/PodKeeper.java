@@ -7,6 +7,7 @@ import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 
 /**
@@ -40,8 +41,8 @@ public interface PodKeeper {
 
     // ---- target ------------------------------------------------------------------------------------------------
 
-    /** Says what speaks for and against taking this pod, as the checks of {@code ppmr doctor} do. */
-    List<Finding> findings(PodFacts pod);
+    /** Says what speaks for and against taking each of a job's pods, as the checks of {@code ppmr doctor} do. */
+    List<Finding> findings(Collection<PodFacts> job);
 
     /**
      * Makes what the pod is restored into: a network with its address, whose cable is out, its root directory, its
@@ -107,11 +108,13 @@ public interface PodKeeper {
         public void ended(String move) {}
 
         @Override
-        public List<Finding> findings(PodFacts pod) {
-            return List.of(Finding.fail(
-                    Finding.PODS,
-                    "this node takes no pods",
-                    "write [pods." + pod.template() + "] into its configuration"));
+        public List<Finding> findings(Collection<PodFacts> job) {
+            return job.stream()
+                    .map(pod -> Finding.fail(
+                            Finding.PODS,
+                            "this node takes no pods",
+                            "write [pods." + pod.template() + "] into its configuration"))
+                    .toList();
         }
 
         @Override

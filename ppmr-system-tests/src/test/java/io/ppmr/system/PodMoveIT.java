@@ -616,6 +616,9 @@ class PodMoveIT {
         b.target().kill();
         b.startTarget("mac_prefix = \"02:52\"");
         requireRefusal("here it would have 02:52:0a:14:00:0d");
+        b.target().kill();
+        b.startTarget("network6 = \"fd00:20::/64\"");
+        requireRefusal("the pod has no IPv6 address, here it would have fd00:20::a14:d (network6)");
         assertTrue(a.hasLink(quiet.link()));
     }
 

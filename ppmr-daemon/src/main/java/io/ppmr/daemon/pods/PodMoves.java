@@ -17,12 +17,16 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -175,8 +179,14 @@ final class PodMoves implements PodKeeper {
         return Path.of("/proc", Integer.toString(init.pid()), "ns", "net");
     }
 
-    private static long networkOf(ProcessIdentity init) throws IOException {
-        return number(networkFileOf(init));
+    /** Throws where the PID is not that process's any more, or it has ended. */
+    private long networkOf(ProcessIdentity init) throws IOException {
+        long network = number(networkFileOf(init));
+        // Afterwards: whatever had the PID before, it was this one when the number was read.
+        if (!processes.isAlive(init)) {
+            throw new IOException("PID " + init.pid() + " is no pod's init any more: it has ended");
+        }
+        return network;
     }
 
     private static long number(Path namespace) throws IOException {
@@ -204,17 +214,24 @@ final class PodMoves implements PodKeeper {
     // ---- target ------------------------------------------------------------------------------------------------
 
     @Override
-    public List<Finding> findings(PodFacts pod) {
+    public List<Finding> findings(Collection<PodFacts> job) {
         try {
-            List<String> reasons = reasonsAgainst(pod);
-            return reasons.isEmpty()
-                    ? List.of(Finding.ok(Finding.PODS, "the pod can go on here, at " + pod.address()))
-                    : reasons.stream()
-                            .map(reason -> Finding.fail(Finding.PODS, reason, ""))
-                            .toList();
+            Map<PodFacts, List<String>> reasons = new LinkedHashMap<>();
+            for (PodFacts pod : job) {
+                reasons.put(pod, reasonsAgainst(pod));
+            }
+            addThoseOfNetworks(reasons);
+            List<Finding> findings = new ArrayList<>();
+            reasons.forEach((pod, against) -> {
+                if (against.isEmpty()) {
+                    findings.add(Finding.ok(Finding.PODS, "the pod can go on here, at " + pod.address()));
+                }
+                against.forEach(reason -> findings.add(Finding.fail(Finding.PODS, reason, "")));
+            });
+            return findings;
         } catch (IOException e) {
-            return List.of(
-                    Finding.fail(Finding.PODS, "whether the pod can go on here cannot be said: " + e.getMessage(), ""));
+            return List.of(Finding.fail(
+                    Finding.PODS, "whether the pods can go on here cannot be said: " + e.getMessage(), ""));
         }
     }
 
@@ -266,11 +283,6 @@ final class PodMoves implements PodKeeper {
         if (none.isPresent()) {
             reasons.add(
                     none.get() + ", which [pods." + template.name() + "] names: make it, or correct the configuration");
-        } else {
-            network(pod, template, pod.address()).ifPresent(reasons::add);
-            if (!pod.address6().isEmpty() && reasons.isEmpty()) {
-                network(pod, template, pod.address6()).ifPresent(reasons::add);
-            }
         }
         return reasons;
     }
@@ -286,20 +298,48 @@ final class PodMoves implements PodKeeper {
         }
     }
 
-    /** Asks everybody there who has the address: the pod itself where it is, and nobody else. */
-    private Optional<String> network(PodFacts pod, PodTemplate template, String address) throws IOException {
+    /**
+     * Asks on each bridge once who has the addresses of all pods that nothing else speaks against: each pod itself,
+     * where it is, and nobody else.
+     */
+    private void addThoseOfNetworks(Map<PodFacts, List<String>> reasons) throws IOException {
+        Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
+                .filter(pod -> reasons.get(pod).isEmpty())
+                .collect(Collectors.groupingBy(
+                        pod -> pods.template(pod.template()).orElseThrow().bridge()));
+        for (Map.Entry<String, List<PodFacts>> asked : byBridge.entrySet()) {
+            List<String> addresses =
+                    asked.getValue().stream().flatMap(PodMoves::addressesOf).toList();
+            Map<String, Set<String>> having = runtime.whoHas(asked.getKey(), addresses);
+            for (PodFacts pod : asked.getValue()) {
+                for (String address : addressesOf(pod).toList()) {
+                    if (reasons.get(pod).isEmpty()) {
+                        network(pod, asked.getKey(), address, having.getOrDefault(address, Set.of()))
+                                .ifPresent(reasons.get(pod)::add);
+                    }
+                }
+            }
+        }
+    }
+
+    private static Stream<String> addressesOf(PodFacts pod) {
+        return Stream.of(pod.address(), pod.address6()).filter(address -> !address.isEmpty());
+    }
+
+    /** @param having the MAC addresses of those who answer for the address at the bridge */
+    private Optional<String> network(PodFacts pod, String bridge, String address, Set<String> having)
+            throws IOException {
         if (runtime.hasAddress(address)) {
             return Optional.of("the address " + address + " is this node's own: free it");
         }
-        List<String> having = runtime.whoHas(template.bridge(), address);
         Optional<String> other =
                 having.stream().filter(mac -> !mac.equals(pod.mac())).findFirst();
         if (other.isPresent()) {
-            return Optional.of("the address " + address + " is in use at bridge " + template.bridge() + ", by "
-                    + other.get() + ": free it");
+            return Optional.of(
+                    "the address " + address + " is in use at bridge " + bridge + ", by " + other.get() + ": free it");
         }
         return having.isEmpty() && pod.answers()
-                ? Optional.of("the pod does not answer at bridge " + template.bridge() + " for " + address
+                ? Optional.of("the pod does not answer at bridge " + bridge + " for " + address
                         + ", so that is another network"
                         + " than the one that it is in now: plug both nodes' bridges into one network")
                 : Optional.empty();
@@ -491,9 +531,10 @@ final class PodMoves implements PodKeeper {
         Path folder = pods.folderOf(pod);
         if (processes.isAlive(pod.init())) {
             runtime.plugCable(pod);
-            quiet.unhush(folder, pod, networkFileOf(pod.init()));
+            Path network = networkFileOf(pod.init());
+            quiet.unhush(folder, pod, network);
             notices.isBack(move, pod.address());
-            runtime.announce(pod);
+            runtime.announce(pod, network);
             runtime.mendSockets(networkOf(pod.init()));
         }
         if (pod.arriving()) {

@@ -42,8 +42,6 @@ record PodQuiet(PodRuntime runtime) {
             "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "'",
             "ip link set dev " + LINK + " arp on");
 
-    private static final String IS_THE_PODS = "ip link show dev " + LINK + " | grep -q \"link/ether $2 \" || { echo"
-            + " \"this is not the network of the pod with $2\"; exit 1; }";
     /** Tables for addresses that are away, whose time is over: nothing is in their sets. */
     private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
             + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
@@ -74,14 +72,14 @@ record PodQuiet(PodRuntime runtime) {
             }
             Files.createFile(folder.resolve(MARK));
         }
-        Command.Result hushed = script(pod, network, HUSH);
+        Command.Result hushed = runtime.inNetwork(pod, network, HUSH);
         if (!hushed.succeeded()) {
             LOG.warn(
                     "pod {}: its connections may take longer to go on: {} (needs netdev egress of nf_tables, Linux"
                             + " 5.16)",
                     pod.fullName(),
                     hushed.describe());
-            script(pod, network, UNHUSH.subList(1, UNHUSH.size()));
+            runtime.inNetwork(pod, network, UNHUSH.subList(1, UNHUSH.size()));
             Files.delete(folder.resolve(MARK));
         }
     }
@@ -89,7 +87,7 @@ record PodQuiet(PodRuntime runtime) {
     /** Ends that, once the cable is in. */
     void unhush(Path folder, PodRecord pod, Path network) throws IOException {
         if (Files.exists(folder.resolve(MARK), LinkOption.NOFOLLOW_LINKS)) {
-            script(pod, network, UNHUSH).requireOutput();
+            runtime.inNetwork(pod, network, UNHUSH).requireOutput();
             Files.delete(folder.resolve(MARK));
         }
     }
@@ -119,7 +117,7 @@ record PodQuiet(PodRuntime runtime) {
                 commands.add("ip neighbour replace " + address6 + reachable);
             }
         }
-        script(pod, network, commands).requireOutput();
+        runtime.inNetwork(pod, network, commands).requireOutput();
     }
 
     private static String drop(String table, String set, String type, String protocol, String address, Duration limit) {
@@ -132,30 +130,15 @@ record PodQuiet(PodRuntime runtime) {
     /** Ends that. */
     void unhushTowards(PodRecord pod, Path network, Ipv4Address address) throws IOException {
         String table = AWAY + address.bytes("%02x", "");
-        script(pod, network, List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
+        runtime.inNetwork(
+                        pod,
+                        network,
+                        List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
                 .requireOutput();
     }
 
     /** Takes away what a service that died has left, and the kernel has ended. */
     void sweep(PodRecord pod, Path network) throws IOException {
-        script(pod, network, List.of(SWEEP)).requireOutput();
-    }
-
-    /** A network is known by the pod's MAC address: it was found by a PID, which another process may have by now. */
-    private Command.Result script(PodRecord pod, Path network, List<String> commands) throws IOException {
-        List<String> all = new ArrayList<>(List.of(IS_THE_PODS));
-        all.addAll(commands);
-        return runtime.result(
-                List.of(
-                        "nsenter",
-                        "--net=" + network,
-                        "--",
-                        "sh",
-                        "-ec",
-                        String.join("\n", all),
-                        "sh",
-                        runtime.podNet().toString(),
-                        pod.mac()),
-                PodRuntime.LIMIT);
+        runtime.inNetwork(pod, network, List.of(SWEEP)).requireOutput();
     }
 }

@@ -14,7 +14,10 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 
 /**
  * Runs the programs that make pods and take them away: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and
@@ -38,6 +41,9 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /** Makes a cable, of which one end is where this runs. */
     private static final String LAY = "nsenter --net=\"$1\" -- ip link add name \"$2\" address \"$3\" mtu \"$4\""
             + " type veth peer name \"$5\" mtu \"$4\" netns $$";
+
+    private static final String IS_THE_PODS = "ip link show dev " + NETWORK_LINK
+            + " | grep -q \"link/ether $2 \" || { echo" + " \"this is not the network of the pod with $2\"; exit 1; }";
 
     private static final String STATE = "state";
     private static final String CGROUPS = "/ppmr-pod-";
@@ -186,12 +192,30 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
-    void announce(PodRecord pod) throws IOException {
-        List<String> words = new ArrayList<>(
-                List.of("nsenter", "--target", Integer.toString(pod.init().pid()), "--net", "--"));
-        words.addAll(List.of(podNet.toString(), "tell", NETWORK_LINK));
-        words.addAll(pod.addresses());
-        run(words);
+    void announce(PodRecord pod, Path network) throws IOException {
+        String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses());
+        inNetwork(pod, network, List.of(tell)).requireOutput();
+    }
+
+    /**
+     * Runs lines of sh(1) in a pod's network, in which {@code $1} is ppmr-pod-net. The network is known by the pod's
+     * MAC address: it was found by a PID, which another process may have by now.
+     */
+    Command.Result inNetwork(PodRecord pod, Path network, List<String> lines) throws IOException {
+        List<String> all = new ArrayList<>(List.of(IS_THE_PODS));
+        all.addAll(lines);
+        return result(
+                List.of(
+                        "nsenter",
+                        "--net=" + network,
+                        "--",
+                        "sh",
+                        "-ec",
+                        String.join("\n", all),
+                        "sh",
+                        podNet.toString(),
+                        pod.mac()),
+                LIMIT);
     }
 
     /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
@@ -214,13 +238,16 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 .isBlank();
     }
 
-    /** Lists the MAC addresses of those who answer for an address on a bridge's network. */
-    List<String> whoHas(String bridge, String address) throws IOException {
-        return result(List.of(podNet.toString(), "ask", bridge, address, Integer.toString(ASK_MS)), LIMIT)
+    /** Lists by address the MAC addresses of those who answer for it on a bridge's network; asks for all at once. */
+    Map<String, Set<String>> whoHas(String bridge, Collection<String> addresses) throws IOException {
+        List<String> words = new ArrayList<>(List.of(podNet.toString(), "ask", bridge, Integer.toString(ASK_MS)));
+        words.addAll(addresses);
+        return result(words, LIMIT)
                 .requireOutput()
                 .lines()
-                .distinct()
-                .toList();
+                .map(line -> line.split(" ", 2))
+                .collect(Collectors.groupingBy(
+                        answer -> answer[0], Collectors.mapping(answer -> answer[1], Collectors.toSet())));
     }
 
     /** Gives the file that stands for the network namespace into which a pod comes. */

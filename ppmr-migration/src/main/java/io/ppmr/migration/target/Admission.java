@@ -142,7 +142,9 @@ final class Admission {
         tool.flatMap(restarting -> whyNotFrom(introduce.node(), introduce.job().checkpointer(), restarting))
                 .ifPresent(why -> findings.add(Finding.fail(
                         "checkpointer", why, "install the same version on both nodes, or a later one here")));
-        job.pods().values().forEach(pod -> findings.addAll(pods.findings(pod)));
+        if (!job.pods().isEmpty()) {
+            findings.addAll(pods.findings(job.pods().values()));
+        }
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();
             findings.add(pages(job, form));
