@@ -146,8 +146,10 @@ class LaunchServerIT {
                         "words=\"$1\\0$2\\0$3\\0--\\0sh\\0-c\\0sleep 1; echo done >$4\\0\";"
                                 + " exec 3> >(exec \"$3\" --serve >\"$1/answers\");"
                                 + " length=$(printf \"$words\" | wc -c);"
-                                + " printf \"\\\\x$(printf %02x $((length % 256)))\\\\x$(printf %02x $((length / 256)))\\\\0\\\\0\" >&3;"
-                                + " printf \"$words\" >&3; until [ -s \"$1/answers\" ]; do sleep 0.01; done; kill -KILL $$",
+                                + " printf \"\\\\x$(printf %02x $((length % 256)))"
+                                + "\\\\x$(printf %02x $((length / 256)))\\\\0\\\\0\" >&3;"
+                                + " printf \"$words\" >&3;"
+                                + " until [ -s \"$1/answers\" ]; do sleep 0.01; done; kill -KILL $$",
                         "bash",
                         directory.toString(),
                         output.toString(),

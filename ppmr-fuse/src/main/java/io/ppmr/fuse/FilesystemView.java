@@ -12,8 +12,8 @@ import java.util.List;
  * <p>Paths are absolute inside the filesystem ({@code /rank-0/context}); the root is {@code /}. Every method may be
  * called by many threads at once, and a data call may block: it must end with an errno when its migration fails. Cold
  * calls report an error by {@link ErrnoException}; {@link #read} and {@link #write} are the hot path and return the
- * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes. A view
- * in which nothing can be changed need not override what changes something.
+ * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes. A
+ * view in which nothing can be changed need not override what changes something.
  */
 public interface FilesystemView {
 

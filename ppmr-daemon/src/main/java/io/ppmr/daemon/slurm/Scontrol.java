@@ -60,8 +60,8 @@ public final class Scontrol {
     }
 
     /**
-     * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is. None
-     * where nobody can tell, which is said.
+     * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is.
+     * None where nobody can tell, which is said.
      *
      * @param names of the nodes that can be left
      * @param what is moved from there, for what is said
