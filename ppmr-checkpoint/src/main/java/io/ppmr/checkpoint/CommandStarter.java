@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * How checkpoint and restart commands come to life. They, and what they restore, must outlive the service: out of a
@@ -20,10 +21,10 @@ public interface CommandStarter {
     /**
      * A command that has been started.
      *
-     * @param client our child: the command itself, or who asked for it; ends when it ends, with its exit status
+     * @param exit is completed with its exit status when it has ended
      * @param pid the command's
      */
-    record Started(Process client, int pid) {}
+    record Started(CompletableFuture<Integer> exit, int pid) {}
 
     /**
      * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
@@ -66,19 +67,13 @@ public interface CommandStarter {
         };
     }
 
-    /** Commands as children of this process. */
+    /** Commands as children of this process's {@link LaunchServer}. */
     final class Direct implements CommandStarter {
         @Override
         public Started start(String name, List<String> command, Path workDirectory, Path output)
                 throws CheckpointException {
             try {
-                Process process = new ProcessBuilder(command)
-                        .directory(workDirectory.toFile())
-                        .redirectInput(ToolProcess.NULL)
-                        .redirectErrorStream(true)
-                        .redirectOutput(output.toFile())
-                        .start();
-                return new Started(process, (int) process.pid());
+                return LaunchServer.of(command.get(0)).start(command, workDirectory, output);
             } catch (IOException e) {
                 throw new CheckpointException(
                         name + " cannot be started: " + e.getMessage()

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -35,7 +36,7 @@ final class ToolProcess {
     private static final int LOOKING_SHARE = 50;
 
     private final String name;
-    private final Process process;
+    private final CompletableFuture<Integer> exit;
     private final int pid;
     private final Path output;
     private final long startedNotBeforeTicks;
@@ -45,7 +46,7 @@ final class ToolProcess {
     private ToolProcess(
             String name, CommandStarter.Started started, Path output, long startedNotBeforeTicks, ProcessTable table) {
         this.name = name;
-        this.process = started.client();
+        this.exit = started.exit();
         this.pid = started.pid();
         this.output = output;
         this.startedNotBeforeTicks = startedNotBeforeTicks;
@@ -80,9 +81,9 @@ final class ToolProcess {
         return new ToolProcess(name, started, output, nowTicks, kit.table());
     }
 
-    /** Ends when the tool ends, with its exit status. */
-    Process process() {
-        return process;
+    /** Is completed with the tool's exit status when it has ended. */
+    CompletableFuture<Integer> exit() {
+        return exit;
     }
 
     /** In the unit and from the zero of {@link ProcessIdentity#startTimeTicks}: nothing that it made is older. */
@@ -95,12 +96,12 @@ final class ToolProcess {
     }
 
     Optional<ProcessIdentity> identity() {
-        return process.isAlive() ? table.find(pid()) : Optional.empty();
+        return exit.isDone() ? Optional.empty() : table.find(pid());
     }
 
     /** The exit status, if it has ended. */
     Optional<Integer> exitCode() {
-        return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
+        return exit.isDone() ? Optional.of(exit.join()) : Optional.empty();
     }
 
     /** Reads what it has written so far; of much, the end. */
@@ -140,7 +141,7 @@ final class ToolProcess {
      * the tool has ended.
      */
     List<ProcessIdentity> newMembers() {
-        if (!process.isAlive()) {
+        if (exit.isDone()) {
             return List.of();
         }
         ProcessSnapshot recent = table.lately(LOOKING_SHARE);

@@ -66,10 +66,8 @@ class TransientServicesIT {
     @Test
     void shouldTellThePidOfTheCommandAndGiveItsOutputAndStatus() throws Exception {
         CommandStarter.Started tool = start("sh", "-c", "echo $$ $0; exit 7", "$HOME");
-        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
-        assertEquals(7, tool.client().exitValue());
+        assertEquals(7, tool.exit().get(10, TimeUnit.SECONDS));
         assertEquals(tool.pid() + " $HOME\n", Files.readString(output));
-        assertTrue(tool.pid() != tool.client().pid(), "another process than the one that asked for it");
     }
 
     @Test
@@ -79,13 +77,12 @@ class TransientServicesIT {
         assertTrue(Polling.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
         assertTrue(table.leadsSession(table.of(tool.pid())), "a session of its own");
         assertTrue(ProcessHandle.of(tool.pid()).orElseThrow().destroy());
-        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
-        assertEquals(128 + 15, tool.client().exitValue());
+        assertEquals(128 + 15, tool.exit().get(10, TimeUnit.SECONDS));
     }
 
     @Test
     void shouldAskForAServiceThatLeavesItsProcessesAlone() throws Exception {
-        start("true").client().waitFor();
+        start("true").exit().get(10, TimeUnit.SECONDS);
         String words = Files.readString(directory.resolve("words"));
         assertTrue(words.contains("--property=KillMode=process"), words);
         assertTrue(words.contains("--unit=ppmr-tool-"), words);

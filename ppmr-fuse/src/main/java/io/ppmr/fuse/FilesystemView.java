@@ -12,7 +12,8 @@ import java.util.List;
  * <p>Paths are absolute inside the filesystem ({@code /rank-0/context}); the root is {@code /}. Every method may be
  * called by many threads at once, and a data call may block: it must end with an errno when its migration fails. Cold
  * calls report an error by {@link ErrnoException}; {@link #read} and {@link #write} are the hot path and return the
- * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes.
+ * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes. A
+ * view in which nothing can be changed need not override what changes something.
  */
 public interface FilesystemView {
 
@@ -38,7 +39,9 @@ public interface FilesystemView {
     long open(String path, OpenFlags flags, Caller caller) throws ErrnoException;
 
     /** Creates and opens a regular file, owned by the caller. */
-    long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException;
+    default long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
 
     /**
      * Copies up to {@code lengthBytes} bytes at {@code offset} to native memory at {@code address}. Answers short only
@@ -65,7 +68,9 @@ public interface FilesystemView {
     void release(long handle);
 
     /** Cuts or extends a file by name. */
-    void truncate(String path, long sizeBytes) throws ErrnoException;
+    default void truncate(String path, long sizeBytes) throws ErrnoException {
+        throw readOnly(path);
+    }
 
     /** Cuts or extends an open file. */
     void truncate(long handle, long sizeBytes) throws ErrnoException;
@@ -73,23 +78,44 @@ public interface FilesystemView {
     /** {@code fallocate(2)}; {@code mode} as there. */
     void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException;
 
-    void makeDirectory(String path, int mode, Caller caller) throws ErrnoException;
+    default void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
 
-    void removeDirectory(String path) throws ErrnoException;
+    default void removeDirectory(String path) throws ErrnoException {
+        throw readOnly(path);
+    }
 
-    void symlink(String target, String path, Caller caller) throws ErrnoException;
+    default void symlink(String target, String path, Caller caller) throws ErrnoException {
+        throw readOnly(path);
+    }
 
-    void rename(String from, String to) throws ErrnoException;
+    default void rename(String from, String to) throws ErrnoException {
+        throw readOnly(from);
+    }
 
-    void unlink(String path) throws ErrnoException;
+    default void unlink(String path) throws ErrnoException {
+        throw readOnly(path);
+    }
 
-    void changeMode(String path, int mode) throws ErrnoException;
+    default void changeMode(String path, int mode) throws ErrnoException {
+        throw readOnly(path);
+    }
 
     /** {@code uid} or {@code gid} of -1 leaves that one as it is. */
-    void changeOwner(String path, int uid, int gid) throws ErrnoException;
+    default void changeOwner(String path, int uid, int gid) throws ErrnoException {
+        throw readOnly(path);
+    }
 
     /** Sets the modification time, in nanoseconds since the epoch. */
-    void changeModificationTime(String path, long epochNs) throws ErrnoException;
+    default void changeModificationTime(String path, long epochNs) throws ErrnoException {
+        throw readOnly(path);
+    }
+
+    /** Returns the refusal of a change. */
+    private static ErrnoException readOnly(String path) {
+        return new ErrnoException(Errno.EROFS, path + ": files here can only be read");
+    }
 
     /** Figures for {@code statfs(2)}. */
     Capacity capacity();

@@ -61,7 +61,7 @@ final class NullNode implements NodeMain.BenchNode {
 
         @Override
         public String readLink(String path) throws ErrnoException {
-            throw refused(path);
+            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
         }
 
         @Override
@@ -111,56 +111,12 @@ final class NullNode implements NodeMain.BenchNode {
 
         @Override
         public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
-            throw refused("fallocate");
-        }
-
-        @Override
-        public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void removeDirectory(String path) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void symlink(String target, String path, Caller caller) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void rename(String from, String to) throws ErrnoException {
-            throw refused(from);
-        }
-
-        @Override
-        public void unlink(String path) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void changeMode(String path, int mode) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void changeOwner(String path, int uid, int gid) throws ErrnoException {
-            throw refused(path);
-        }
-
-        @Override
-        public void changeModificationTime(String path, long epochNs) throws ErrnoException {
-            throw refused(path);
+            throw new ErrnoException(Errno.ENOTSUP, "fallocate");
         }
 
         @Override
         public Capacity capacity() {
             return NO_CAPACITY;
-        }
-
-        private static ErrnoException refused(String what) {
-            return new ErrnoException(Errno.ENOTSUP, what + ": only reads and writes are served here");
         }
     }
 }

@@ -354,19 +354,7 @@ public final class MpiRun {
             return;
         }
         triggered = false;
-        List<String> nodes = inhabited();
-        List<String> going = slurm.going(nodes, this::say);
-        if (going.isEmpty() && nodes.size() == 1) {
-            going = nodes;
-        }
-        if (going.isEmpty()) {
-            say(
-                    nodes.isEmpty()
-                            ? "there is no pod left to be moved"
-                            : "which node? None of " + String.join(", ", nodes)
-                                    + " is set to drain: set the one that is going to drain, and signal again");
-        }
-        for (String node : going) {
+        for (String node : slurm.meant(inhabited(), "pod", this::say)) {
             migrate(node);
         }
     }
@@ -417,12 +405,7 @@ public final class MpiRun {
         }
         List<String> kept = new ArrayList<>(allocation.spares());
         kept.addAll(inhabited());
-        try {
-            slurm.shrink(allocation.job(), kept);
-            say("the job has given back " + node);
-        } catch (IOException e) {
-            say(node + " stays in the allocation: " + e.getMessage());
-        }
+        slurm.giveBack(allocation.job(), kept, node, this::say);
     }
 
     private void say(String text) {

@@ -59,6 +59,29 @@ public final class Scontrol {
         }
     }
 
+    /**
+     * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is.
+     * None where nobody can tell, which is said.
+     *
+     * @param names of the nodes that can be left
+     * @param what is moved from there, for what is said
+     */
+    List<String> meant(List<String> names, String what, Consumer<String> say) throws InterruptedException {
+        List<String> going = going(names, say);
+        if (!going.isEmpty()) {
+            return going;
+        }
+        if (names.size() == 1) {
+            return names;
+        }
+        say.accept(
+                names.isEmpty()
+                        ? "there is no " + what + " left to be moved"
+                        : "which node? None of " + String.join(", ", names)
+                                + " is set to drain: set the one that is going to drain, and signal again");
+        return List.of();
+    }
+
     /** Reads what {@code scontrol --oneliner show node} prints. */
     static List<NodeState> parse(String text) {
         List<NodeState> nodes = new ArrayList<>();
@@ -105,8 +128,21 @@ public final class Scontrol {
         }
     }
 
-    /** Gives up all nodes of a running job but these. */
-    void shrink(String job, List<String> kept) throws IOException, InterruptedException {
+    /**
+     * Gives up all nodes of a running job but some.
+     *
+     * @param gone names the nodes that are given up, for what is said of it
+     */
+    void giveBack(String job, List<String> kept, String gone, Consumer<String> say) throws InterruptedException {
+        try {
+            shrink(job, kept);
+            say.accept("the job has given back " + gone);
+        } catch (IOException e) {
+            say.accept(gone + " stays in the allocation: " + e.getMessage());
+        }
+    }
+
+    private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
         // It leaves two scripts in the working directory, for shells that go on afterwards; nobody runs them here.
         Path directory = Files.createTempDirectory("ppmr-slurm");
         try {
@@ -128,10 +164,6 @@ public final class Scontrol {
             throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
                     + " s: does slurmctld run?");
         }
-        if (!result.succeeded()) {
-            throw new IOException(
-                    String.join(" ", words) + " failed with status " + result.exitCode() + ": " + result.output());
-        }
-        return result.output();
+        return result.requireOutput();
     }
 }

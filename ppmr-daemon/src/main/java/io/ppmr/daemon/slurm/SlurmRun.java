@@ -241,19 +241,7 @@ public final class SlurmRun {
             return;
         }
         triggered = false;
-        List<String> nodes = inhabited();
-        List<String> going = slurm.going(nodes, this::say);
-        if (going.isEmpty() && nodes.size() == 1) {
-            going = nodes;
-        }
-        if (going.isEmpty()) {
-            say(
-                    nodes.isEmpty()
-                            ? "there is no rank left to be moved"
-                            : "which node? None of " + String.join(", ", nodes)
-                                    + " is set to drain: set the one that is going" + " to drain, and signal again");
-        }
-        for (String node : going) {
+        for (String node : slurm.meant(inhabited(), "rank", this::say)) {
             migrate(node);
         }
     }
@@ -298,12 +286,7 @@ public final class SlurmRun {
         }
         List<String> kept = new ArrayList<>(allocation.spares());
         allocation.computing().stream().filter(node -> !drained.contains(node)).forEach(kept::add);
-        try {
-            slurm.shrink(allocation.job(), kept);
-            say("the job has given back " + String.join(", ", drained));
-        } catch (IOException e) {
-            say(String.join(", ", drained) + " stays in the allocation: " + e.getMessage());
-        }
+        slurm.giveBack(allocation.job(), kept, String.join(", ", drained), this::say);
     }
 
     private void say(String text) {

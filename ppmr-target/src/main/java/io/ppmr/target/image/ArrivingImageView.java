@@ -170,63 +170,13 @@ public final class ArrivingImageView implements FilesystemView {
     }
 
     @Override
-    public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
     public int write(long handle, long address, int lengthBytes, long offset) {
         return Errno.EROFS.negated();
     }
 
     @Override
-    public void truncate(String path, long sizeBytes) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
     public void truncate(long handle, long sizeBytes) throws ErrnoException {
         throw readOnly(handles.require(handle).name());
-    }
-
-    @Override
-    public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void removeDirectory(String path) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void symlink(String target, String path, Caller caller) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void rename(String from, String to) throws ErrnoException {
-        throw readOnly(from);
-    }
-
-    @Override
-    public void unlink(String path) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void changeMode(String path, int mode) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void changeOwner(String path, int uid, int gid) throws ErrnoException {
-        throw readOnly(path);
-    }
-
-    @Override
-    public void changeModificationTime(String path, long epochNs) throws ErrnoException {
-        throw readOnly(path);
     }
 
     private ArrivingImages migrationOf(String path) {
