@@ -150,7 +150,8 @@ class UnfitTargetIT {
             }
             String said = services.doctor("source");
             assertTrue(said.contains("262144 bytes on both"), said);
-            assertEquals(0, services.migrate(directory.resolve("report.json")), () -> "it was not moved");
+            int exit = services.migrate(directory.resolve("report.json"));
+            assertEquals(0, exit, services.log("migrate"));
         }
     }
 
