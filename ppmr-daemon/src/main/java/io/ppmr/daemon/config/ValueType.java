@@ -53,14 +53,13 @@ public record ValueType<T>(String form, Parser<T> parser) {
                     value.equals("0") || value.equals(0L) ? Long.valueOf(0) : amount(value, SIZE_FORM, SIZE_UNITS));
 
     /** Empty if the service is to choose. */
-    static final ValueType<Optional<Long>> SIZE_OR_AUTO =
-            new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
-                if (value.equals("auto")) {
-                    return Optional.empty();
-                }
-                Long size = amount(value, SIZE_OR_AUTO_FORM, SIZE_UNITS);
-                return size == null ? null : Optional.of(size);
-            });
+    static final ValueType<Optional<Long>> SIZE_OR_AUTO = new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
+        if (value.equals("auto")) {
+            return Optional.empty();
+        }
+        Long size = amount(value, SIZE_OR_AUTO_FORM, SIZE_UNITS);
+        return size == null ? null : Optional.of(size);
+    });
 
     static final ValueType<Duration> TIME = new ValueType<>(TIME_FORM, (value, reading) -> {
         Long millis = amount(value, TIME_FORM, TIME_UNITS);
