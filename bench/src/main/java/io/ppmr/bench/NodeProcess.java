@@ -88,18 +88,31 @@ final class NodeProcess implements Closeable {
     static Run measure(List<NodeProcess> nodes, long chunks, Callable<Span> work) throws Exception {
         long allocatedBytes = -allocatedBytes(nodes);
         double cpuSeconds = 0;
+        long wakings = 0;
+        long calls = 0;
         for (NodeProcess node : nodes) {
-            cpuSeconds -= ProcessFigures.of(node.process.pid()).cpuSeconds();
+            ProcessFigures before = ProcessFigures.of(node.process.pid());
+            cpuSeconds -= before.cpuSeconds();
+            wakings -= before.wakeUps();
+            calls -= before.ioCalls();
         }
         Span span = work.call();
         long peakRssBytes = 0;
         for (NodeProcess node : nodes) {
             ProcessFigures after = ProcessFigures.of(node.process.pid());
             cpuSeconds += after.cpuSeconds();
+            wakings += after.wakeUps();
+            calls += after.ioCalls();
             peakRssBytes = Math.max(peakRssBytes, after.peakRssBytes());
         }
         allocatedBytes += allocatedBytes(nodes);
-        return Run.of(span, cpuSeconds, peakRssBytes, (double) allocatedBytes / chunks);
+        return Run.of(
+                span,
+                cpuSeconds,
+                peakRssBytes,
+                (double) allocatedBytes / chunks,
+                (double) wakings / chunks,
+                (double) calls / chunks);
     }
 
     private static long allocatedBytes(List<NodeProcess> nodes) throws IOException {

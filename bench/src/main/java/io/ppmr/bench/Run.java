@@ -12,6 +12,8 @@ import java.util.regex.Pattern;
  * @param serviceCpuSeconds processor time of our processes, both sides together
  * @param peakRssBytes the larger of the two sides'
  * @param allocatedBytesPerChunk on the Java heap, by all threads of our processes; null where it was not measured
+ * @param wakingsPerChunk how often a thread of our processes went to sleep and was woken; of those that live at the end
+ * @param callsPerChunk of read(2), write(2) and their like, by our processes
  * @param pauseSeconds for how long the job stood still
  * @param longestGapSeconds for how long each peer of a pod was without an answer at most, by what is told of the peer
  * @param more a migration taken apart
@@ -24,6 +26,8 @@ record Run(
         Double serviceCpuSeconds,
         Long peakRssBytes,
         Double allocatedBytesPerChunk,
+        Double wakingsPerChunk,
+        Double callsPerChunk,
         Double cpuPercent,
         Double wakeupsPerSecond,
         Double pauseSeconds,
@@ -41,7 +45,13 @@ record Run(
      */
     record Phases(String strategy, long bytes, double seconds, Map<String, double[]> phases, double overlapSeconds) {}
 
-    static Run of(Span span, double cpuSeconds, long peakRssBytes, Double allocatedBytesPerChunk) {
+    static Run of(
+            Span span,
+            double cpuSeconds,
+            long peakRssBytes,
+            double allocatedBytesPerChunk,
+            double wakingsPerChunk,
+            double callsPerChunk) {
         return new Run(
                 span.bytes(),
                 span.seconds(),
@@ -49,6 +59,8 @@ record Run(
                 cpuSeconds,
                 peakRssBytes,
                 allocatedBytesPerChunk,
+                wakingsPerChunk,
+                callsPerChunk,
                 null,
                 null,
                 null,
@@ -65,6 +77,8 @@ record Run(
                 serviceCpuSeconds,
                 peakRssBytes,
                 allocatedBytesPerChunk,
+                wakingsPerChunk,
+                callsPerChunk,
                 cpuPercent,
                 wakeupsPerSecond,
                 pauseSeconds,
@@ -94,6 +108,8 @@ record Run(
                 null,
                 null,
                 null,
+                null,
+                null,
                 pauseSeconds,
                 null,
                 more);
@@ -101,7 +117,8 @@ record Run(
 
     /** Services that had nothing to do. */
     static Run idle(double seconds, double cpuPercent, double wakeupsPerSecond, long peakRssBytes) {
-        return new Run(0, seconds, 0, null, peakRssBytes, null, cpuPercent, wakeupsPerSecond, null, null, null);
+        return new Run(
+                0, seconds, 0, null, peakRssBytes, null, null, null, cpuPercent, wakeupsPerSecond, null, null, null);
     }
 
     /**

@@ -225,12 +225,14 @@ final class Stage implements Closeable {
     private static void print(PrintWriter out, int round, Run run, Map<String, Double> parts, double limit) {
         out.printf(
                 Locale.ROOT,
-                "%2d  %7.0f MiB/s  cpu %5.2f s  rss %4d MiB  %6.0f B/chunk   limit %7.0f",
+                "%2d  %7.0f MiB/s  cpu %5.2f s  rss %4d MiB  a chunk: %6.0f B, %5.2f wakings, %5.2f calls  limit %7.0f",
                 round + 1,
                 run.mibPerSecond(),
                 run.serviceCpuSeconds(),
                 run.peakRssBytes() >> 20,
                 run.allocatedBytesPerChunk(),
+                run.wakingsPerChunk(),
+                run.callsPerChunk(),
                 limit);
         if (parts.size() > 1) {
             parts.forEach((part, figure) -> out.printf(Locale.ROOT, "  %s %.0f", part, figure));

@@ -58,6 +58,10 @@ class BenchIT {
         assertTrue(run.has("serviceCpuSeconds"), "no processor time in " + run);
         double allocated = run.path("allocatedBytesPerChunk").asDouble();
         assertTrue(allocated < MAX_BYTES_A_CHUNK, allocated + " bytes are allocated for each chunk");
+        // Of a chunk at least one write and one read are known to be made.
+        double leastCalls = stage.equals("transfer") ? 2 : 0;
+        assertTrue(run.path("callsPerChunk").asDouble() > leastCalls, "too few calls in " + run);
+        assertTrue(run.path("wakingsPerChunk").asDouble() > 0, "no wakings in " + run);
         assertEquals(result.path("median").asDouble(), run.path("mibPerSecond").asDouble());
         assertTrue(result.path("limit").path("mibPerSecond").asDouble() > 0, "no limit in " + result);
         double ratio = result.path("ratio").asDouble();

@@ -10,6 +10,11 @@ public record PoolGeometry(int chunkBytes, int chunkCount) {
     public static final int MIN_CHUNK_BYTES = 16 * 1024;
     public static final int MAX_CHUNK_BYTES = 4 * 1024 * 1024;
     public static final int MIN_CHUNKS = 4;
+    /** So many of the larger chunk a pool must have for that one to be chosen. */
+    private static final int CHOSEN_CHUNKS = 32;
+
+    private static final int LEAST_CHOSEN_BYTES = 128 * 1024;
+    private static final int MOST_CHOSEN_BYTES = 256 * 1024;
 
     public PoolGeometry {
         if (chunkBytes < MIN_CHUNK_BYTES || chunkBytes > MAX_CHUNK_BYTES || Integer.bitCount(chunkBytes) != 1) {
@@ -29,6 +34,20 @@ public record PoolGeometry(int chunkBytes, int chunkCount) {
                     "pool of " + poolBytes + " bytes: it must be a multiple of the chunk, " + chunkBytes + " bytes");
         }
         return new PoolGeometry(chunkBytes, Math.toIntExact(poolBytes / chunkBytes));
+    }
+
+    /**
+     * The geometry of a pool whose chunks are chosen by its size alone, so that two nodes with pools of one size choose
+     * the same: 256 KiB where the pool has 32 of them, else 128 KiB. A pool that is not a multiple of such a chunk, or
+     * would have fewer than four, gets the largest chunk of which it is one and has four.
+     */
+    public static PoolGeometry chosen(long poolBytes) {
+        long most = Math.max(LEAST_CHOSEN_BYTES, Math.min(MOST_CHOSEN_BYTES, poolBytes / CHOSEN_CHUNKS));
+        int chunkBytes = (int) Long.highestOneBit(most);
+        while (chunkBytes > MIN_CHUNK_BYTES && (poolBytes % chunkBytes != 0 || poolBytes / chunkBytes < MIN_CHUNKS)) {
+            chunkBytes /= 2;
+        }
+        return of(poolBytes, chunkBytes);
     }
 
     /** Bytes of all chunks together. */

@@ -32,6 +32,30 @@ class PoolGeometryTest {
         assertThrows(IllegalArgumentException.class, () -> PoolGeometry.of(1_000_000, 0));
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "65536, 16384", // four chunks at least
+        "524288, 131072",
+        "1048576, 131072",
+        "8257536, 131072",
+        "8388608, 262144",
+        "16777216, 262144",
+        "33554432, 262144",
+        "1073741824, 262144",
+        "8519680, 131072", // 8 MiB and 128 KiB: no multiple of 256 KiB
+        "8404992, 16384"
+    })
+    void shouldChooseAChunkBySizeOfPool(long poolBytes, int chunkBytes) {
+        assertEquals(PoolGeometry.of(poolBytes, chunkBytes), PoolGeometry.chosen(poolBytes));
+    }
+
+    @Test
+    void shouldRefuseAPoolOfWhichNoChunkCanBeChosen() {
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(1_000_000));
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(48 * KIB));
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(1L << 31));
+    }
+
     @Test
     void shouldPlaceOffsetsInWindows() {
         PoolGeometry geometry = PoolGeometry.of(8 * 16 * KIB, 16 * KIB);

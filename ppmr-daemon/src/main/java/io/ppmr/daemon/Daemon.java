@@ -77,6 +77,7 @@ final class Daemon {
     static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
             throws IOException, InterruptedException {
         tellKernel(KernelFeatures.here());
+        config.chunkChoice().ifPresent(choice -> LOG.info("pool: {}", choice));
         // From now on SIGTERM and SIGINT end the wait below instead of the JVM.
         CountDownLatch end = new CountDownLatch(1);
         ProcessSignals.on("TERM", end::countDown);

@@ -104,7 +104,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
         Map<String, ControlRequest<?>> requests = new HashMap<>(new SourceRequests(
                         migrations,
                         () -> health.map(HealthTrigger::state).orElse(null),
-                        service::transport,
+                        () -> config.service().withChunks(service.transport()),
                         service::open,
                         service::resolve)
                 .requests());

@@ -1,6 +1,7 @@
 package io.ppmr.daemon;
 
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlProtocol;
@@ -21,11 +22,13 @@ import java.util.Optional;
 
 /** The process of a target's service. Run by the process's main thread; what answers questions is for any. */
 public final class TargetDaemon implements Daemon.Service {
+    private final ServiceConfig config;
     private final TargetService service;
     private final Pods pods;
     private final Watchdog watchdog;
 
-    private TargetDaemon(TargetService service, Pods pods, Watchdog watchdog) {
+    private TargetDaemon(ServiceConfig config, TargetService service, Pods pods, Watchdog watchdog) {
+        this.config = config;
         this.service = service;
         this.pods = pods;
         this.watchdog = watchdog;
@@ -45,7 +48,10 @@ public final class TargetDaemon implements Daemon.Service {
                 config.service(),
                 pods.offered() ? access.withJobOwners() : access,
                 (meters, transports, watchdog) -> new TargetDaemon(
-                        new TargetService(config.settings(), transports, meters, pods.keeper()), pods, watchdog),
+                        config.service(),
+                        new TargetService(config.settings(), transports, meters, pods.keeper()),
+                        pods,
+                        watchdog),
                 ready);
     }
 
@@ -73,7 +79,16 @@ public final class TargetDaemon implements Daemon.Service {
                 ? null
                 : String.join(", ", arrivals.stream().map(Arrival::id).toList());
         return new ControlStatus(
-                "target", id != null, id, null, null, null, null, service.transport(), service.open(), arrivals);
+                "target",
+                id != null,
+                id,
+                null,
+                null,
+                null,
+                null,
+                config.withChunks(service.transport()),
+                service.open(),
+                arrivals);
     }
 
     @Override

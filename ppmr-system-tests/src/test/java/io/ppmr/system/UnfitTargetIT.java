@@ -2,9 +2,11 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
@@ -152,6 +154,44 @@ class UnfitTargetIT {
             assertEquals(before, job.contextSwitches(), "an original was stopped");
             assertFalse(services.log("target").contains("is refused"), services.log("target"));
             assertEquals(0, services.migrate(directory.resolve("report.json")), () -> "it can be moved after all that");
+        }
+    }
+
+    @Test
+    void shouldMoveInTheChunksThatBothServicesChooseWhenTheChunkIsAuto() throws Exception {
+        String pool = "[pool]\nsize = \"8m\"\nchunk = \"auto\"\n";
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                RealServices services = new RealServices(directory).sections(pool, pool)) {
+            services.startTarget(job);
+            services.startSource(job);
+            String chosen = "chunks of 256 KiB, 32 of them: pool.chunk is \"auto\", and the pool has 8192 KiB";
+            for (String role : List.of("source", "target")) {
+                assertTrue(services.log(role).contains("pool: " + chosen), services.log(role));
+                try (ControlClient client = new ControlClient(services.socket(role))) {
+                    String transport = client.status().transport();
+                    assertTrue(transport.endsWith("; " + chosen), transport);
+                }
+            }
+            String said = services.doctor("source");
+            assertTrue(said.contains("262144 bytes on both"), said);
+            int exit = services.migrate(directory.resolve("report.json"));
+            assertEquals(0, exit, services.log("migrate"));
+        }
+    }
+
+    @Test
+    void shouldNameThePoolsSizesWhenTheChunksThatWereChosenDiffer() throws Exception {
+        String pool = "[pool]\nsize = \"%s\"\nchunk = \"auto\"\n";
+        try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
+                RealServices services =
+                        new RealServices(directory).sections(pool.formatted("8m"), pool.formatted("4m"))) {
+            services.startTarget(job);
+            services.startSource(job);
+            String said = services.doctor("source");
+            String differ = "the source's chunks have 262144 bytes, this node's 131072";
+            assertTrue(said.contains(differ) && said.contains("the same pool.size"), said);
+            assertNotEquals(0, services.migrate(directory.resolve("report.json")));
+            assertTrue(services.log("migrate").contains("the same pool.size"), services.log("migrate"));
         }
     }
 }

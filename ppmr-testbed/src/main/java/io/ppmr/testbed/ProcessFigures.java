@@ -13,9 +13,11 @@ import java.nio.file.Path;
  * @param cpuSeconds processor time of all its threads, in user space and kernel
  * @param commandsCpuSeconds the same of the children that it has waited for, and of theirs
  * @param wakeUps how often its living threads have gone to sleep and been woken
+ * @param ioCalls how often its threads, those that have ended too, have called read(2), write(2) and their like
  * @param peakRssBytes the most memory that it has had resident
  */
-public record ProcessFigures(double cpuSeconds, double commandsCpuSeconds, long wakeUps, long peakRssBytes) {
+public record ProcessFigures(
+        double cpuSeconds, double commandsCpuSeconds, long wakeUps, long ioCalls, long peakRssBytes) {
     private static final double TICKS_A_SECOND = 100;
     private static final int USER_TIME = 11;
 
@@ -36,6 +38,7 @@ public record ProcessFigures(double cpuSeconds, double commandsCpuSeconds, long 
                 ticks / TICKS_A_SECOND,
                 ofCommands / TICKS_A_SECOND,
                 wakeUps,
+                field(process.resolve("io"), "syscr") + field(process.resolve("io"), "syscw"),
                 field(process.resolve("status"), "VmHWM") * 1024);
     }
 

@@ -327,6 +327,9 @@ final class Carrier implements AutoCloseable {
         key = next.key;
         life = itsLife;
         int again = out.goOnFrom(position);
+        if (reconnector != null) {
+            reconnector.carriedTo(channel.getRemoteAddress());
+        }
         LOG.info(
                 "control connection to {} goes on by {}, to {}; {} bytes go again",
                 peer,

@@ -7,6 +7,7 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ValueFrame;
 import java.io.IOException;
+import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
@@ -85,6 +86,13 @@ public final class ControlLink implements AutoCloseable {
          * nothing can be, the link is told so by {@link ControlLink#giveUp}.
          */
         void begin();
+
+        /**
+         * Another connection carries the link from now on. Called by the link's agent.
+         *
+         * @param to where it leads
+         */
+        void carriedTo(SocketAddress to);
 
         /** Ends that; does not wait. */
         @Override

@@ -11,6 +11,8 @@ public final class RailFigures {
     private final LongAdder arrivedChunks = new LongAdder();
     private final LongAdder losses = new LongAdder();
     private final LongAdder resentChunks = new LongAdder();
+    private final LongAdder controls = new LongAdder();
+    private final LongAdder controlsTaken = new LongAdder();
     private volatile String state = "not connected";
 
     /** @param name of the rail */
@@ -42,6 +44,16 @@ public final class RailFigures {
         return resentChunks.sum();
     }
 
+    /** Control connections of sessions under way that go by it now. */
+    public long controls() {
+        return controls.sum();
+    }
+
+    /** How often a control connection went on by it, when nothing came by the one before. */
+    public long controlsTaken() {
+        return controlsTaken.sum();
+    }
+
     /** Says how it is, or was at the end of the last migration. For people. */
     public String state() {
         return state;
@@ -49,14 +61,31 @@ public final class RailFigures {
 
     /** Tells whether anything has happened to it. */
     boolean wasUsed() {
-        return arrivedChunks.sum() > 0 || losses.sum() > 0;
+        return arrivedChunks.sum() > 0 || losses.sum() > 0 || controls.sum() > 0 || controlsTaken.sum() > 0;
     }
 
     /** All of it in a few words, for people. */
     @Override
     public String toString() {
-        return name + " " + state + ", " + arrivedBytes.sum() + " bytes, lost " + losses.sum() + " times, "
-                + resentChunks.sum() + " chunks sent again";
+        return name + " " + state + (controls() > 0 ? ", carries the control connection, " : ", ") + arrivedBytes.sum()
+                + " bytes, lost " + losses.sum() + " times, " + resentChunks.sum() + " chunks sent again"
+                + (controlsTaken() > 0 ? ", took the control connection over " + controlsTaken() + " times" : "");
+    }
+
+    /** A session's control connection goes by it. */
+    public void controlBegins() {
+        controls.increment();
+    }
+
+    /** A control connection goes on by it. */
+    public void controlTaken() {
+        controls.increment();
+        controlsTaken.increment();
+    }
+
+    /** It goes by it no longer. */
+    public void controlEnds() {
+        controls.decrement();
     }
 
     void arrived(int lengthBytes) {

@@ -85,6 +85,9 @@ public final class TransportChoice {
     /** Of each rail, by its name. */
     private final Map<String, RailFigures> figures = new LinkedHashMap<>();
 
+    /** For control connections that go by no rail. */
+    private final RailFigures noRail = new RailFigures("no rail");
+
     private volatile String state;
 
     /** @param rdma makes the transport of reads, the one mode; asked only where the wish allows it */
@@ -135,6 +138,7 @@ public final class TransportChoice {
         String now = state;
         return figures.values().stream().anyMatch(RailFigures::wasUsed)
                 ? now + "; " + railFigures().stream().map(RailFigures::toString).collect(Collectors.joining("; "))
+                        + (noRail.controls() > 0 ? "; the control connection goes by no rail" : "")
                 : now;
     }
 
@@ -146,6 +150,16 @@ public final class TransportChoice {
     /** Gives what each rail has done since the service began. */
     public List<RailFigures> railFigures() {
         return List.copyOf(figures.values());
+    }
+
+    /** Gives the figures of one rail of this node's configuration. */
+    public RailFigures figures(RailSettings rail) {
+        return figures.get(rail.name());
+    }
+
+    /** Gives what counts the control connections that go by no rail. */
+    public RailFigures noRail() {
+        return noRail;
     }
 
     private String whyNotRdma() {
@@ -294,10 +308,7 @@ public final class TransportChoice {
                     pool,
                     link.attempt(),
                     common.stream()
-                            .map(rail -> new Rails.Way(
-                                    rail.number(),
-                                    rail.here(),
-                                    figures.get(rail.here().name())))
+                            .map(rail -> new Rails.Way(rail.number(), rail.here(), figures(rail.here())))
                             .toList(),
                     (number, life, onLoss) -> opener.open(
                             byNumber.get(number).here(), byNumber.get(number).there(), number, life, onLoss),

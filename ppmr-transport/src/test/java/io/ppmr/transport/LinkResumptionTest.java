@@ -1,6 +1,7 @@
 package io.ppmr.transport;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -22,7 +23,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -50,6 +53,9 @@ class LinkResumptionTest {
     private Cable other;
     private Connector.Control control;
     private LinkRunner source;
+    private ControlWays ways;
+    private final RailFigures first = new RailFigures("first");
+    private final RailFigures second = new RailFigures("second");
     private final CompletableFuture<LinkRunner> target = new CompletableFuture<>();
     private Duration targetSilence = LONG;
 
@@ -92,7 +98,9 @@ class LinkResumptionTest {
     private void connect(Duration sourceSilence) throws Exception {
         control = by(one).control();
         ControlLink link = new ControlLink(control.channel(), ATTEMPT, sourceSilence.toNanos());
-        link.resumeBy(new ControlWays(link, control, List.of(by(one), by(other))));
+        ways = new ControlWays(
+                link, control, List.of(new ControlWays.Way(by(one), first), new ControlWays.Way(by(other), second)));
+        link.resumeBy(ways);
         source = run(link);
         target.get(20, TimeUnit.SECONDS);
     }
@@ -152,6 +160,8 @@ class LinkResumptionTest {
         sending(source.link(), 0, 1_000, trouble).join();
         sending(target.get().link(), 0, 1_000, trouble).join();
         requireOnce(target.get(), 1_000);
+        assertEquals(List.of(1L, 0L), List.of(first.controls(), second.controls()));
+        assertFalse(first.toString().contains("took"), first.toString());
         one.cut(true);
         long cutNs = System.nanoTime();
         // More than what is kept: who says more waits until the peer has it.
@@ -167,6 +177,16 @@ class LinkResumptionTest {
         requireOnce(target.get(), 51_000);
         assertNull(trouble.get());
         assertEquals(1, other.connections());
+        assertEquals(List.of(0L, 1L), List.of(first.controls(), second.controls()));
+        assertEquals(List.of(0L, 1L), List.of(first.controlsTaken(), second.controlsTaken()));
+        assertTrue(second.toString().contains(", carries the control connection, "), second.toString());
+        assertTrue(second.toString().endsWith("took the control connection over 1 times"), second.toString());
+        source.stop();
+        assertEquals(List.of(0L, 0L), List.of(first.controls(), second.controls()));
+        Map<String, Long> carriedNs = ways.carriedNs();
+        assertEquals(Set.of("first", "second"), carriedNs.keySet());
+        assertTrue(carriedNs.values().stream().allMatch(ns -> ns > 0), carriedNs.toString());
+        assertEquals(carriedNs, ways.carriedNs(), "it counts on after the end");
     }
 
     // ---- it ends ----------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
@@ -57,6 +58,7 @@ final class OfferNode implements NodeMain.BenchNode {
     private SourcePath path;
     private Thread agent;
     private volatile boolean over;
+    private CountDownLatch runEnds = new CountDownLatch(1);
     private long nextOrder;
 
     OfferNode(PoolGeometry geometry) {
@@ -73,6 +75,7 @@ final class OfferNode implements NodeMain.BenchNode {
                 pool,
                 reason -> LOG.error("the run fails: {}", reason));
         over = false;
+        runEnds = new CountDownLatch(1);
         nextOrder = 0;
         link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
         path = end.path();
@@ -100,16 +103,16 @@ final class OfferNode implements NodeMain.BenchNode {
         }
         long chunks = Long.parseLong(words.get(1)) / pool.geometry().chunkBytes();
         List<Thread> threads = new ArrayList<>();
+        CountDownLatch offered = new CountDownLatch(offerers.size());
+        CountDownLatch ends = runEnds;
         for (Offerer offerer : offerers) {
-            threads.add(new Thread(() -> offerer.run(chunks), "bench-offerer-" + offerer.file));
+            threads.add(new Thread(() -> offerer.run(chunks, offered, ends), "bench-offerer-" + offerer.file));
         }
         long startNs = System.nanoTime();
         threads.forEach(Thread::start);
-        for (Thread thread : threads) {
-            thread.join(TimeUnit.SECONDS.toMillis(LIMIT_S));
-        }
+        boolean isDone = offered.await(LIMIT_S, TimeUnit.SECONDS);
         long endNs = System.nanoTime();
-        if (over || offerers.stream().anyMatch(offerer -> offerer.left > 0)) {
+        if (!isDone || over || offerers.stream().anyMatch(offerer -> offerer.left > 0)) {
             throw new IOException("not every chunk came back");
         }
         return startNs + " " + endNs;
@@ -118,6 +121,7 @@ final class OfferNode implements NodeMain.BenchNode {
     @Override
     public void end() throws Exception {
         over = true;
+        runEnds.countDown();
         link.wake();
         agent.join(TimeUnit.SECONDS.toMillis(2));
         path.close();
@@ -180,7 +184,21 @@ final class OfferNode implements NodeMain.BenchNode {
             this.file = file;
         }
 
-        private void run(long chunks) {
+        /** Offers, and lives until the run ends: the kernel forgets how often a thread slept that has ended. */
+        private void run(long chunks, CountDownLatch offered, CountDownLatch ends) {
+            try {
+                offerAll(chunks);
+            } finally {
+                offered.countDown();
+            }
+            try {
+                ends.await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        private void offerAll(long chunks) {
             left = chunks;
             wantedTo = FIRST_WINDOW - 1;
             try {

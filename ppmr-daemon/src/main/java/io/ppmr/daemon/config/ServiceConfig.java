@@ -24,6 +24,7 @@ import org.tomlj.TomlArray;
  * @param workDirectory for the checkpointers' own files, outside the mount
  * @param journal the folder of its journal
  * @param pool size of the pool and its chunks
+ * @param chunkIsChosen whether the size of a chunk was left to the service
  * @param key by which the nodes know each other
  * @param silenceLimit how long the connected peer may say nothing
  * @param transport how the bytes may travel
@@ -40,6 +41,7 @@ public record ServiceConfig(
         Path workDirectory,
         Path journal,
         PoolGeometry pool,
+        boolean chunkIsChosen,
         PreSharedKey key,
         Duration silenceLimit,
         TransportChoice.Wish transport,
@@ -52,6 +54,7 @@ public record ServiceConfig(
         Optional<Fence> fence) {
     private static final int MAX_WARM_UP_MIGRATIONS = 100;
     private static final int MAX_PORT = 65535;
+    private static final int KIB = 1024;
 
     /** With these keys the top of both roles' files begins. */
     static final ConfigSection TOP = ConfigSection.once("", "The service itself.");
@@ -111,11 +114,12 @@ public record ServiceConfig(
             ValueType.SIZE,
             "8m",
             "memory for chunks; a multiple of the chunk, at least four, below 2 GiB; the target adds an eighth");
-    private static final ConfigKey<Long> POOL_CHUNK = POOL.withDefault(
+    private static final ConfigKey<Optional<Long>> POOL_CHUNK = POOL.withDefault(
             "chunk",
-            ValueType.SIZE,
+            ValueType.SIZE_OR_AUTO,
             "128k",
-            "size of a chunk, a power of two from 16k to 4m; the same on source and target");
+            "size of a chunk, a power of two from 16k to 4m; the same on source and target; auto takes 256k"
+                    + " where the pool has 32 of them, else 128k, so the pools' sizes must be the same then");
 
     static final ConfigSection METRICS = ConfigSection.once(
             "metrics", "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).");
@@ -153,11 +157,14 @@ public record ServiceConfig(
         if (!rails.isEmpty() && transport == TransportChoice.Wish.RDMA) {
             top.bad(TRANSPORT, "is rdma, and rails travel by tcp: take one of both out");
         }
+        ConfigFile.Section poolSection = file.section(POOL);
+        Optional<Long> chunk = poolSection.get(POOL_CHUNK);
         return new ServiceConfig(
                 mount,
                 work,
                 top.get(journalKey),
-                pool(file.section(POOL)),
+                pool(poolSection, chunk),
+                chunk.isEmpty(),
                 top.here(KEY_FILE, PreSharedKey::load),
                 top.get(SILENCE_LIMIT),
                 transport,
@@ -170,9 +177,22 @@ public record ServiceConfig(
                 fence(file.section(FENCE)));
     }
 
-    private static PoolGeometry pool(ConfigFile.Section section) {
+    /** The chunks' size as it is and why, for people; empty if the file says it. */
+    public Optional<String> chunkChoice() {
+        return chunkIsChosen
+                ? Optional.of("chunks of " + pool.chunkBytes() / KIB + " KiB, " + pool.chunkCount()
+                        + " of them: pool.chunk is \"auto\", and the pool has " + pool.poolBytes() / KIB + " KiB")
+                : Optional.empty();
+    }
+
+    /** How the bytes travel, and in which chunks where that was chosen. */
+    public String withChunks(String transport) {
+        return transport + chunkChoice().map(choice -> "; " + choice).orElse("");
+    }
+
+    private static PoolGeometry pool(ConfigFile.Section section, Optional<Long> wanted) {
         long size = section.get(POOL_SIZE);
-        long chunk = section.get(POOL_CHUNK);
+        long chunk = wanted.orElse((long) PoolGeometry.MIN_CHUNK_BYTES);
         if (chunk < PoolGeometry.MIN_CHUNK_BYTES || chunk > PoolGeometry.MAX_CHUNK_BYTES || Long.bitCount(chunk) != 1) {
             section.bad(POOL_CHUNK, "is " + chunk + " bytes; it must be a power of two from 16k to 4m");
         }
@@ -180,7 +200,7 @@ public record ServiceConfig(
             return null;
         }
         try {
-            return PoolGeometry.of(size, Math.toIntExact(chunk));
+            return wanted.isEmpty() ? PoolGeometry.chosen(size) : PoolGeometry.of(size, Math.toIntExact(chunk));
         } catch (IllegalArgumentException e) {
             section.bad(
                     POOL_SIZE,

@@ -12,6 +12,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -31,6 +32,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
             Map.of("k", 1L << 10, "m", 1L << 20, "g", 1L << 30, "t", 1L << 40);
     private static final Map<String, Long> TIME_UNITS = Map.of("ms", 1L, "s", 1000L, "m", 60_000L, "h", 3_600_000L);
     private static final String SIZE_FORM = "a size with its unit, such as 128k, 8m or 1g";
+    private static final String SIZE_OR_AUTO_FORM = "\"auto\", or " + SIZE_FORM;
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
     private static final String RANKS_FORM = "[{rank = 0, pid = 4711}]";
@@ -49,6 +51,15 @@ public record ValueType<T>(String form, Parser<T> parser) {
             SIZE_FORM,
             (value, reading) ->
                     value.equals("0") || value.equals(0L) ? Long.valueOf(0) : amount(value, SIZE_FORM, SIZE_UNITS));
+
+    /** Empty if the service is to choose. */
+    static final ValueType<Optional<Long>> SIZE_OR_AUTO = new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
+        if (value.equals("auto")) {
+            return Optional.empty();
+        }
+        Long size = amount(value, SIZE_OR_AUTO_FORM, SIZE_UNITS);
+        return size == null ? null : Optional.of(size);
+    });
 
     static final ValueType<Duration> TIME = new ValueType<>(TIME_FORM, (value, reading) -> {
         Long millis = amount(value, TIME_FORM, TIME_UNITS);

@@ -146,6 +146,26 @@ class SourceConfigTest {
     }
 
     @Test
+    void shouldChooseTheChunkAndSayWhyWhenItIsAuto() throws Exception {
+        Files.writeString(folder.resolve("7.pid"), "123\n");
+        String auto = GOOD.replace("chunk = \"1m\"", "chunk = \"auto\"");
+        ServiceConfig chosen =
+                load(auto.replace("size = \"64m\"", "size = \"8m\"")).service();
+        assertEquals(256 << 10, chosen.pool().chunkBytes());
+        assertEquals(
+                Optional.of("chunks of 256 KiB, 32 of them: pool.chunk is \"auto\", and the pool has 8192 KiB"),
+                chosen.chunkChoice());
+        assertEquals(256 << 10, load(auto).settings().pool().chunkBytes());
+        assertEquals(Optional.empty(), load(GOOD).service().chunkChoice());
+        assertMistake(
+                mistakes(auto.replace("size = \"64m\"", "size = \"1000k\"").replace("\"auto\"", "\"automatic\"")),
+                ":7: pool.chunk: \"automatic\" will not do; it must be \"auto\", or a size with its unit");
+        assertMistake(
+                mistakes(auto.replace("size = \"64m\"", "size = \"1000k\"")),
+                ":6: pool.size: is 1024000 bytes; it must be a multiple of the chunk (16384 bytes)");
+    }
+
+    @Test
     void shouldNameSizeWhenItIsNoMultipleOfTheChunk() throws Exception {
         assertMistake(
                 mistakes(GOOD.replace("64m", "65000k")), ":6: pool.size: is 66560000 bytes; it must be a multiple");

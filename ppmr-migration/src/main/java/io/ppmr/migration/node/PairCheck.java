@@ -160,7 +160,7 @@ public final class PairCheck {
                 "chunk",
                 source.chunkBytes() + " bytes on both",
                 "the source's chunks have " + source.chunkBytes() + " bytes, this node's " + target.chunkBytes(),
-                "configure the same pool.chunk on both nodes"));
+                "configure the same pool.chunk on both nodes; where it is \"auto\" on both, the same pool.size"));
     }
 
     private void clock() {

@@ -103,6 +103,14 @@ public final class SourceMetrics {
                     .tag("rail", rail.name())
                     .description("bytes of chunks that have arrived, by rail")
                     .register(registry);
+            Gauge.builder("ppmr.source.rail.control", rail, RailFigures::controls)
+                    .tag("rail", rail.name())
+                    .description("control connections of migrations under way that go by the rail")
+                    .register(registry);
+            FunctionCounter.builder("ppmr.source.rail.control.taken", rail, RailFigures::controlsTaken)
+                    .tag("rail", rail.name())
+                    .description("how often a control connection went on by the rail when nothing came by another way")
+                    .register(registry);
             FunctionCounter.builder("ppmr.source.rail.losses", rail, RailFigures::losses)
                     .tag("rail", rail.name())
                     .description("how often a rail has failed in the middle of a migration")

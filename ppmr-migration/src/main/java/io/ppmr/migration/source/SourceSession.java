@@ -21,6 +21,7 @@ import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.RailFigures;
 import io.ppmr.transport.Rails;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
@@ -85,6 +86,7 @@ final class SourceSession {
     private OutgoingFiles files;
     private boolean closed;
     private long railsSinceEpochMs;
+    private ControlWays controlWays;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
 
@@ -223,14 +225,21 @@ final class SourceSession {
                 settings.dataConnections());
         TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
         if (attachment.message().direct()) {
-            List<Connector> ways = new ArrayList<>(List.of(service.connector(leg().target(), RESUME_DEADLINE, null)));
+            RailFigures own = service.transports().noRail();
+            List<ControlWays.Way> ways = new ArrayList<>();
             for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
-                ways.add(service.connector(
-                        new InetSocketAddress(rail.there().host(), rail.there().port()),
-                        RESUME_DEADLINE,
-                        rail.here().address().orElse(null)));
+                InetSocketAddress there =
+                        new InetSocketAddress(rail.there().host(), rail.there().port());
+                RailFigures figures = service.transports().figures(rail.here());
+                own = there.equals(leg().target()) ? figures : own;
+                ways.add(new ControlWays.Way(
+                        service.connector(
+                                there, RESUME_DEADLINE, rail.here().address().orElse(null)),
+                        figures));
             }
-            link.resumeBy(new ControlWays(link, control, ways));
+            ways.add(0, new ControlWays.Way(service.connector(leg().target(), RESUME_DEADLINE, null), own));
+            controlWays = new ControlWays(link, control, ways);
+            link.resumeBy(controlWays);
         }
         return attachment;
     }
@@ -412,19 +421,23 @@ final class SourceSession {
             path.close();
         }
         if (path instanceof Rails rails) {
-            rails.arrivedBytes().forEach(this::noteRail);
+            long sinceNs = TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis() - railsSinceEpochMs);
+            rails.arrivedBytes().forEach((name, bytes) -> noteRail("rail " + name, sinceNs, bytes));
+        }
+        if (controlWays != null) {
+            controlWays.carriedNs().forEach((name, carriedNs) -> noteRail("control by " + name, carriedNs, 0));
         }
     }
 
-    private void noteRail(String name, long bytes) {
+    private void noteRail(String step, long durationNs, long bytes) {
         service.note(new TransactionRecord.StepTimed(
                 subject.migrationId(),
                 attempt,
-                "rail " + name,
+                step,
                 EVERY_RANK,
                 leg().target().toString(),
                 railsSinceEpochMs,
-                TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis() - railsSinceEpochMs),
+                durationNs,
                 bytes));
     }
 

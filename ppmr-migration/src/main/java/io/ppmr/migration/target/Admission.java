@@ -208,7 +208,8 @@ final class Admission {
         mountLoss.get().ifPresent(loss -> reasons.add(loss.getMessage()));
         if (begin.chunkBytes() != settings.pool().chunkBytes()) {
             reasons.add("its chunks have " + begin.chunkBytes() + " bytes, this node's "
-                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes");
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes; where it is"
+                    + " \"auto\" on both, the same pool.size");
         }
         if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
             reasons.add("it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS

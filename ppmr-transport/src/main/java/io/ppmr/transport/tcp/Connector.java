@@ -136,6 +136,11 @@ public final class Connector {
         }
     }
 
+    /** Where it connects to. */
+    InetSocketAddress target() {
+        return target;
+    }
+
     @Override
     public String toString() {
         return from == null ? String.valueOf(target) : from + " to " + target;

@@ -2,11 +2,15 @@ package io.ppmr.transport.tcp;
 
 import io.ppmr.os.LogContext;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.RailFigures;
 import io.ppmr.transport.auth.RefusedException;
 import java.io.IOException;
 import java.net.ConnectException;
+import java.net.SocketAddress;
 import java.nio.channels.SocketChannel;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
@@ -22,9 +26,22 @@ public final class ControlWays implements ControlLink.Reconnector {
     private static final Logger LOG = LoggerFactory.getLogger(ControlWays.class);
     private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
 
+    /**
+     * One way.
+     *
+     * @param figures of its rail, which say that it carries the link; for a way that is no rail, those that stand for
+     *     that
+     */
+    public record Way(Connector connector, RailFigures figures) {}
+
     private final ControlLink link;
     private final Connector.Control session;
-    private final List<Connector> ways;
+    private final List<Way> ways;
+    /** For how long each has carried the link, by the name of its figures; under the lock, as the next two are. */
+    private final Map<String, Long> carriedNs = new LinkedHashMap<>();
+
+    private Way carrying;
+    private long carryingSinceNs;
     private final AtomicBoolean isConnecting = new AtomicBoolean();
     private volatile boolean closed;
     /** The next one to be tried; of the thread that connects. */
@@ -34,11 +51,41 @@ public final class ControlWays implements ControlLink.Reconnector {
      * @param session the one that the link was opened with
      * @param ways the first of them is that of the session, which is tried last
      */
-    public ControlWays(ControlLink link, Connector.Control session, List<Connector> ways) {
+    public ControlWays(ControlLink link, Connector.Control session, List<Way> ways) {
         this.link = link;
         this.session = session;
         this.ways = List.copyOf(ways);
         next = 1 % ways.size();
+        carrying = ways.get(0);
+        carryingSinceNs = System.nanoTime();
+        carrying.figures().controlBegins();
+    }
+
+    /** Tells for how many nanoseconds each way has carried the link until now, by the name of its figures. */
+    public synchronized Map<String, Long> carriedNs() {
+        note();
+        return Map.copyOf(carriedNs);
+    }
+
+    private void note() {
+        if (!closed) {
+            long nowNs = System.nanoTime();
+            carriedNs.merge(carrying.figures().name(), nowNs - carryingSinceNs, Long::sum);
+            carryingSinceNs = nowNs;
+        }
+    }
+
+    @Override
+    public synchronized void carriedTo(SocketAddress to) {
+        if (!closed) {
+            note();
+            carrying.figures().controlEnds();
+            carrying = ways.stream()
+                    .filter(way -> way.connector().target().equals(to))
+                    .findFirst()
+                    .orElse(ways.get(0));
+            carrying.figures().controlTaken();
+        }
     }
 
     @Override
@@ -49,7 +96,11 @@ public final class ControlWays implements ControlLink.Reconnector {
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
+        if (!closed) {
+            note();
+            carrying.figures().controlEnds();
+        }
         closed = true;
     }
 
@@ -57,7 +108,7 @@ public final class ControlWays implements ControlLink.Reconnector {
         try {
             int refused = 0;
             while (!closed) {
-                Connector way = ways.get(next);
+                Connector way = ways.get(next).connector();
                 next = (next + 1) % ways.size();
                 try {
                     SocketChannel channel = way.controlAgain(session);
