@@ -170,12 +170,12 @@ class RailsIT {
         }
 
         /** Of two rails one was cut: the rest came within what the other one needs, the detection, and 0.5 s. */
-        private void requireInTime(double cutS, double leftBytes) {
+        private void requireInTime(double cutS, double leftBytes) throws IOException {
             double took = lastArrivedS - cutS;
             double remaining = leftBytes * 1.045 / RAIL_BYTES_A_SECOND;
             LOG.info("the rest of {} MB took {} s, of which one rail needs {} s", leftBytes / 1e6, took, remaining);
             Duration limit = Patience.of(Duration.ofMillis(Math.round(1000 * (remaining + DETECTION_S + 0.5))));
-            assertTrue(took <= limit.toMillis() / 1e3, took + " s, at most " + limit);
+            assertTrue(took <= limit.toMillis() / 1e3, took + " s, at most " + limit + nodes.logEnds());
         }
 
         private String history(String id) throws IOException, InterruptedException {

@@ -21,7 +21,6 @@ import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.RailFigures;
 import io.ppmr.transport.Rails;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
@@ -225,19 +224,24 @@ final class SourceSession {
                 settings.dataConnections());
         TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
         if (attachment.message().direct()) {
-            RailFigures own = service.transports().noRail();
             List<ControlWays.Way> ways = new ArrayList<>();
+            ways.add(new ControlWays.Way(
+                    service.connector(leg().target(), RESUME_DEADLINE, null),
+                    service.transports().noRail()));
             for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
                 InetSocketAddress there =
                         new InetSocketAddress(rail.there().host(), rail.there().port());
-                RailFigures figures = service.transports().figures(rail.here());
-                own = there.equals(leg().target()) ? figures : own;
-                ways.add(new ControlWays.Way(
+                ControlWays.Way way = new ControlWays.Way(
                         service.connector(
                                 there, RESUME_DEADLINE, rail.here().address().orElse(null)),
-                        figures));
+                        service.transports().figures(rail.here()));
+                if (there.equals(leg().target())) {
+                    // The session's own network is one way, not two: it is tried after all others.
+                    ways.set(0, way);
+                } else {
+                    ways.add(way);
+                }
             }
-            ways.add(0, new ControlWays.Way(service.connector(leg().target(), RESUME_DEADLINE, null), own));
             controlWays = new ControlWays(link, control, ways);
             link.resumeBy(controlWays);
         }
