@@ -21,6 +21,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -234,7 +235,11 @@ public final class ServicePair implements AutoCloseable {
     /** The directory of a rank of the migration under way in one of the mounts, whose only directory is that one. */
     static Path rankDirectory(Path mountPoint, int rank) throws IOException {
         try (Stream<Path> directories = Files.list(mountPoint)) {
-            return directories.findFirst().orElseThrow().resolve("rank-" + rank);
+            Path directory = directories.findFirst().orElseThrow().resolve("rank-" + rank);
+            if (!Files.isDirectory(directory)) {
+                throw new NoSuchFileException(directory.toString());
+            }
+            return directory;
         }
     }
 

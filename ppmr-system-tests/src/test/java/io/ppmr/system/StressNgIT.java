@@ -7,9 +7,11 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -35,6 +37,7 @@ class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long SECONDS = Patience.of(Duration.ofSeconds(6)).toSeconds();
+    private static final long WORKING_NS = TimeUnit.MILLISECONDS.toNanos(50);
     /** Some have thousands of processes or files, which CRIU takes its time for. */
     private static final long LONG_SECONDS = Patience.of(Duration.ofSeconds(15)).toSeconds();
 
@@ -55,7 +58,7 @@ class StressNgIT {
     @ParameterizedTest(name = "{0}")
     @ValueSource(strings = {"vm", "fork", "pipe", "futex", "sock"})
     void shouldMoveOrRefuseAWorker(String worker) throws Exception {
-        MigrationReport report = moveOrRefuse(worker, SECONDS);
+        MigrationReport report = moveOrRefuse(worker, SECONDS, WORKING_NS);
         if (report.outcome() != Outcome.COMMITTED) {
             assertTrue(report.reason().startsWith("rank 0 was not stopped: PID "), report.reason());
         }
@@ -130,10 +133,26 @@ class StressNgIT {
                 "tmpfs"
             })
     void shouldMoveOrRefuseAWorkerOfManyKinds(String worker) throws Exception {
-        moveOrRefuse(worker, LONG_SECONDS);
+        moveOrRefuse(worker, LONG_SECONDS, 0);
     }
 
-    private MigrationReport moveOrRefuse(String worker, long seconds) throws Exception {
+    /** What its workers have made first, such as pipes, is not there before they have run. */
+    private static long workedNs(String worker, CriuJob job) throws IOException {
+        long ns = 0;
+        try (DirectoryStream<Path> processes = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
+            for (Path process : processes) {
+                ns += ProcStat.read(process.resolve("stat"))
+                        .filter(stat ->
+                                stat.session() == job.pid() && stat.name().equals("stress-ng-" + worker))
+                        .map(ProcStat::processorNs)
+                        .orElse(0L);
+            }
+        }
+        return ns;
+    }
+
+    /** @param workingNs how long the job is to have worked before it is moved, on a processor */
+    private MigrationReport moveOrRefuse(String worker, long seconds, long workingNs) throws Exception {
         Checkpointer criu = CriuJob.criu();
         String line = "setsid stress-ng --" + worker + " 1 --verify --timeout " + seconds + "s --vm-bytes 16m"
                 + " --temp-path . --log-file log";
@@ -146,7 +165,9 @@ class StressNgIT {
             Conditions.until(
                     LIMIT,
                     worker + " works",
-                    () -> Files.exists(log) && Files.readString(log).contains("dispatching hogs"));
+                    () -> Files.exists(log)
+                            && Files.readString(log).contains("dispatching hogs")
+                            && workedNs(worker, job) >= workingNs);
             MigrationReport report = job.migrate(pair, criu);
             LOG.info("stress-ng --{}: {} {}", worker, report.outcome(), report.reason());
             assertTrue(

@@ -12,10 +12,13 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What looks like the end of a file and is none: FLUSH and RELEASE come from the dead as from the living. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WriterDeathIT {
+    private static final Logger LOG = LoggerFactory.getLogger(WriterDeathIT.class);
     private static final int EIO = 5;
 
     @TempDir
@@ -23,7 +26,7 @@ class WriterDeathIT {
 
     private ServicePair pair(ReplayJob job) throws Exception {
         return new ServicePair(
-                directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(6)));
+                directory, ServicePair.Options.with(job.checkpointer()).stall(Patience.of(Duration.ofSeconds(6))));
     }
 
     @Test
@@ -35,7 +38,8 @@ class WriterDeathIT {
                     List.of("open image wcx", "write 1m", "await " + opened, "write 1m", "die", "write 1m", "close"),
                     List.of("await " + job.outside("never")));
             try (ServicePair pair = pair(job)) {
-                CompletableFuture<String> reader = CompletableFuture.supplyAsync(() -> readUntilFailure(job, opened));
+                CompletableFuture<String> reader = CompletableFuture.supplyAsync(() -> readUntilFailure(job, opened))
+                        .whenComplete((said, failure) -> LOG.info("the reader has ended: {}", said, failure));
                 job.rollsBack(pair, "rank 0", "could not be checkpointed", "exit status 137");
                 assertEquals("", reader.get(Patience.of(10), TimeUnit.SECONDS));
             }
