@@ -21,15 +21,6 @@
  * virtual machines, the command gets VALUE as CRIU_FAULT in its environment: CRIU sets breakpoints where it has to stop
  * a process, and waits for ever where they stop nobody; 130 has it go by system calls instead. ptrace(2).
  *
- *   ppmr-launch --serve
- *
- * Starts one command after the other for the service whose child it is, and says how each ends. A start costs a fork of
- * this small process: none of a large one, no program between, nothing linked twice. It reads requests from its standard
- * input: a length of four bytes, then so many bytes, strings that each end with a 0: the working directory, the file for
- * the output, and the command line of a ppmr-launch as above. To its standard output it writes answers of three numbers of
- * four bytes, in the machine's order: STARTED and PID, or REFUSED and errno, for each request in turn; and ENDED, PID and exit
- * status. It ends when its service has ended; what it has started goes on.
- *
  * Exit status: the command's; 125 if it could not be started.
  */
 #define _GNU_SOURCE
@@ -40,17 +31,14 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/signalfd.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,7 +52,7 @@ enum { CAPABILITY_BITS = 32 * _LINUX_CAPABILITY_U32S_3 };
 
 enum { EXIT_NOT_STARTED = 125, EXIT_BY_SIGNAL = 128 };
 
-static _Noreturn void die(const char *what)
+static void die(const char *what)
 {
     fprintf(stderr, "ppmr-launch: %s: %s\n", what, strerror(errno));
     exit(EXIT_NOT_STARTED);
@@ -109,11 +97,6 @@ static void keep_only(long capability)
         die("cannot pass the capability on (a kernel before Linux 4.3, or one that does not know it)");
 }
 
-static int exit_status(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status);
-}
-
 /* Lets the command's half return; the other half stays until that has ended, and ends as it did. */
 static void report(const char *path)
 {
@@ -138,7 +121,7 @@ static void report(const char *path)
         if (errno != EINTR)
             die("waitpid");
     }
-    exit(exit_status(status));
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status));
 }
 
 #ifdef __x86_64__
@@ -181,8 +164,7 @@ static bool breakpoints_stop(void)
 }
 #endif
 
-/* Becomes the command that these words ask for; returns only if they are no such words. */
-static int launch(int argc, char **argv)
+int main(int argc, char **argv)
 {
     long uid = -1;
     long gid = -1;
@@ -237,130 +219,4 @@ static int launch(int argc, char **argv)
         keep_only(capability);
     execvp(argv[i + 1], argv + i + 1);
     die(argv[i + 1]);
-}
-
-enum answer { STARTED, REFUSED, ENDED };
-
-static void answer(enum answer what, int number, int status)
-{
-    int32_t words[] = {what, number, status};
-    if (write(STDOUT_FILENO, words, sizeof words) != sizeof words)
-        die("the service does not read");
-}
-
-/* False at the end of the service. */
-static bool read_all(char *to, size_t length)
-{
-    while (length > 0) {
-        ssize_t n = read(STDIN_FILENO, to, length);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            return false;
-        if (n > 0) {
-            to += n;
-            length -= (size_t)n;
-        }
-    }
-    return true;
-}
-
-/* In the child: never returns. */
-static _Noreturn void run(int directory, int output, int argc, char **argv)
-{
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (dup2(output, 1) < 0 || dup2(output, 2) < 0)
-        exit(EXIT_NOT_STARTED);
-    if (null < 0 || dup2(null, 0) < 0)
-        die("/dev/null");
-    if (fchdir(directory) != 0)
-        die("the working directory");
-    /* Nor does it inherit what the JVM blocks in its threads. */
-    sigset_t none;
-    sigemptyset(&none);
-    if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
-        die("sigprocmask");
-    exit(launch(argc, argv));
-}
-
-/* What the child and the service are not told of is closed here. */
-static void start(char **words, int count)
-{
-    int directory = open(words[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int output = directory < 0 ? -1 : open(words[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    pid_t child = output < 0 ? -1 : fork();
-    if (child == 0)
-        run(directory, output, count - 2, words + 2);
-    answer(child < 0 ? REFUSED : STARTED, child < 0 ? errno : child, 0);
-    if (directory >= 0)
-        close(directory);
-    if (output >= 0)
-        close(output);
-}
-
-/* Takes a request; false at the end of the service. */
-static bool take(void)
-{
-    uint32_t length;
-    if (!read_all((char *)&length, sizeof length))
-        return false;
-    char *text = malloc((size_t)length + 1);
-    if (text == NULL)
-        die("a request");
-    if (!read_all(text, length))
-        return false;
-    text[length] = 0;
-    int count = 0;
-    for (uint32_t i = 0; i < length; i++)
-        count += text[i] == 0;
-    char **words = calloc((size_t)count + 1, sizeof *words);
-    if (words == NULL)
-        die("a request");
-    char *next = text;
-    for (int i = 0; i < count; i++, next += strlen(next) + 1)
-        words[i] = next;
-    if (count > 2)
-        start(words, count);
-    else
-        answer(REFUSED, EINVAL, 0);
-    free(words);
-    free(text);
-    return true;
-}
-
-static int serve(void)
-{
-    sigset_t child_ended;
-    sigemptyset(&child_ended);
-    sigaddset(&child_ended, SIGCHLD);
-    signal(SIGCHLD, SIG_DFL);
-    if (sigprocmask(SIG_BLOCK, &child_ended, NULL) != 0)
-        die("sigprocmask");
-    int signals = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0)
-        die("signalfd");
-    /* What is typed at the service's terminal is for the service. Nor is a file system held that it stands in. */
-    if (setsid() < 0 && errno != EPERM)
-        die("setsid");
-    if (chdir("/") != 0)
-        die("/");
-    struct pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {signals, POLLIN, 0}};
-    for (;;) {
-        if (poll(waits, 2, -1) < 0) {
-            if (errno != EINTR)
-                die("poll");
-            continue;
-        }
-        struct signalfd_siginfo ignored;
-        while (read(signals, &ignored, sizeof ignored) > 0)
-            continue;
-        int status;
-        for (pid_t ended = waitpid(-1, &status, WNOHANG); ended > 0; ended = waitpid(-1, &status, WNOHANG))
-            answer(ENDED, ended, exit_status(status));
-        if (waits[0].revents != 0 && !take())
-            return 0;
-    }
-}
-
-int main(int argc, char **argv)
-{
-    return argc == 2 && strcmp(argv[1], "--serve") == 0 ? serve() : launch(argc, argv);
 }

@@ -7,7 +7,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
 
 /**
  * How checkpoint and restart commands come to life. They, and what they restore, must outlive the service: out of a
@@ -21,10 +20,10 @@ public interface CommandStarter {
     /**
      * A command that has been started.
      *
-     * @param exit is completed with its exit status when it has ended
+     * @param client our child: the command itself, or who asked for it; ends when it ends, with its exit status
      * @param pid the command's
      */
-    record Started(CompletableFuture<Integer> exit, int pid) {}
+    record Started(Process client, int pid) {}
 
     /**
      * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
@@ -67,13 +66,19 @@ public interface CommandStarter {
         };
     }
 
-    /** Commands as children of this process's {@link LaunchServer}. */
+    /** Commands as children of this process. */
     final class Direct implements CommandStarter {
         @Override
         public Started start(String name, List<String> command, Path workDirectory, Path output)
                 throws CheckpointException {
             try {
-                return LaunchServer.of(command.get(0)).start(command, workDirectory, output);
+                Process process = new ProcessBuilder(command)
+                        .directory(workDirectory.toFile())
+                        .redirectInput(ToolProcess.NULL)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+                return new Started(process, (int) process.pid());
             } catch (IOException e) {
                 throw new CheckpointException(
                         name + " cannot be started: " + e.getMessage()

@@ -104,7 +104,7 @@ public final class RankCommand {
         tool.identity().ifPresent(started::add);
         namespace.ifPresent(started::add);
         RankCommand command = new RankCommand(name, tool, List.copyOf(started), steps, limit, kit);
-        var unused = tool.exit().thenRun(command.wake::release);
+        var unused = tool.process().onExit().thenRun(command.wake::release);
         LogContext.thread(command::run, "ppmr-" + name.replace(' ', '-')).start();
         return command;
     }

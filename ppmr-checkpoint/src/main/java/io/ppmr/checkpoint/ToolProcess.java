@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,7 +35,7 @@ final class ToolProcess {
     private static final int LOOKING_SHARE = 50;
 
     private final String name;
-    private final CompletableFuture<Integer> exit;
+    private final Process process;
     private final int pid;
     private final Path output;
     private final long startedNotBeforeTicks;
@@ -46,7 +45,7 @@ final class ToolProcess {
     private ToolProcess(
             String name, CommandStarter.Started started, Path output, long startedNotBeforeTicks, ProcessTable table) {
         this.name = name;
-        this.exit = started.exit();
+        this.process = started.client();
         this.pid = started.pid();
         this.output = output;
         this.startedNotBeforeTicks = startedNotBeforeTicks;
@@ -81,9 +80,9 @@ final class ToolProcess {
         return new ToolProcess(name, started, output, nowTicks, kit.table());
     }
 
-    /** Is completed with the tool's exit status when it has ended. */
-    CompletableFuture<Integer> exit() {
-        return exit;
+    /** Ends when the tool ends, with its exit status. */
+    Process process() {
+        return process;
     }
 
     /** In the unit and from the zero of {@link ProcessIdentity#startTimeTicks}: nothing that it made is older. */
@@ -96,12 +95,12 @@ final class ToolProcess {
     }
 
     Optional<ProcessIdentity> identity() {
-        return exit.isDone() ? Optional.empty() : table.find(pid());
+        return process.isAlive() ? table.find(pid()) : Optional.empty();
     }
 
     /** The exit status, if it has ended. */
     Optional<Integer> exitCode() {
-        return exit.isDone() ? Optional.of(exit.join()) : Optional.empty();
+        return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
     }
 
     /** Reads what it has written so far; of much, the end. */
@@ -141,7 +140,7 @@ final class ToolProcess {
      * the tool has ended.
      */
     List<ProcessIdentity> newMembers() {
-        if (exit.isDone()) {
+        if (!process.isAlive()) {
             return List.of();
         }
         ProcessSnapshot recent = table.lately(LOOKING_SHARE);

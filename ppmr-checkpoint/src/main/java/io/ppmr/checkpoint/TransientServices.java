@@ -96,7 +96,7 @@ final class TransientServices implements CommandStarter {
                     .start();
             String said = firstLine(client);
             if (said.matches("[1-9][0-9]{0,9}")) {
-                return new Started(client.onExit().thenApply(Process::exitValue), Integer.parseInt(said));
+                return new Started(client, Integer.parseInt(said));
             }
             String end = client.isAlive() ? "nothing was heard of it for 60 s" : "exit status " + client.exitValue();
             client.destroyForcibly();

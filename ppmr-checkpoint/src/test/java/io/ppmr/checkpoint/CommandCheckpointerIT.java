@@ -318,7 +318,7 @@ class CommandCheckpointerIT {
         public Started start(String name, List<String> command, Path workDirectory, Path output)
                 throws CheckpointException {
             Started started = starter.start(name, command, workDirectory, output);
-            started.exit().join();
+            started.client().onExit().join();
             return started;
         }
 

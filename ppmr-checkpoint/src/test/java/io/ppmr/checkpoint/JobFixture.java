@@ -208,18 +208,11 @@ final class JobFixture implements AutoCloseable {
         assertEquals(job.expected(), Files.readString(job.out()).trim());
     }
 
-    /** What still runs from this fixture's directory, by command line, but for this JVM's launcher. */
+    /** What still runs from this fixture's directory, by command line. */
     List<String> leftovers() throws IOException {
         List<String> found = new ArrayList<>();
         for (int pid : pidsOfFixture()) {
-            String command = commandLine(pid);
-            boolean child = ProcessHandle.of(pid)
-                    .flatMap(ProcessHandle::parent)
-                    .filter(ProcessHandle.current()::equals)
-                    .isPresent();
-            if (!(child && command.endsWith("ppmr-launch --serve "))) {
-                found.add(pid + " " + command);
-            }
+            found.add(pid + " " + commandLine(pid));
         }
         return found;
     }

@@ -66,8 +66,10 @@ class TransientServicesIT {
     @Test
     void shouldTellThePidOfTheCommandAndGiveItsOutputAndStatus() throws Exception {
         CommandStarter.Started tool = start("sh", "-c", "echo $$ $0; exit 7", "$HOME");
-        assertEquals(7, tool.exit().get(10, TimeUnit.SECONDS));
+        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
+        assertEquals(7, tool.client().exitValue());
         assertEquals(tool.pid() + " $HOME\n", Files.readString(output));
+        assertTrue(tool.pid() != tool.client().pid(), "another process than the one that asked for it");
     }
 
     @Test
@@ -77,12 +79,13 @@ class TransientServicesIT {
         assertTrue(Polling.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
         assertTrue(table.leadsSession(table.of(tool.pid())), "a session of its own");
         assertTrue(ProcessHandle.of(tool.pid()).orElseThrow().destroy());
-        assertEquals(128 + 15, tool.exit().get(10, TimeUnit.SECONDS));
+        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
+        assertEquals(128 + 15, tool.client().exitValue());
     }
 
     @Test
     void shouldAskForAServiceThatLeavesItsProcessesAlone() throws Exception {
-        start("true").exit().get(10, TimeUnit.SECONDS);
+        start("true").client().waitFor();
         String words = Files.readString(directory.resolve("words"));
         assertTrue(words.contains("--property=KillMode=process"), words);
         assertTrue(words.contains("--unit=ppmr-tool-"), words);
