@@ -12,6 +12,7 @@ import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TwoNodes;
@@ -121,7 +122,15 @@ class StreamedCriuIT {
 
     private static void requireResult(CriuJob job, Duration limit, String result) throws Exception {
         Files.writeString(job.file("cue"), "");
-        Conditions.until(limit, "the job has ended", () -> Files.exists(job.file("out")));
+        try {
+            Conditions.until(limit, "the job has ended", () -> Files.exists(job.file("out")));
+        } catch (IOException e) {
+            StringBuilder states = new StringBuilder(e.getMessage());
+            for (long pid : job.pids()) {
+                states.append("; ").append(ProcStat.read("/proc/" + pid + "/stat"));
+            }
+            throw new IOException(states.toString(), e);
+        }
         assertEquals(result, Files.readString(job.file("out")).strip());
     }
 
