@@ -136,7 +136,7 @@ class StressNgIT {
         moveOrRefuse(worker, LONG_SECONDS, 0);
     }
 
-    /** What its workers have made first, such as pipes, is not there before they have run. */
+    /** Adds up how long the workers have run: their pipes and sockets are not there before. */
     private static long workedNs(String worker, CriuJob job) throws IOException {
         long ns = 0;
         try (DirectoryStream<Path> processes = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {

@@ -49,7 +49,7 @@ public final class RailFigures {
         return controls.sum();
     }
 
-    /** How often a control connection went on by it, when nothing came by the one before. */
+    /** Counts the control connections that went on by this rail, because nothing came by the one before. */
     public long controlsTaken() {
         return controlsTaken.sum();
     }

@@ -192,7 +192,9 @@ final class OfferNode implements NodeMain.BenchNode {
                 offered.countDown();
             }
             try {
-                ends.await();
+                if (!ends.await(LIMIT_S, TimeUnit.SECONDS)) {
+                    LOG.error("file {}: the run has not ended within {} s", file, LIMIT_S);
+                }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }

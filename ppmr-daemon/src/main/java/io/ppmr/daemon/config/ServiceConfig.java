@@ -185,7 +185,7 @@ public record ServiceConfig(
                 : Optional.empty();
     }
 
-    /** How the bytes travel, and in which chunks where that was chosen. */
+    /** Tells how the bytes travel, and in which chunks if the service has chosen their size. */
     public String withChunks(String transport) {
         return transport + chunkChoice().map(choice -> "; " + choice).orElse("");
     }

@@ -212,7 +212,7 @@ public final class SourceService implements AutoCloseable {
         return ended(migration.await());
     }
 
-    /** What is written where a mount was would go into a directory below it, or nowhere. */
+    /** Refuses a migration if the mount is gone: its images would be written into the directory below, or nowhere. */
     private void requireMount() throws MountException {
         Optional<MountException> loss = mount.failure();
         if (loss.isPresent()) {

@@ -136,7 +136,7 @@ public final class Connector {
         }
     }
 
-    /** Where it connects to. */
+    /** Returns the address that it connects to. */
     InetSocketAddress target() {
         return target;
     }
