@@ -5,7 +5,7 @@
  *   - A process whose parent was init when it was checkpointed is restored as init's child, and cr_restart ends with 0
  *     at once. Any other one is cr_restart's child until it ends, and cr_restart ends the same way.
  *   - The restored process has the PID that it had, or a new one with --no-restore-pid. BLCR's kernel module may give any
- *     PID; this needs root (/proc/sys/kernel/ns_last_pid, pid_namespaces(7)).
+ *     PID; this needs root (clone3(2); before Linux 5.5 /proc/sys/kernel/ns_last_pid, pid_namespaces(7)).
  *
  * Exit status: as said; 1 usage; 255 the image cannot be opened; otherwise the errno of what failed: 5 the image is short.
  */
@@ -15,12 +15,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -157,10 +159,31 @@ static void become_job(int state_fd, int ready_fd)
     _exit(127);
 }
 
-/* fork(2) for a child with that PID, or any one where it is 0. Somebody else may be given it in between. */
+/*
+ * fork(2) for a child with that PID, by clone3(2): nobody else can be given the PID in between. ENOSYS or E2BIG where
+ * the kernel is older than Linux 5.5.
+ */
+static pid_t clone_as(pid_t wanted)
+{
+    pid_t pids[] = {wanted};
+    struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)pids, .set_tid_size = 1};
+    return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+}
+
+/* fork(2) for a child with that PID, or any one where it is 0. */
 static pid_t fork_as(pid_t wanted)
 {
-    for (int tries = 0; wanted != 0 && tries < PID_TRIES; tries++) {
+    if (wanted == 0)
+        return fork();
+    pid_t cloned = clone_as(wanted);
+    if (cloned >= 0)
+        return cloned;
+    if (errno != ENOSYS && errno != E2BIG) {
+        errno = errno == EEXIST ? EBUSY : errno;
+        return -1;
+    }
+    /* On an older kernel somebody else may be given the PID between the write and the fork. */
+    for (int tries = 0; tries < PID_TRIES; tries++) {
         if (kill(wanted, 0) == 0 || errno == EPERM) {
             errno = EBUSY;
             return -1;
@@ -178,11 +201,8 @@ static pid_t fork_as(pid_t wanted)
             _exit(0);
         waitpid(child, NULL, 0);
     }
-    if (wanted != 0) {
-        errno = EBUSY;
-        return -1;
-    }
-    return fork();
+    errno = EBUSY;
+    return -1;
 }
 
 /* Makes the restored process, a child of init for an orphan; its PID, or -1 with errno. */

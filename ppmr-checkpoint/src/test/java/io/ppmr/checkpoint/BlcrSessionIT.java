@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -95,7 +96,7 @@ class BlcrSessionIT {
         return process.exitValue();
     }
 
-    private List<String> said() throws Exception {
+    private List<String> said() throws IOException {
         return Files.readAllLines(folder.resolve("said"));
     }
 
@@ -157,7 +158,15 @@ class BlcrSessionIT {
                         .find(job.root().pid())
                         .filter(fixture.table::isHeld)
                         .isPresent()),
-                () -> "PID " + job.root().pid() + " is not stopped");
+                () -> "PID " + job.root().pid() + " is not stopped; " + folder.resolve("said") + " has: " + lastSaid());
+    }
+
+    private String lastSaid() {
+        try {
+            return String.join("\n", said());
+        } catch (IOException e) {
+            return e.toString();
+        }
     }
 
     private String checkpoint(String options) {
