@@ -81,14 +81,18 @@ public final class AbandonedCommand {
         long deadlineNs = System.nanoTime() + TIMING.rollback().toNanos();
         Map<Integer, String> failures = new TreeMap<>();
         // Signalled first, all of them; then each is seen to run.
-        for (Duration limit : List.of(Duration.ZERO, TIMING.rollback())) {
+        for (boolean signalled : List.of(false, true)) {
             for (HeldRank rank : ranks) {
                 List<ProcessIdentity> wanted = new ArrayList<>(rank.processes());
                 wanted.removeAll(rank.stoppedByJob());
-                long leftNs = Math.min(limit.toNanos(), deadlineNs - System.nanoTime());
                 failures.remove(rank.rank());
                 try {
-                    signals.resume(rank.rank(), wanted, Duration.ofNanos(Math.max(0, leftNs)));
+                    if (signalled) {
+                        long leftNs = Math.max(0, deadlineNs - System.nanoTime());
+                        signals.requireRunning(rank.rank(), wanted, Duration.ofNanos(leftNs));
+                    } else {
+                        signals.letRun(wanted);
+                    }
                 } catch (CheckpointException | RuntimeException e) {
                     failures.put(rank.rank(), String.valueOf(e.getMessage()));
                 }

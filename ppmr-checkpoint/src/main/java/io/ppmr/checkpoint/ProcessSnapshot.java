@@ -149,7 +149,10 @@ public final class ProcessSnapshot {
         if (byNamespace == null) {
             byNamespace = new HashMap<>();
             List<ProcessIdentity> living = new ArrayList<>();
-            all.forEach(stat -> addLiving(stat, living));
+            // One that may not be looked at is in no namespace that this service has made.
+            all.forEach(stat -> table.findReadable(stat.pid())
+                    .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
+                    .ifPresent(living::add));
             for (ProcessIdentity process : living) {
                 byNamespace
                         .computeIfAbsent(process.pidNamespace(), unknown -> new ArrayList<>())

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -80,8 +81,32 @@ public final class ProcessTable {
         return bootId;
     }
 
-    /** The identity of a living process, if there is one with that PID. */
+    /**
+     * The identity of a living process, if there is one with that PID.
+     *
+     * @throws UncheckedIOException if there is one that this service may not look at: it does not count as gone
+     */
     public Optional<ProcessIdentity> find(int pid) {
+        try {
+            return identify(pid);
+        } catch (AccessDeniedException e) {
+            throw new UncheckedIOException(
+                    "the namespaces of PID " + pid + " may not be read. Remedy: run as root or as the process's user;"
+                            + " if this service is root, a security module of the kernel protects that process",
+                    e);
+        }
+    }
+
+    /** The same, but empty for one that this service may not look at. */
+    Optional<ProcessIdentity> findReadable(int pid) {
+        try {
+            return identify(pid);
+        } catch (AccessDeniedException e) {
+            return Optional.empty();
+        }
+    }
+
+    private Optional<ProcessIdentity> identify(int pid) throws AccessDeniedException {
         Optional<ProcStat> stat = stat(pid);
         // A process whose first thread has ended lives on in its others.
         if (stat.isEmpty() || (stat.get().isDead() && allThreadsDead(pid))) {
@@ -93,13 +118,12 @@ public final class ProcessTable {
                     ProcStat.pidNamespace(Integer.toString(pid)),
                     pid,
                     stat.get().startTimeTicks()));
-        } catch (IOException e) {
-            if (stat(pid).map(later -> !later.isDead()).orElse(false) && !Files.isReadable(PROC.resolve(pid + "/ns"))) {
-                throw new UncheckedIOException(
-                        "the namespaces of PID " + pid
-                                + " may not be read. Remedy: run as root or as the process's user",
-                        e);
+        } catch (AccessDeniedException e) {
+            if (stat(pid).map(later -> !later.isDead()).orElse(false)) {
+                throw e;
             }
+            return Optional.empty();
+        } catch (IOException gone) {
             return Optional.empty();
         }
     }

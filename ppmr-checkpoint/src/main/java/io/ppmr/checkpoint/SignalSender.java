@@ -231,12 +231,25 @@ public final class SignalSender {
     }
 
     /**
-     * Lets processes run and sees that they stay so: a SIGSTOP that was sent before may take effect after the first
-     * SIGCONT. What has ended is left out.
+     * Lets processes run and sees that they do. What has ended is left out.
      *
      * @throws CheckpointException if one does not run in time; it names the rank
      */
     void resume(int rank, Collection<ProcessIdentity> processes, Duration limit) throws CheckpointException {
+        letRun(processes);
+        requireRunning(rank, processes, limit);
+    }
+
+    /**
+     * Sends SIGCONT to every process, also to one that seems to run. A process that was sent SIGSTOP, or whose tracer
+     * has died while it was stopped, shows as running until it gets a processor, and is stopped only then.
+     */
+    void letRun(Collection<ProcessIdentity> processes) throws CheckpointException {
+        sendAll(Signal.CONT, List.copyOf(processes));
+    }
+
+    /** Sees that processes run to which SIGCONT was sent, and sends it again to one that does not. */
+    void requireRunning(int rank, Collection<ProcessIdentity> processes, Duration limit) throws CheckpointException {
         boolean running = Polling.until(limit, () -> {
             boolean all = true;
             for (ProcessIdentity process : processes) {

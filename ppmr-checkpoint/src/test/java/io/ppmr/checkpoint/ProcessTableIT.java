@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -16,6 +17,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -135,6 +137,25 @@ class ProcessTableIT {
                 .getMessage();
         assertTrue(message.contains("/proc/self/status"), message);
         assertEquals(List.of(), ProcessTable.numbers("/proc/" + Integer.MAX_VALUE + "/task"));
+    }
+
+    /** Some kernels keep even root from looking at the first process; those that are looked for beside it are found. */
+    @Test
+    void shouldNotCountAProcessAsGoneWhenItMayNotBeLookedAt() throws Exception {
+        Assumptions.assumeTrue(isKeptFromSight(1), "PID 1 may be looked at here");
+        String message =
+                assertThrows(UncheckedIOException.class, () -> table.find(1)).getMessage();
+        assertTrue(message.startsWith("the namespaces of PID 1 may not be read. Remedy: "), message);
+        assertTrue(table.inNamespace(table.ownPidNamespace()).contains(root()));
+    }
+
+    private static boolean isKeptFromSight(int pid) throws IOException {
+        try {
+            Files.readSymbolicLink(Path.of("/proc/" + pid + "/ns/pid"));
+            return false;
+        } catch (AccessDeniedException e) {
+            return true;
+        }
     }
 
     @Test

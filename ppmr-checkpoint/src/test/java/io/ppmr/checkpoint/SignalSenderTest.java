@@ -6,8 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -145,5 +149,39 @@ class SignalSenderTest {
         assertFalse(late(former, looks).send(signal, former), "the one that it was meant for is gone");
         assertTrue(Polling.until(LIMIT, () -> table.isRunning(its)), "it was stopped, and is set going again");
         assertTrue(stranger.isAlive());
+    }
+
+    /** A stopped process that does not get the processor shows as running until it does. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldSetAProcessGoingWhenItIsStillOnItsWayIntoAStop(boolean descriptors) throws Exception {
+        SignalSender signals = sender(descriptors);
+        Process starved = start("taskset", "-c", firstProcessor(), "chrt", "--idle", "0", "sleep", "60");
+        ProcessIdentity identity = identity(starved);
+        assertTrue(Polling.until(LIMIT, () -> command(identity).startsWith("sleep")));
+        start("taskset", "-c", firstProcessor(), "sh", "-c", "while :; do :; done");
+        for (int times = 0; times < 10; times++) {
+            assertTrue(Polling.until(LIMIT, () -> state(identity) == 'S'));
+            assertTrue(signals.send(Signal.STOP, identity));
+            signals.resume(0, List.of(identity), LIMIT);
+            assertTrue(Polling.until(LIMIT, () -> state(identity) != 'R'));
+            assertTrue(table.isRunning(identity), "it is stopped, and nobody sets it going any more");
+        }
+    }
+
+    private static String firstProcessor() throws IOException {
+        String allowed = Files.readAllLines(Path.of("/proc/self/status")).stream()
+                .filter(line -> line.startsWith("Cpus_allowed_list:"))
+                .findFirst()
+                .orElseThrow();
+        return allowed.split("\\s+", -1)[1].split("[-,]", -1)[0];
+    }
+
+    private static String command(ProcessIdentity process) throws IOException {
+        return Files.readString(Path.of("/proc/" + process.pid() + "/cmdline"));
+    }
+
+    private static char state(ProcessIdentity process) throws IOException {
+        return ProcStat.read("/proc/" + process.pid() + "/stat").orElseThrow().state();
     }
 }

@@ -11,7 +11,6 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -36,7 +35,9 @@ import org.slf4j.LoggerFactory;
 class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final long SECONDS = Patience.of(Duration.ofSeconds(6)).toSeconds();
+    /** Longer than any move takes: such a worker is ended when it has worked on. */
+    private static final long SECONDS = LIMIT.multipliedBy(10).toSeconds();
+
     private static final long WORKING_NS = TimeUnit.MILLISECONDS.toNanos(50);
     /** Some have thousands of processes or files, which CRIU takes its time for. */
     private static final long LONG_SECONDS = Patience.of(Duration.ofSeconds(15)).toSeconds();
@@ -137,26 +138,27 @@ class StressNgIT {
     }
 
     /** Adds up how long the workers have run: their pipes and sockets are not there before. */
-    private static long workedNs(String worker, CriuJob job) throws IOException {
+    private static long workedNs(String worker, CriuJob job) {
         long ns = 0;
-        try (DirectoryStream<Path> processes = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
-            for (Path process : processes) {
-                ns += ProcStat.read(process.resolve("stat"))
-                        .filter(stat ->
-                                stat.session() == job.pid() && stat.name().equals("stress-ng-" + worker))
-                        .map(ProcStat::processorNs)
-                        .orElse(0L);
-            }
+        for (long pid : job.pids()) {
+            ns += ProcStat.read("/proc/" + pid + "/stat")
+                    .filter(stat -> stat.name().equals("stress-ng-" + worker))
+                    .map(ProcStat::processorNs)
+                    .orElse(0L);
         }
         return ns;
     }
 
-    /** @param workingNs how long the job is to have worked before it is moved, on a processor */
+    /**
+     * Moves a worker.
+     *
+     * @param workingNs how long the job is to have worked on a processor before it is moved, and then once more before
+     *     it is ended; 0 for one that ends by itself
+     */
     private MigrationReport moveOrRefuse(String worker, long seconds, long workingNs) throws Exception {
         Checkpointer criu = CriuJob.criu();
         String line = "setsid stress-ng --" + worker + " 1 --verify --timeout " + seconds + "s --vm-bytes 16m"
                 + " --temp-path . --log-file log";
-        // The services first: the worker has an end of its own.
         try (ServicePair pair = new ServicePair(
                         directory,
                         ServicePair.Options.with(criu).alsoRootsJobs().staging(256 << 20));
@@ -172,6 +174,14 @@ class StressNgIT {
             LOG.info("stress-ng --{}: {} {}", worker, report.outcome(), report.reason());
             assertTrue(
                     report.outcome() == Outcome.COMMITTED || report.outcome() == Outcome.ROLLED_BACK, report.reason());
+            if (workingNs > 0) {
+                long before = workedNs(worker, job);
+                Conditions.until(LIMIT, worker + " works on", () -> workedNs(worker, job) >= before + workingNs);
+                int root = report.outcome() == Outcome.COMMITTED
+                        ? report.ranks().get(0).pids().get(0)
+                        : job.pid();
+                Command.of(List.of("kill", "-INT", Integer.toString(root))).run(LIMIT);
+            }
             Conditions.until(
                     LIMIT, worker + " has ended", () -> Files.readString(log).contains("run completed"));
             String said = Files.readString(log);
