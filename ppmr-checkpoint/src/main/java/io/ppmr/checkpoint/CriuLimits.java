@@ -70,6 +70,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final List<String> INTERNET_PROTOCOLS =
             List.of("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6");
 
+    private static final int SOCKET_ADDRESS = 1;
     private static final int SOCKET_STATE = 3;
     private static final int SOCKET_INODE = 9;
     /** Closed, so never connected, and listening; CRIU takes every other state for a connection. */
@@ -80,8 +81,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final String WAITING = " waiting";
 
     private static final int SOCKET_QUEUES = 4;
-    private static final String LISTEN_STATE = "0A";
     private static final String NONE_WAIT = ":00000000";
+    /** The inode of one that no process has, as after it has been closed. */
+    private static final String NOBODYS = "0";
 
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
@@ -358,7 +360,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     // ---- what is open --------------------------------------------------------------------------------------------
 
     private Found descriptor(Look look) throws IOException {
-        Map<Path, Map<String, String>> sockets = new HashMap<>();
+        Map<Path, Sockets> sockets = new HashMap<>();
         Set<Path> readAgain = new HashSet<>();
         boolean listens = false;
         for (ProcStat process : look.tree().values()) {
@@ -374,15 +376,20 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 if (found.isEmpty() && open.startsWith("socket:[")) {
                     Path network = target(own.resolve("ns/net"));
                     if (!sockets.containsKey(network)) {
-                        sockets.put(network, internetSockets(own.resolve("net")));
+                        sockets.put(network, new Sockets());
+                        sockets.get(network).read(own.resolve("net"));
                     }
+                    Sockets there = sockets.get(network);
                     // One that was opened after the first one was found is not among those that were there then.
-                    if (!sockets.get(network).containsKey(open) && readAgain.add(network)) {
-                        sockets.get(network).putAll(internetSockets(own.resolve("net")));
+                    if (!there.states.containsKey(open) && readAgain.add(network)) {
+                        there.read(own.resolve("net"));
                     }
-                    String state = sockets.get(network).get(open);
+                    String state = there.states.get(open);
                     listens |= state != null && state.matches(LISTENS);
                     found = internetSocket(process, state);
+                    if (found.isEmpty() && !arguments.establishedTcp() && there.hasAccepted(open)) {
+                        found = connected(process);
+                    }
                 }
                 if (found.isPresent()) {
                     return Found.of(found.get());
@@ -421,24 +428,53 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 : Optional.empty();
     }
 
-    /** The sockets of a network namespace in Internet protocols, and their states, by what a descriptor shows. */
-    private static Map<String, String> internetSockets(Path network) throws IOException {
-        Map<String, String> states = new HashMap<>();
-        for (String protocol : INTERNET_PROTOCOLS) {
-            List<String> lines = lines(network.resolve(protocol));
-            for (String line : lines.subList(Math.min(1, lines.size()), lines.size())) {
-                String[] fields = line.strip().split("\\s+", -1);
-                if (fields.length > SOCKET_INODE) {
-                    boolean waiting = fields[SOCKET_STATE].equals(LISTEN_STATE)
-                            && protocol.startsWith("tcp")
-                            && !fields[SOCKET_QUEUES].endsWith(NONE_WAIT);
-                    states.put(
-                            "socket:[" + fields[SOCKET_INODE] + "]",
-                            protocol + " " + fields[SOCKET_STATE] + (waiting ? WAITING : ""));
+    /** The sockets of a network namespace in Internet protocols. For one look. */
+    private static final class Sockets {
+        /** By what a descriptor shows: the protocol and the state. */
+        private final Map<String, String> states = new HashMap<>();
+
+        /** By what a descriptor shows, of those that listen. */
+        private final Map<String, String> listeningPorts = new HashMap<>();
+
+        private final Set<String> connectedPorts = new HashSet<>();
+
+        void read(Path network) throws IOException {
+            for (String protocol : INTERNET_PROTOCOLS) {
+                List<String> lines = lines(network.resolve(protocol));
+                for (String line : lines.subList(Math.min(1, lines.size()), lines.size())) {
+                    String[] fields = line.strip().split("\\s+", -1);
+                    if (fields.length > SOCKET_INODE) {
+                        add(protocol, fields);
+                    }
                 }
             }
         }
-        return states;
+
+        private void add(String protocol, String[] fields) {
+            String socket = "socket:[" + fields[SOCKET_INODE] + "]";
+            String port = fields[SOCKET_ADDRESS].substring(fields[SOCKET_ADDRESS].indexOf(':') + 1);
+            String state = protocol + " " + fields[SOCKET_STATE];
+            if (state.matches(LISTENS)) {
+                listeningPorts.put(socket, port);
+                state += fields[SOCKET_QUEUES].endsWith(NONE_WAIT) ? "" : WAITING;
+            } else if (isConnected(state) && !fields[SOCKET_INODE].equals(NOBODYS)) {
+                connectedPorts.add(port);
+            }
+            states.put(socket, state);
+        }
+
+        /**
+         * Tells whether there is a connection at the port of a socket that listens. Of connections that last for less
+         * than a millisecond there is always one, but it is another one when the descriptors are looked at.
+         */
+        boolean hasAccepted(String socket) {
+            String port = listeningPorts.get(socket);
+            return port != null && connectedPorts.contains(port);
+        }
+    }
+
+    private static boolean isConnected(String state) {
+        return state.startsWith("tcp") && !state.matches(NOT_CONNECTED);
     }
 
     private Optional<String> internetSocket(ProcStat process, String state) {
@@ -457,12 +493,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     named(process) + " has connections waiting that it has not accepted, and CRIU checkpoints"
                             + " no such one. Remedy: have the job accept them, and move it then");
         }
-        return !arguments.establishedTcp() && state.startsWith("tcp") && !state.matches(NOT_CONNECTED)
-                ? Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
-                        + " unless it is told to. Remedy: have the job close it, in its suspend hook if need be; where"
-                        + " both ends are in the rank, put --tcp-established into dump_arguments and"
-                        + " restore_arguments of the checkpointer")
-                : Optional.empty();
+        return !arguments.establishedTcp() && isConnected(state) ? connected(process) : Optional.empty();
+    }
+
+    private static Optional<String> connected(ProcStat process) {
+        return Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
+                + " unless it is told to. Remedy: have the job close it, in its suspend hook if need be; where"
+                + " both ends are in the rank, put --tcp-established into dump_arguments and"
+                + " restore_arguments of the checkpointer");
     }
 
     /** The kind and the mode of a lock, out of {@code lock: 1: FLOCK ADVISORY WRITE 359 00:13:11691 0 EOF}. */

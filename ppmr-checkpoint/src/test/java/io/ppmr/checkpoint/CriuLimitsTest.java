@@ -11,6 +11,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -316,8 +317,9 @@ class CriuLimitsTest {
         Files.createDirectory(own.resolve("net"));
         Files.writeString(own.resolve("net/tcp"), """
                   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-                   0: 0100007F:1388 0100007F:C404 01 00000000:00000000 00:00000000 00000000 0 0 77 1 0
+                   0: 0100007F:C404 0100007F:0050 01 00000000:00000000 00:00000000 00000000 0 0 77 1 0
                    1: 0100007F:1388 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 78 1 0
+                   2: 0100007F:1388 0100007F:C405 06 00000000:00000000 00:00000000 00000000 0 0 0 1 0
                 """);
     }
 
@@ -386,6 +388,19 @@ class CriuLimitsTest {
         String message = assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER))
                 .getMessage();
         assertTrue(message.contains("PID 101 (worker) has an established TCP connection"), message);
+    }
+
+    /** Its descriptor is closed before it is looked at, and the next one's is younger than the list of connections. */
+    @Test
+    void shouldRefuseConnectionsThatAreGoneBeforeTheirDescriptorsAreLookedAt() throws Exception {
+        open("socket:[78]", "02");
+        Files.writeString(
+                proc.resolve("101/net/tcp"),
+                "   3: 0100007F:1388 0100007F:C406 01 00000000:00000000 00:00000000 00000000 0 0 79 1 0\n",
+                StandardOpenOption.APPEND);
+        isRefused("PID 101 (worker) has an established TCP connection", "--tcp-established");
+        establishedTcp = true;
+        isMovable();
     }
 
     @Test

@@ -180,4 +180,25 @@ class PodIpv6IT {
         }
         assertEquals("running", client(a).state());
     }
+
+    @Test
+    void shouldBeRefusedByNameWhenTheTargetsPodsHaveAnotherIpv6Network() throws Exception {
+        PodStatus pod = a.runPodAt("client", "10.20.0.13", "sleep", "600");
+        b.target().kill();
+        b.startTarget("network6 = \"fd00:30::/64\"");
+        try {
+            PpmrCommand refused = a.move("1/client", b);
+            assertNotEquals(0, refused.exitCode(), refused.said());
+            assertTrue(
+                    refused.said()
+                            .contains("the pod has the IPv6 address fd00:20::a14:d, here it would have fd00:30::a14:d"
+                                    + " (network6)"),
+                    refused.said());
+        } finally {
+            b.target().kill();
+            b.startTarget("");
+        }
+        assertEquals("running", client(a).state());
+        assertEquals(pod.init(), client(a).init());
+    }
 }

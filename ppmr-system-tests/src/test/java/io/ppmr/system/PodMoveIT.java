@@ -83,7 +83,12 @@ class PodMoveIT {
                     "--socket",
                     node.folder().resolve("target.sock").toString(),
                     pod.name());
-            assertEquals(0, stopped.exitCode(), stopped.said());
+            // A server that writes to its client, which was stopped before it, ends by SIGPIPE.
+            assertTrue(
+                    stopped.exitCode() == 0
+                            || node.list("target").stream()
+                                    .noneMatch(one -> one.name().equals(pod.name())),
+                    stopped.said());
         }
     }
 

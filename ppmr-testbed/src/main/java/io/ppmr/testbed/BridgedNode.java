@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -201,7 +202,18 @@ public final class BridgedNode {
                 checkpointer = "criu"
                 %5$s
                 %6$s
-                """.formatted(quoted(criu), trusted, folder, bridge, pods, template, USER, cgroups, quoted(peers));
+                """.formatted(
+                        quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers));
+    }
+
+    /** The lines of the template of its pods, but for those in whose place there are others. */
+    private String pods(String others) {
+        Set<String> keys = others.lines().map(BridgedNode::key).collect(Collectors.toSet());
+        return pods.lines().filter(line -> !keys.contains(key(line))).collect(Collectors.joining("\n"));
+    }
+
+    private static String key(String line) {
+        return line.substring(0, Math.max(0, line.indexOf('='))).strip();
     }
 
     private static String quoted(List<String> all) {

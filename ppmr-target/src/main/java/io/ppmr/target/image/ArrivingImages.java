@@ -12,6 +12,7 @@ import io.ppmr.protocol.data.DataMessage.Created;
 import io.ppmr.protocol.data.DataMessage.Removed;
 import io.ppmr.protocol.data.DataMessage.Renamed;
 import io.ppmr.protocol.data.ImageTraits;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -43,6 +44,9 @@ public final class ArrivingImages {
     private final int gid;
     private final Int2ObjectHashMap<ArrivingFile> files = new Int2ObjectHashMap<>();
     private final Map<Integer, RankImage> ranks = new TreeMap<>();
+    /** The same by their directories below the root, so that a path is looked up without going through all ranks. */
+    private final Map<String, RankImage> ranksByPath = new HashMap<>();
+
     private final CopyOnWriteArrayList<ArrivingFile> all = new CopyOnWriteArrayList<>();
     private volatile String failure;
 
@@ -76,10 +80,10 @@ public final class ArrivingImages {
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : setting.ranks) {
             tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
-            ranks.put(
-                    rank,
-                    new RankImage(
-                            rank, habits::streams, habits.markOfWholeness().isPresent()));
+            RankImage image = new RankImage(
+                    rank, habits::streams, habits.markOfWholeness().isPresent());
+            ranks.put(rank, image);
+            ranksByPath.put(rankPath(rank), image);
         }
     }
 
@@ -251,15 +255,12 @@ public final class ArrivingImages {
     private record Announced(RankImage rank, String relative) {}
 
     private Announced announcedName(String path) {
-        for (RankImage rank : ranks.values()) {
-            String prefix = root + rankPath(rank.rank()) + "/";
-            if (path.startsWith(prefix)) {
-                String relative = path.substring(prefix.length());
-                boolean announced = habits.announcedNames(rank.rank()).contains(relative);
-                return announced ? new Announced(rank, relative) : null;
-            }
+        RankImage rank = path.startsWith(root) ? rankIn(path.substring(root.length())) : null;
+        if (rank == null) {
+            return null;
         }
-        return null;
+        String relative = path.substring(root.length() + rankPath(rank.rank()).length() + 1);
+        return habits.announcedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
     }
 
     /** Where a name of the source is shown: below this migration's root, and a temporary name under its final one. */
@@ -271,11 +272,16 @@ public final class ArrivingImages {
     }
 
     private RankImage rankOf(String path) throws ImageException {
-        for (RankImage rank : ranks.values()) {
-            if (path.startsWith(rankPath(rank.rank()) + "/") && !path.contains("/../")) {
-                return rank;
-            }
+        RankImage rank = path.contains("/../") ? null : rankIn(path);
+        if (rank == null) {
+            throw new ImageException("the source names " + path + ", which is in no rank's directory");
         }
-        throw new ImageException("the source names " + path + ", which is in no rank's directory");
+        return rank;
+    }
+
+    /** The rank in whose directory a path below this migration's root is; null if it is in none. */
+    private RankImage rankIn(String path) {
+        int slash = path.indexOf('/', 1);
+        return slash < 0 ? null : ranksByPath.get(path.substring(0, slash));
     }
 }
