@@ -5,11 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -20,6 +23,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -34,6 +38,11 @@ class WarmUpIT {
 
     @TempDir
     private Path directory;
+
+    @AfterEach
+    void endCopies() throws Exception {
+        AbandonedCommand.endMarked(directory);
+    }
 
     /** A service that is killed in its warm-up. */
     static final class Killed {
@@ -96,9 +105,9 @@ class WarmUpIT {
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try {
-            while (mounts().isEmpty()) {
+            while (mounts().isEmpty() || copies().isEmpty()) {
                 assertTrue(killed.isAlive(), "it has ended by itself");
-                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
             }
         } finally {
             killed.destroyForcibly().waitFor();
@@ -108,9 +117,30 @@ class WarmUpIT {
 
     @Test
     void shouldClearWhatIsLeftWhenAnEarlierServiceWasKilledInIt() throws Exception {
-        killOneInItsWarmUp("test", directory);
+        // Its copies live for moments only; once they outlive it.
+        Conditions.until("a service is killed that has copies", () -> {
+            killOneInItsWarmUp("test", directory);
+            return !copies().isEmpty();
+        });
         assertEquals(1, run(directory, 1, LONG));
         assertNothingIsLeft();
+        assertEquals(List.of(), copies());
+    }
+
+    /** The copies in the warm-up's folder, and what restores them. */
+    private List<String> copies() {
+        return ProcessHandle.allProcesses()
+                .map(process -> commandLine(process.pid()))
+                .filter(line -> line.contains(directory + "/") && line.contains("/scratch/restart-"))
+                .toList();
+    }
+
+    private static String commandLine(long pid) {
+        try {
+            return Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1);
+        } catch (IOException gone) {
+            return "";
+        }
     }
 
     @Test

@@ -1,5 +1,7 @@
 package io.ppmr.testbed;
 
+import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.os.Command;
@@ -199,6 +201,21 @@ public final class ServiceProcess implements AutoCloseable {
         if (Files.readString(Path.of("/proc/self/mountinfo")).contains(" " + mount + " ")
                 && !hasEnded(new ProcessBuilder("umount", "-l", mount.toString()).start())) {
             throw new IOException(mount + " could not be unmounted");
+        }
+        endCopiesOfWarmUp();
+    }
+
+    /** One that is killed in its warm-up leaves copies, which its next start would end. */
+    private void endCopiesOfWarmUp() throws IOException {
+        for (String role : List.of("source", "target")) {
+            Path left = folder.toAbsolutePath().resolve(name + "-work/.warm-up-" + role);
+            try {
+                if (Files.isDirectory(left)) {
+                    AbandonedCommand.endMarked(left);
+                }
+            } catch (CheckpointException e) {
+                throw new IOException(e);
+            }
         }
     }
 

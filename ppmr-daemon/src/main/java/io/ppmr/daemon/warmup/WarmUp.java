@@ -1,6 +1,8 @@
 package io.ppmr.daemon.warmup;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
@@ -208,6 +210,7 @@ public final class WarmUp implements AutoCloseable {
     }
 
     private Void moveProcesses(int migrations) throws IOException, InterruptedException {
+        endLeftCopies();
         clear();
         if (over) {
             return null;
@@ -232,9 +235,24 @@ public final class WarmUp implements AutoCloseable {
         return null;
     }
 
+    /** Ends the copies that a service has left that was killed in its warm-up. */
+    private void endLeftCopies() throws IOException {
+        if (isThere()) {
+            try {
+                AbandonedCommand.endMarked(folder.toAbsolutePath());
+            } catch (CheckpointException e) {
+                throw new IOException("copies of an earlier warm-up are left: " + e.getMessage(), e);
+            }
+        }
+    }
+
+    private boolean isThere() {
+        return Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS);
+    }
+
     /** Removes what is there, also what a service that was killed in its warm-up has left. */
     private void clear() throws IOException, InterruptedException {
-        if (Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)) {
+        if (isThere()) {
             StaleMount.detachDead(folder.resolve(SOURCE));
             StaleMount.detachDead(folder.resolve(TARGET));
             WorkDirectories.remove(folder);
