@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * {@code /proc} and touches no process. A rank changes while it is looked at, so where something is found it is looked
  * at again and again for a moment, and that counts which is there in a quarter of the looks. So is a rank that takes
  * TCP connections, since one may be there the next moment. Where the node is so busy that the rank does not get the
- * processor, it is looked at longer. What comes up after that, CRIU itself may find.
+ * processor, or looks take long, it is looked at longer. What comes up after that, CRIU itself may find.
  *
  * @param proc where proc(5) is mounted
  * @param semaphores tells who has used a semaphore
@@ -44,6 +44,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final Duration PATIENCE = Duration.ofMillis(300);
     /** A rank that waits for the processor is looked at so many times as long, if need be. */
     private static final int STARVED = 10;
+    /** At least so many looks at a rank decide: where the node is busy, one can take all of the patience. */
+    private static final int LEAST_LOOKS = 8;
     /** It has had its turn when its processes together have run for this part of the patience. */
     private static final int TURN = 3;
 
@@ -191,7 +193,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         Polling.until(patience.multipliedBy(STARVED), () -> {
             Map<Integer, ProcStat> all = all();
             sightings.add(found(root, all, user));
-            return hasHadItsTurn(root, all, ranNs) && System.nanoTime() - beganNs >= patience.toNanos();
+            return hasHadItsTurn(root, all, ranNs)
+                    && sightings.looks() >= LEAST_LOOKS
+                    && System.nanoTime() - beganNs >= patience.toNanos();
         });
         if (sightings.are()) {
             throw new CheckpointException("rank " + rank + " was not stopped: " + sightings.last);
@@ -232,8 +236,12 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             without += found.obstacle().isPresent() ? 0 : 1;
         }
 
+        int looks() {
+            return with + without;
+        }
+
         boolean are() {
-            return COUNTS_IF_ONE_IN * with >= with + without;
+            return COUNTS_IF_ONE_IN * with >= looks();
         }
     }
 

@@ -390,6 +390,34 @@ class CriuLimitsTest {
         assertTrue(message.contains("PID 101 (worker) has an established TCP connection"), message);
     }
 
+    /** On a busy node a single look can take longer than a rank is looked at else, and fall between two connections. */
+    @Test
+    void shouldRefuseAConnectionThatTheThirdLookFindsWhenLooksTakeLong() throws Exception {
+        open("socket:[78]", "02");
+        semaphores(USER.uid());
+        Duration patience = Duration.ofMillis(50);
+        // Each look asks for each of the three semaphores.
+        int inTwoLooks = 6;
+        AtomicInteger asked = new AtomicInteger();
+        CriuLimits limits = new CriuLimits(
+                proc,
+                (set, semaphore) -> {
+                    long endNs = System.nanoTime() + patience.toNanos();
+                    while (asked.get() < inTwoLooks && System.nanoTime() - endNs < 0) {
+                        Thread.onSpinWait();
+                    }
+                    if (asked.incrementAndGet() == inTwoLooks) {
+                        assertDoesNotThrow(() -> connect(77));
+                    }
+                    return 0;
+                },
+                new CriuLimits.Arguments(false, false, false, true),
+                patience);
+        CheckpointException refused =
+                assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER));
+        assertTrue(refused.getMessage().contains("has an established TCP connection"), refused.getMessage());
+    }
+
     /** Its descriptor is closed before it is looked at, and the next one's is younger than the list of connections. */
     @Test
     void shouldRefuseConnectionsThatAreGoneBeforeTheirDescriptorsAreLookedAt() throws Exception {
