@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** An ERROR in the log means that something has failed: an operator is woken by it. */
-@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FalseAlarmIT {
     private static final int TIMES = 8;
     private static final Pattern MIGRATION = Pattern.compile("migration (\\S+):");
