@@ -18,8 +18,6 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -61,7 +59,7 @@ class IdleIT {
     void shouldUseNoProcessorToSpeakOfWhenNothingMoves() throws Exception {
         Path key = directory.resolve("key");
         KeyFile.create(key);
-        int port = freePort();
+        int port = Nodes.nobody().getPort();
         try (ServiceProcess target = ServiceProcess.start(
                         "target",
                         directory,
@@ -208,12 +206,6 @@ class IdleIT {
             }
         }
         return sumMs;
-    }
-
-    private static int freePort() throws Exception {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        }
     }
 
     private static void pass(Duration time) throws Exception {

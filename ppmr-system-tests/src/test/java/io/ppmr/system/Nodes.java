@@ -17,6 +17,7 @@ import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.Closeable;
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -32,9 +33,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
 
 /** As many sources and targets on this machine as a test wants, with real mounts, joined by TCP over loopback. */
 final class Nodes implements AutoCloseable {
+    private static final int FIRST_PORT = 12_000;
+    private static final int FIRST_EPHEMERAL_PORT = 32_768;
+    private static final int PORT_TRIES = 100;
+
     private static final PreSharedKey KEY =
             new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
     private static final PoolGeometry POOL = PoolGeometry.of(4 << 20, 64 << 10);
@@ -104,10 +110,27 @@ final class Nodes implements AutoCloseable {
         return source;
     }
 
-    /** Where nobody listens. */
+    /**
+     * Where nobody listens. The port is none of those that the kernel gives to connections
+     * (/proc/sys/net/ipv4/ip_local_port_range), so that it is still free when a service listens there.
+     */
     static InetSocketAddress nobody() throws IOException {
-        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return new InetSocketAddress(InetAddress.getLoopbackAddress(), free.getLocalPort());
+        for (int tries = 0; tries < PORT_TRIES; tries++) {
+            InetSocketAddress at = new InetSocketAddress(
+                    InetAddress.getLoopbackAddress(),
+                    ThreadLocalRandom.current().nextInt(FIRST_PORT, FIRST_EPHEMERAL_PORT));
+            if (isFree(at)) {
+                return at;
+            }
+        }
+        throw new IOException("no port from " + FIRST_PORT + " on is free on this machine");
+    }
+
+    private static boolean isFree(InetSocketAddress at) throws IOException {
+        try (ServerSocket socket = new ServerSocket(at.getPort(), 1, at.getAddress())) {
+            return socket.isBound();
+        } catch (BindException taken) {
+            return false;
         }
     }
 

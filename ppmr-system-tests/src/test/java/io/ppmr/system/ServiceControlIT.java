@@ -12,8 +12,6 @@ import io.ppmr.migration.target.Arrival;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.io.InputStream;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -70,8 +68,8 @@ class ServiceControlIT {
 
     @Test
     void shouldShowMetersAndRollBackWhenAMigrationIsCancelled() throws Exception {
-        int sourcePort = freePort();
-        int targetPort = freePort();
+        int sourcePort = Nodes.nobody().getPort();
+        int targetPort = Nodes.nobody().getPort();
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
                                 List.of("open image wcxn", "write 4m 64k", "pause 60000", "close"),
@@ -158,12 +156,6 @@ class ServiceControlIT {
         try (InputStream in =
                 URI.create("http://127.0.0.1:" + port + "/metrics").toURL().openStream()) {
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        }
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
         }
     }
 

@@ -8,9 +8,6 @@ import io.ppmr.migration.target.TargetMetrics;
 import io.ppmr.protocol.control.NodeFacts;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,12 +35,6 @@ class SparesIT {
                         List.of("open image r", "read 1m 64k", "close"));
     }
 
-    private static InetSocketAddress dead() throws Exception {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return new InetSocketAddress(InetAddress.getLoopbackAddress(), socket.getLocalPort());
-        }
-    }
-
     @Test
     void shouldPassOverDeadRefusingAndFullSparesAndSayWhyWhenOneTakesTheJob() throws Exception {
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -69,7 +60,7 @@ class SparesIT {
                         Files.createDirectory(directory.resolve("taking")),
                         ServicePair.Options.with(job.checkpointer()).staging(64 << 20),
                         List.of(
-                                dead(),
+                                Nodes.nobody(),
                                 refusing.target().address(),
                                 withoutRoom.target().address(),
                                 withoutMemory.target().address()))) {
@@ -116,7 +107,7 @@ class SparesIT {
                 ServicePair pair = new ServicePair(
                         Files.createDirectory(directory.resolve("refusing")),
                         ServicePair.Options.with(job.checkpointer()).restores(List.of()),
-                        List.of(dead()))) {
+                        List.of(Nodes.nobody()))) {
             job.fails(
                     pair,
                     Outcome.ROLLED_BACK,
