@@ -364,9 +364,7 @@ class CriuLimitsTest {
                 },
                 new CriuLimits.Arguments(false, false, false, true),
                 patience);
-        CheckpointException refused =
-                assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER));
-        assertTrue(refused.getMessage().contains("has an established TCP connection"), refused.getMessage());
+        refuseAConnection(limits);
     }
 
     /** A look falls between two connections; those that follow find one. */
@@ -385,9 +383,7 @@ class CriuLimitsTest {
                 },
                 new CriuLimits.Arguments(false, false, establishedTcp, true),
                 Duration.ofMillis(300));
-        String message = assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER))
-                .getMessage();
-        assertTrue(message.contains("PID 101 (worker) has an established TCP connection"), message);
+        refuseAConnection(limits);
     }
 
     /** On a busy node a single look can take longer than a rank is looked at else, and fall between two connections. */
@@ -413,9 +409,7 @@ class CriuLimitsTest {
                 },
                 new CriuLimits.Arguments(false, false, false, true),
                 patience);
-        CheckpointException refused =
-                assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER));
-        assertTrue(refused.getMessage().contains("has an established TCP connection"), refused.getMessage());
+        refuseAConnection(limits);
     }
 
     /** Its descriptor is closed before it is looked at, and the next one's is younger than the list of connections. */
@@ -435,6 +429,12 @@ class CriuLimitsTest {
     void shouldMoveARankThatWaitsForConnectionsAndHasNone() throws Exception {
         open("socket:[78]", "02");
         isMovable();
+    }
+
+    private static void refuseAConnection(CriuLimits limits) {
+        String message = assertThrows(CheckpointException.class, () -> limits.require(Map.of(3, ROOT), USER))
+                .getMessage();
+        assertTrue(message.contains("PID 101 (worker) has an established TCP connection"), message);
     }
 
     private void connect(int inode) throws IOException {

@@ -208,7 +208,7 @@ final class JobFixture implements AutoCloseable {
         assertEquals(job.expected(), Files.readString(job.out()).trim());
     }
 
-    /** What still runs from this fixture's directory, by command line. */
+    /** Finds what still runs from this fixture's directory, by command line. */
     List<String> leftovers() throws IOException {
         List<String> found = new ArrayList<>();
         for (int pid : pidsOfFixture()) {

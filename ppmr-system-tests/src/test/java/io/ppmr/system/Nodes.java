@@ -111,7 +111,7 @@ final class Nodes implements AutoCloseable {
     }
 
     /**
-     * Where nobody listens. The port is none of those that the kernel gives to connections
+     * Gives an address at which nobody listens. The port is none of those that the kernel gives to connections
      * (/proc/sys/net/ipv4/ip_local_port_range), so that it is still free when a service listens there.
      */
     static InetSocketAddress nobody() throws IOException {
