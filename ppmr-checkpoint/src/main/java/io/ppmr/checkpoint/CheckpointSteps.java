@@ -67,7 +67,11 @@ final class CheckpointSteps implements RankCommand.Steps {
                     }
                     running.add(process);
                     // A parent that waits for its child to start a program (vfork) stops only when that has been done.
-                    if (process.equals(task.root()) || held.contains(kit.table().parent(process))) {
+                    boolean isNext = process.equals(task.root())
+                            || held.contains(kit.table().parent(process));
+                    // A second SIGSTOP would wait in a process that is stopped by then, and would interrupt what CRIU
+                    // has it do: the checkpoint fails ("Unexpected task interruption").
+                    if (isNext && !kit.table().isStopping(process)) {
                         next.add(process);
                     }
                 }

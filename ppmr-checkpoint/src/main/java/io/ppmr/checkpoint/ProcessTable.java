@@ -35,6 +35,8 @@ import java.util.function.Predicate;
 public final class ProcessTable {
     private static final Path PROC = Path.of("/proc");
     private static final int TICKS_A_SECOND = 100;
+    /** SIGSTOP in the sets of signals of proc(5), which begin with the lowest bit for signal 1. */
+    private static final long STOP_BIT = 1L << 18;
 
     /** Three quarters of 8 MiB: the kernel's limit of arguments and environment together. */
     private static final int MAX_ENVIRONMENT_BYTES = 6 << 20;
@@ -253,6 +255,17 @@ public final class ProcessTable {
     /** Whether the process lives and none of its threads is stopped. */
     public boolean isRunning(ProcessIdentity process) {
         return threads(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
+    }
+
+    /**
+     * Returns true if a process needs no further SIGSTOP: one waits to be taken, or has stopped some of its threads.
+     * What waits is looked at first, since it stops a thread when it is taken.
+     */
+    boolean isStopping(ProcessIdentity process) {
+        boolean waits = status(process, "ShdPnd")
+                .map(signals -> (Long.parseUnsignedLong(signals, 16) & STOP_BIT) != 0)
+                .orElse(false);
+        return waits || !threads(process.pid(), ProcStat::isStopped).isEmpty();
     }
 
     /** Returns true while somebody traces a thread of the process and has stopped it (state t). */
