@@ -8,7 +8,7 @@ guest_broken=125
 guest_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 ibverbs-providers)
 # In the order in which they are loaded; what they depend on comes by itself.
 guest_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay crc32_generic rdma_rxe rdma_ucm veth dummy fuse
-    virtio_net sch_netem autofs4
+    virtio_net bridge sch_netem sch_tbf autofs4
     # What CRIU asks the kernel for before it does anything: without nf_tables it gives up.
     nf_tables unix_diag tcp_diag udp_diag netlink_diag af_packet_diag)
 # Not loaded, but there for modprobe(8): the drivers of a management controller (--bmc), which a unit of ours asks for.
@@ -28,6 +28,8 @@ its output and exit status.
   --share FOLDER      the guest writes this folder of the host itself; may be given several times
   --systemd           boot systemd and run the command as a service of it
   --no-rdma           without soft-RoCE and without the two addresses
+  --cable OWN:OTHER   with a network card, eth0, whose cable ends in these two sockets; the guest at its other end names
+                      them the other way round
   --bmc               with a simulated management controller; modprobe ipmi_si ipmi_devintf makes /dev/ipmi0 of it
   --console           show the guest's console as well
 
@@ -173,15 +175,16 @@ guest_accelerator() {
 
 # guest OPTION... [--] COMMAND...: the launcher's command "guest"; ends with the command's status.
 guest() {
-    local timeout_seconds=600 memory=4096 cpus=2 systemd=false rdma=true bmc=false console=false shares=()
+    local timeout_seconds=600 memory=4096 cpus=2 systemd=false rdma=true bmc=false console=false cable= shares=()
     while [ $# -gt 0 ]; do
         case $1 in
-        --timeout | --memory | --cpus | --share)
+        --timeout | --memory | --cpus | --share | --cable)
             [ $# -gt 1 ] || fail "$1 needs a value"
             case $1 in
             --timeout) timeout_seconds=$2 ;;
             --memory) memory=$2 ;;
             --cpus) cpus=$2 ;;
+            --cable) cable=$2 ;;
             --share) shares+=("$(readlink -f -- "$2")") ;;
             esac
             shift
@@ -214,6 +217,7 @@ guest() {
     for value in "$timeout_seconds" "$memory" "$cpus"; do
         [[ $value =~ ^[1-9][0-9]*$ ]] || fail "not a number above 0: $value"
     done
+    [[ -z $cable || $cable == *:* ]] || fail "--cable takes two sockets with a colon between them, not $cable"
     if $systemd && [ ! -x /lib/systemd/systemd ]; then
         install_packages systemd dbus || true
         [ -x /lib/systemd/systemd ] || guest_lacks "systemd is not installed on this machine, whose files the guest has"
@@ -242,6 +246,11 @@ run_guest() {
         options+=(-fsdev "local,id=share$tag,path=$share,security_model=none,multidevs=remap"
             -device "virtio-9p-pci,fsdev=share$tag,mount_tag=share$tag")
     done
+    if [ -n "$cable" ]; then
+        # A MAC address that this end has alone.
+        options+=(-netdev "dgram,id=cable,local.type=unix,local.path=${cable%%:*},remote.type=unix,remote.path=${cable#*:}"
+            -device "virtio-net-pci,netdev=cable,mac=$(printf %s "${cable%%:*}" | sha256sum | sed 's/\(..\)\(..\)\(..\)\(..\).*/52:54:\1:\2:\3:\4/')")
+    fi
     if $bmc; then options+=(-device ipmi-bmc-sim,id=bmc0 -device isa-ipmi-kcs,bmc=bmc0); fi
     local cpu=max accel=tcg,thread=multi
     if [ "$accelerator" = kvm ]; then cpu=host accel=kvm; fi

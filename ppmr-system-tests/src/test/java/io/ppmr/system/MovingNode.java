@@ -149,6 +149,21 @@ final class MovingNode {
         BridgedNode.connect(a.node, b.node);
     }
 
+    /** Takes a network card of the machine for itself, and joins it to its bridge. */
+    void plugIn(String card) throws IOException, InterruptedException {
+        Command.of(List.of(
+                        "ip",
+                        "link",
+                        "set",
+                        "dev",
+                        card,
+                        "netns",
+                        "" + node.node().init().pid()))
+                .run(LIMIT)
+                .requireOutput();
+        run("ip", "link", "set", "dev", card, "master", "br0", "up");
+    }
+
     /** Has its services tell others when a pod's address is away; before they are started. */
     void tellPeers(List<String> endpoints) {
         node.tellPeers(endpoints);

@@ -19,12 +19,14 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The limits of a pod that moves, on nodes with cgroups of version 1. */
+/** The limits of a pod that moves, on nodes with cgroups of version 1 or, as in the guest, of version 2. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodLimitsIT {
     private static final String POD = "1/limited";
-    private static final String MEMORY = "/sys/fs/cgroup/memory/ppmr-pod-1-limited/";
-    private static final String TASKS = "/sys/fs/cgroup/pids/ppmr-pod-1-limited/";
+    private static final Path ALL = Path.of("/sys/fs/cgroup");
+    private static final boolean VERSION_2 = Files.exists(ALL.resolve("cgroup.controllers"));
+    private static final Path MEMORY = ALL.resolve(VERSION_2 ? "" : "memory").resolve("ppmr-pod-1-limited");
+    private static final Path TASKS = ALL.resolve(VERSION_2 ? "" : "pids").resolve("ppmr-pod-1-limited");
 
     private static Testbed testbed;
     private static MovingNode a;
@@ -34,9 +36,8 @@ class PodLimitsIT {
     static void start() throws Exception {
         MovingNode.assumePossible();
         Assumptions.assumeTrue(
-                Files.isDirectory(Path.of("/sys/fs/cgroup/memory"))
-                        && Files.isDirectory(Path.of("/sys/fs/cgroup/pids")),
-                "needs cgroups of version 1 for memory and tasks");
+                VERSION_2 || Files.isDirectory(ALL.resolve("memory")) && Files.isDirectory(ALL.resolve("pids")),
+                "needs cgroups for memory and tasks");
         testbed = Testbed.create("limits");
         String limits = "tmp = \"8m\"\nshm = \"8m\"\nmemory = \"64m\"\ntasks = 20";
         a = new MovingNode(testbed, 1, limits);
@@ -56,12 +57,15 @@ class PodLimitsIT {
     }
 
     private static void requireLimits(MovingNode node) throws Exception {
-        assertEquals(
-                "67108864", node.run("cat", MEMORY + "memory.limit_in_bytes").strip());
-        assertEquals("20", node.run("cat", TASKS + "pids.max").strip());
-        long members = node.run("cat", MEMORY + "cgroup.procs").lines().count();
+        assertEquals("67108864", read(node, MEMORY, VERSION_2 ? "memory.max" : "memory.limit_in_bytes"));
+        assertEquals("20", read(node, TASKS, "pids.max"));
+        long members = read(node, MEMORY, "cgroup.procs").lines().count();
         assertTrue(members >= 2, members + " processes are limited");
-        assertEquals(members, node.run("cat", TASKS + "cgroup.procs").lines().count());
+        assertEquals(members, read(node, TASKS, "cgroup.procs").lines().count());
+    }
+
+    private static String read(MovingNode node, Path cgroup, String file) throws Exception {
+        return node.run("cat", cgroup.resolve(file).toString()).strip();
     }
 
     /** A source does not wait for a target that has failed before it could vote: that one clears up by itself. */
@@ -81,7 +85,7 @@ class PodLimitsIT {
             assertTrue(said.contains(set + ":\t0000000000000000\n"), set + ": " + said);
         }
         assertTrue(said.matches("(?s).*Max core file size +0 +0 .*Max locked memory +65536 +65536 .*"), said);
-        assertTrue(said.matches("(?s).*:memory:.*/ppmr-pod-1-limited\n.*"), said);
+        assertTrue(said.matches("(?s).*" + (VERSION_2 ? "0::" : ":memory:") + ".*/ppmr-pod-1-limited\n.*"), said);
         assertTrue(said.contains("HOME=/tmp"), said);
         assertTrue(said.contains("\nlimited\n"), "the pod's host name: " + said);
         assertFalse(said.contains("PPMR") || said.contains("SOURCE"), "a variable of the service's: " + said);

@@ -12,8 +12,8 @@ import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
 
 /**
- * Runs test classes inside the guest and prints one line for each test, which {@link RdmaGuestIT} outside reads.
- * Arguments: names of classes.
+ * Runs test classes inside the guest and prints one line for each test, which {@link TestsInGuest} outside reads.
+ * Arguments: names of classes, of this package where they have none of their own.
  */
 public final class RunInGuest {
     /** What a line about a test starts with; a tab follows, then the outcome, the test and the reason. */
@@ -26,7 +26,8 @@ public final class RunInGuest {
     public static void main(String[] classes) {
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
                 .selectors(Arrays.stream(classes)
-                        .map(name -> selectClass(RunInGuest.class.getPackageName() + '.' + name))
+                        .map(name ->
+                                selectClass(name.contains(".") ? name : RunInGuest.class.getPackageName() + '.' + name))
                         .toList())
                 .configurationParameter("junit.jupiter.execution.timeout.default", ONE_TEST)
                 .configurationParameter("junit.jupiter.execution.timeout.thread.mode.default", "SEPARATE_THREAD")

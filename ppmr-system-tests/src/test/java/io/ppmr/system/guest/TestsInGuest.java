@@ -27,6 +27,9 @@ final class TestsInGuest {
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path LIBRARY = HOME.resolve("ppmr-transport-rdma/target/native");
+    /** An emulated processor takes several times longer for everything, and tests there wait as much longer. */
+    private static final int PATIENCE = 4 * Math.max(1, Integer.getInteger("ppmr.patience", 1));
+
     private static final int NO_GUEST = 77;
     private static final int COLUMNS = 5;
 
@@ -35,7 +38,7 @@ final class TestsInGuest {
     /**
      * Runs them.
      *
-     * @param classes their names in this package
+     * @param classes their names, full ones for those of other packages
      * @param options further ones of the guest
      */
     static Stream<DynamicTest> run(List<String> classes, List<String> options) throws Exception {
@@ -116,6 +119,7 @@ final class TestsInGuest {
                 "-XX:TieredStopAtLevel=1",
                 "-Djava.library.path=" + LIBRARY,
                 "-Dppmr.home=" + HOME,
+                "-Dppmr.patience=" + PATIENCE,
                 "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
                 "-cp",
                 classPath(),
