@@ -151,7 +151,7 @@ final class FileStrategies {
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
         List<String> looking = nodes.b()
-                .command(Programs.words("ss -Hltn sport = :%s", PAGE_PORT + rank))
+                .command(Command.words("ss -Hltn sport = :%s", PAGE_PORT + rank))
                 .command();
         Conditions.until(
                 SERVER_LIMIT,
@@ -172,7 +172,7 @@ final class FileStrategies {
     /** Each rank in a PID namespace of its own, since its processes have the PIDs that they had. */
     private void criuRestart(Path from) throws Exception {
         restart((rank, mark) -> {
-            List<String> words = new ArrayList<>(Programs.words(
+            List<String> words = new ArrayList<>(Command.words(
                     "unshare --pid --fork --kill-child --mount-proc -- sh -c %s %s",
                     "mark=$1; shift; \"$@\" && touch \"$mark\" && sleep 600", "sh"));
             words.add(mark.toString());
@@ -211,7 +211,7 @@ final class FileStrategies {
     private void checkpoint(Path to) throws Exception {
         List<Command.Running> commands = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
-            commands.add(start(Programs.words(
+            commands.add(start(Command.words(
                     "%s --tree --file %s --noclobber --stop --time 600 %s",
                     nodes.bin().resolve("cr_checkpoint"),
                     image(to, rank),
@@ -221,7 +221,7 @@ final class FileStrategies {
     }
 
     private void restart(Path from) throws Exception {
-        restart((rank, mark) -> Programs.words(
+        restart((rank, mark) -> Command.words(
                 "%s --file %s --stop --no-restore-pid %s",
                 services.restartProgram(), image(from, rank), "--run-on-success=touch " + mark));
     }

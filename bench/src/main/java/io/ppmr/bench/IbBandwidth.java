@@ -103,7 +103,7 @@ final class IbBandwidth {
 
     private List<String> words(String device, long messageBytes, long messages, int port) {
         // It connects as ours does (-R), without a word about the processor's frequency (-F).
-        return Programs.words(
+        return Command.words(
                 program(mode) + (mode == RdmaMode.READ ? " -o " + UNDER_WAY : "")
                         + " -d %s -s %s -n %s -t %s -p %s -R -F",
                 device,

@@ -1,5 +1,6 @@
 package io.ppmr.bench;
 
+import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Testbed;
 import java.io.Closeable;
@@ -28,7 +29,7 @@ final class LimitFilesystem implements Closeable {
         this.options = options;
         mountPoint = testbed.folder(name);
         Object device = Files.getAttribute(mountPoint, "unix:dev");
-        List<String> words = Programs.words("--pool %s --chunk %s", options.poolBytes, options.chunkBytes);
+        List<String> words = Command.words("--pool %s --chunk %s", options.poolBytes, options.chunkBytes);
         words.addAll(Arrays.asList(flags));
         words.add(mountPoint.toString());
         process = Programs.start("bench-limitfs", words);

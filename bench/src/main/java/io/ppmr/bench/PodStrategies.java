@@ -268,7 +268,7 @@ final class PodStrategies {
             run(
                     b,
                     criu.words(
-                            Programs.words(
+                            Command.words(
                                     "unshare --mount --propagation slave -- sh -c %s sh %s %s", ENTER, root, network),
                             "restore",
                             there.resolve("images"),
@@ -280,7 +280,7 @@ final class PodStrategies {
     }
 
     private List<String> dumpArguments(String network) {
-        List<String> arguments = new ArrayList<>(Programs.words(
+        List<String> arguments = new ArrayList<>(Command.words(
                 "--tree %s --leave-stopped --tcp-established --network-lock skip --manage-cgroups=ignore --external %s",
                 pod.init(), "net[" + network + "]:extnet"));
         for (String mount : MOUNTS) {
@@ -290,7 +290,7 @@ final class PodStrategies {
     }
 
     private static List<String> restoreArguments(Path root, Path pidFile) throws IOException {
-        List<String> arguments = new ArrayList<>(Programs.words(
+        List<String> arguments = new ArrayList<>(Command.words(
                 "--root %s --pidfile %s --restore-detached --shell-job --tcp-established --network-lock skip"
                         + " --manage-cgroups=ignore --inherit-fd fd[9]:extnet",
                 root, pidFile));

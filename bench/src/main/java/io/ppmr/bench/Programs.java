@@ -12,7 +12,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -34,16 +33,6 @@ final class Programs {
     private static final double MIB_A_MBIT = 1e6 / 8 / (1 << 20);
 
     private Programs() {}
-
-    /** A command's words: those of the template, in which each {@code %s} is an argument with whatever it holds. */
-    static List<String> words(String template, Object... arguments) {
-        Iterator<Object> next = Arrays.asList(arguments).iterator();
-        List<String> words = new ArrayList<>();
-        for (String word : template.split(" ", -1)) {
-            words.add(word.contains("%s") ? word.replace("%s", String.valueOf(next.next())) : word);
-        }
-        return words;
-    }
 
     /** Runs any program to its end; gives what it printed on both streams. */
     static String call(List<String> words) throws IOException, InterruptedException {
@@ -85,7 +74,7 @@ final class Programs {
 
     /** Starts processes that write or read one file each, {@code path} with %d for their number. */
     static Process startClients(StageOptions options, String what, String path, String... more) throws IOException {
-        List<String> words = words(
+        List<String> words = Command.words(
                 what + " --processes %s --bytes %s --block %s --path %s",
                 options.writers,
                 options.bytesAWriter,
@@ -104,7 +93,7 @@ final class Programs {
     /** A limit that needs no filesystem, in MiB/s: net (B, over as many connections), copy or disk. */
     static double limit(StageOptions options, String what, int threads, String... more)
             throws IOException, InterruptedException {
-        List<String> words = words(
+        List<String> words = Command.words(
                 what + " --threads %s --bytes %s --pool %s --chunk %s",
                 threads,
                 options.allBytes(),
@@ -125,7 +114,7 @@ final class Programs {
             throws IOException, InterruptedException {
         int port = freePort(InetAddress.getLoopbackAddress());
         List<String> serving = new ArrayList<>(server);
-        serving.addAll(words(IPERF + " -s -1 -p %s --forceflush", port));
+        serving.addAll(Command.words(IPERF + " -s -1 -p %s --forceflush", port));
         Process process = new ProcessBuilder(serving).redirectErrorStream(true).start();
         endAfter(process, IPERF_LIMIT_S);
         try {
@@ -136,7 +125,8 @@ final class Programs {
                 line = said.readLine();
             }
             List<String> asking = new ArrayList<>(client);
-            asking.addAll(words(IPERF + " -c %s -p %s -t %s -l 128K -f m -P %s", address, port, seconds, connections));
+            asking.addAll(Command.words(
+                    IPERF + " -c %s -p %s -t %s -l 128K -f m -P %s", address, port, seconds, connections));
             String report = call(asking);
             Matcher rate = RECEIVED.matcher(report);
             double last = 0;

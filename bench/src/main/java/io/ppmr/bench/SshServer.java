@@ -51,15 +51,15 @@ final class SshServer implements AutoCloseable {
         Files.createDirectories(Path.of("/run/sshd"));
         Path key = folder.resolve("ssh-key");
         if (!Files.exists(key)) {
-            Programs.call(Programs.words("ssh-keygen -q -t ed25519 -N %s -f %s", "", key));
+            Programs.call(Command.words("ssh-keygen -q -t ed25519 -N %s -f %s", "", key));
         }
-        Process process = at.command(Programs.words(
+        Process process = at.command(Command.words(
                         "/usr/sbin/sshd -D -f /dev/null -p %s -h %s -o AuthorizedKeysFile=%s.pub -o PermitRootLogin=yes"
                                 + " -o StrictModes=no -o PidFile=none -o MaxStartups=100 -o %s",
                         PORT, key, key, "Subsystem=sftp internal-sftp"))
                 .redirectError(folder.resolve("sshd.log").toFile())
                 .start();
-        List<String> asking = from.command(Programs.words("ssh -p %s " + CLIENT + " root@%s true", PORT, key, address))
+        List<String> asking = from.command(Command.words("ssh -p %s " + CLIENT + " root@%s true", PORT, key, address))
                 .command();
         Conditions.until(LIMIT, "sshd answers in the second node (its log: sshd.log)", () -> Command.of(asking)
                 .run(LIMIT)
@@ -72,7 +72,7 @@ final class SshServer implements AutoCloseable {
         List<Command.Running> copies = new ArrayList<>();
         for (Path directory : directories) {
             List<String> words =
-                    Programs.words("scp -q -r -P %s " + CLIENT + " %s %s", PORT, key, directory, at(to) + "/");
+                    Command.words("scp -q -r -P %s " + CLIENT + " %s %s", PORT, key, directory, at(to) + "/");
             copies.add(Command.of(from.command(words).command()).start());
         }
         for (Command.Running copy : copies) {
@@ -82,7 +82,7 @@ final class SshServer implements AutoCloseable {
 
     /** Mounts a directory of the server's in a node. */
     void mount(Node node, Path served, Path at) throws IOException, InterruptedException {
-        List<String> words = Programs.words("sshfs -p %s -o direct_io " + CLIENT + " %s %s", PORT, key, at(served), at);
+        List<String> words = Command.words("sshfs -p %s -o direct_io " + CLIENT + " %s %s", PORT, key, at(served), at);
         // It goes on in the background and keeps its output.
         Process mounting = node.command(words)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
@@ -142,16 +143,12 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         Path noLog = task.workDirectory().resolve(name + ".log");
         CheckpointSteps steps = new CheckpointSteps(task, kit, noLog, CHECKPOINT_REMEDIES);
         List<String> command = kit.launchFor(task, Optional.of(task.user()));
-        command.add(settings.checkpointProgram());
-        command.addAll(List.of(
-                "--tree",
-                "--file",
-                task.imageDirectory().resolve(fileName(task.rank())).toString(),
-                "--noclobber",
-                "--stop",
-                "--time",
-                Long.toString(Math.max(1, task.deadline().toSeconds())),
-                Integer.toString(kit.pidFor(task))));
+        command.addAll(Command.words(
+                "%s --tree --file %s --noclobber --stop --time %s %s",
+                settings.checkpointProgram(),
+                task.imageDirectory().resolve(fileName(task.rank())),
+                Math.max(1, task.deadline().toSeconds()),
+                kit.pidFor(task)));
         return steps.start(name, command, Optional.of(task.user()));
     }
 
@@ -165,16 +162,10 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         // In a namespace the image directory is the working directory: the mount may not be visible in there.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
-        command.addAll(List.of(
-                settings.restartProgram(),
-                "--file",
-                file.toString(),
-                "--stop",
-                "--no-restore-pid",
-                "--no-restore-pgid",
-                "--no-restore-sid",
-                "--run-on-success=echo restored " + nonce,
-                "--run-on-failure=echo failed " + nonce));
+        command.addAll(Command.words(
+                "%s --file %s --stop --no-restore-pid --no-restore-pgid --no-restore-sid --run-on-success=%s"
+                        + " --run-on-failure=%s",
+                settings.restartProgram(), file, "echo restored " + nonce, "echo failed " + nonce));
         return new Steps(task, kit, nonce, namespace)
                 .start("blcr-restart-" + task.rank(), command, Optional.of(task.user()));
     }

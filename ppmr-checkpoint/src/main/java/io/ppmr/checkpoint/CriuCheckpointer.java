@@ -504,33 +504,18 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user)) : launched(user);
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
-            command.addAll(List.of(
-                    kit.programs().pages().toString(),
-                    "source",
-                    "--frame-bytes",
-                    Integer.toString(frameBytes()),
-                    "--images",
-                    images,
-                    "--scratch",
-                    log.getParent().toString()));
+            command.addAll(Command.words(
+                    "%s source --frame-bytes %s --images %s --scratch %s",
+                    kit.programs().pages(), frameBytes(), images, log.getParent()));
             for (ProcessIdentity process : stopped) {
                 command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
             }
             command.add("--");
         }
         command.addAll(dumpProgram());
-        command.addAll(List.of(
-                "dump",
-                "--tree",
-                Integer.toString(inside ? kit.pidFor(task) : task.root().pid()),
-                "--images-dir",
-                images,
-                "--work-dir",
-                log.getParent().toString(),
-                "--log-file",
-                log.toString(),
-                "--leave-stopped",
-                "--manage-cgroups=ignore"));
+        command.addAll(Command.words(
+                "dump --tree %s --images-dir %s --work-dir %s --log-file %s --leave-stopped --manage-cgroups=ignore",
+                inside ? kit.pidFor(task) : task.root().pid(), images, log.getParent(), log));
         if (!kit.table().leadsSession(task.root())) {
             command.add("--shell-job");
         }
@@ -557,41 +542,25 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user));
         task.pod().ifPresent(pod -> command.addAll(pod.before()));
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
-        String work = log.getParent().toString();
+        Path work = log.getParent();
         Optional<Path> pids = Optional.empty();
         if (streamed) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
             Path daemonLog = kit.freshFile(task.workDirectory(), user, name + "-pages.log");
-            command.addAll(List.of(
-                    kit.programs().pages().toString(),
-                    "target",
-                    "--frame-bytes",
-                    Integer.toString(frameBytes()),
-                    "--images",
-                    images,
-                    "--pids-file",
-                    pids.get().toString(),
-                    "--"));
+            command.addAll(Command.words(
+                    "%s target --frame-bytes %s --images %s --pids-file %s --",
+                    kit.programs().pages(), frameBytes(), images, pids.get()));
             command.addAll(settings.program());
-            command.addAll(List.of("lazy-pages", "--images-dir", images, "--work-dir", work));
-            command.addAll(List.of("--log-file", daemonLog.toString(), "--page-server"));
-            command.addAll(List.of("--ps-socket", "{socket}", "--status-fd", "{status}", "--"));
+            command.addAll(Command.words(
+                    "lazy-pages --images-dir %s --work-dir %s --log-file %s --page-server --ps-socket {socket}"
+                            + " --status-fd {status} --",
+                    images, work, daemonLog));
         }
         command.addAll(settings.program());
-        command.addAll(List.of(
-                "restore",
-                "--images-dir",
-                images,
-                "--work-dir",
-                work,
-                "--log-file",
-                log.toString(),
-                "--pidfile",
-                pidFile.toString(),
-                "--restore-detached",
-                "--leave-stopped",
-                "--shell-job",
-                "--manage-cgroups=ignore"));
+        command.addAll(Command.words(
+                "restore --images-dir %s --work-dir %s --log-file %s --pidfile %s --restore-detached --leave-stopped"
+                        + " --shell-job --manage-cgroups=ignore",
+                images, work, log, pidFile));
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.extraRestoreArguments());
         task.pod().ifPresent(pod -> command.addAll(pod.arguments()));

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -47,11 +48,8 @@ record ToolKit(
     List<String> launch(Optional<JobUser> user) throws CheckpointException {
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
         if (user.isPresent() && LibC.isRoot()) {
-            prefix.addAll(List.of(
-                    "--uid",
-                    Integer.toString(user.get().uid()),
-                    "--gid",
-                    Integer.toString(user.get().gid())));
+            prefix.addAll(Command.words(
+                    "--uid %s --gid %s", user.get().uid(), user.get().gid()));
             prefix.addAll(groups(user.get()));
         }
         prefix.add("--");

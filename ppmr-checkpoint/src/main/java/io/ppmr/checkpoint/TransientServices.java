@@ -65,18 +65,14 @@ final class TransientServices implements CommandStarter {
 
     /** The words before a command that make a transient service of it. */
     List<String> words(String name, Path workDirectory) {
-        List<String> words = new ArrayList<>(List.of(
+        List<String> words = Command.words(
+                "%s --quiet --collect --wait --pipe --unit=%s --description=%s --property=KillMode=process"
+                        + " --property=OOMPolicy=continue --property=TasksMax=infinity"
+                        + " --property=WorkingDirectory=%s",
                 program,
-                "--quiet",
-                "--collect",
-                "--wait",
-                "--pipe",
-                "--unit=ppmr-" + name + "-" + UUID.randomUUID().toString().substring(0, 8),
-                "--description=ppmr " + name,
-                "--property=KillMode=process",
-                "--property=OOMPolicy=continue",
-                "--property=TasksMax=infinity",
-                "--property=WorkingDirectory=" + workDirectory));
+                "ppmr-" + name + "-" + UUID.randomUUID().toString().substring(0, 8),
+                "ppmr " + name,
+                workDirectory);
         words.addAll(environment);
         words.add("--");
         return words;

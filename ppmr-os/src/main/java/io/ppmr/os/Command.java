@@ -11,6 +11,9 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
@@ -62,6 +65,26 @@ public final class Command {
     /** A program and its arguments; it is searched for in PATH if it has no slash in it. */
     public static Command of(List<String> words) {
         return new Command(words);
+    }
+
+    /**
+     * Gives the words of a command line, which is split at its single blanks. A word with a {@code %s} in it has the
+     * next value in that place, whatever the value is: its blanks split nothing.
+     *
+     * @return a list that the caller may add to
+     * @throws java.util.NoSuchElementException if there are fewer values than words with {@code %s}
+     * @throws IllegalArgumentException if there are more
+     */
+    public static List<String> words(String line, Object... values) {
+        Iterator<Object> next = Arrays.asList(values).iterator();
+        List<String> words = new ArrayList<>();
+        for (String word : line.split(" ", -1)) {
+            words.add(word.contains("%s") ? word.replace("%s", String.valueOf(next.next())) : word);
+        }
+        if (next.hasNext()) {
+            throw new IllegalArgumentException("'" + line + "' has no place for " + next.next());
+        }
+        return words;
     }
 
     /** Runs in a directory instead of this process's. */

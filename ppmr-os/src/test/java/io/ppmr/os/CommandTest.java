@@ -30,6 +30,15 @@ class CommandTest {
         return Command.of(words);
     }
 
+    @Test
+    void shouldSplitTheLineAloneWhenValuesHaveBlanks() {
+        assertEquals(
+                List.of("sh", "-c", "echo $1", "sh", "--pid=7", ""),
+                Command.words("sh -c %s sh --pid=%s %s", "echo $1", 7, ""));
+        assertThrows(IllegalArgumentException.class, () -> Command.words("kill %s", 1, 2));
+        assertThrows(java.util.NoSuchElementException.class, () -> Command.words("kill %s %s", 1));
+    }
+
     private static void await(BooleanSupplier condition) {
         long deadlineNs = System.nanoTime() + LONG.toNanos();
         while (!condition.getAsBoolean()) {

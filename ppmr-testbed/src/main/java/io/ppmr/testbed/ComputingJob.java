@@ -2,6 +2,7 @@ package io.ppmr.testbed;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -116,11 +117,10 @@ public final class ComputingJob {
         passes = passesDue;
         for (Rank rank : ranks) {
             Files.deleteIfExists(rank.file("progress"));
-            List<String> words = new ArrayList<>(
-                    List.of(launcher.toString(), "--uid", "" + user.uid(), "--gid", "" + user.gid(), "--"));
+            List<String> words = Command.words("%s --uid %s --gid %s --", launcher, user.uid(), user.gid());
             words.addAll(computation(rank));
-            words.addAll(List.of("--out", rank.file("out").toString(), "--pace", Integer.toString(paceMs)));
-            words.addAll(List.of("--progress", rank.file("progress").toString()));
+            words.addAll(
+                    Command.words("--out %s --pace %s --progress %s", rank.file("out"), paceMs, rank.file("progress")));
             rank.original = node.startDetached(rank.file("pid"), words);
         }
         Conditions.until(
@@ -131,14 +131,8 @@ public final class ComputingJob {
     }
 
     private List<String> computation(Rank rank) {
-        List<String> words = new ArrayList<>(List.of(
-                program.toString(),
-                "--size",
-                Long.toString(sizeBytes),
-                "--passes",
-                Integer.toString(passes),
-                "--seed",
-                Integer.toString(FIRST_SEED + rank.number)));
+        List<String> words = Command.words(
+                "%s --size %s --passes %s --seed %s", program, sizeBytes, passes, FIRST_SEED + rank.number);
         words.addAll(options);
         return words;
     }

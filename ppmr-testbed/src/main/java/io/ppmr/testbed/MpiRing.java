@@ -126,13 +126,11 @@ public final class MpiRing implements AutoCloseable {
 
     /** Gives the words that run a program on two ranks a pod. */
     public List<String> openMpi(List<String> pods) throws IOException {
-        List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root"));
-        words.addAll(List.of("--mca", "plm_rsh_agent", ppmr + " pod agent --pods " + pods(pods)));
-        words.addAll(List.of("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self"));
-        words.addAll(List.of("--mca", "btl_tcp_if_include", NETWORK));
-        words.addAll(List.of("--mca", "oob_tcp_if_include", NETWORK));
-        words.addAll(List.of("--host", hosts(pods), "-np", ranks(pods)));
-        return words;
+        return Command.words(
+                "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1"
+                        + " --mca btl tcp,self --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s"
+                        + " --host %s -np %s",
+                ppmr + " pod agent --pods " + pods(pods), NETWORK, NETWORK, hosts(pods), ranks(pods));
     }
 
     /**
@@ -144,12 +142,10 @@ public final class MpiRing implements AutoCloseable {
      */
     public List<String> mpich(List<String> pods, String address, Duration limit) throws IOException {
         Path agent = script("agent", ppmr + " pod agent");
-        List<String> words = new ArrayList<>(
-                List.of("env", "PPMR_PODS=" + pods(pods), "timeout", "" + limit.toSeconds(), "mpiexec.hydra"));
-        words.addAll(List.of("-launcher", "ssh", "-launcher-exec", agent.toString(), "-localhost", address));
-        words.addAll(List.of("-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0"));
-        words.addAll(List.of("-hosts", hosts(pods), "-np", ranks(pods)));
-        return words;
+        return Command.words(
+                "env PPMR_PODS=%s timeout %s mpiexec.hydra -launcher ssh -launcher-exec %s -localhost %s"
+                        + " -genv UCX_TLS tcp,self -genv UCX_NET_DEVICES eth0 -hosts %s -np %s",
+                pods(pods), limit.toSeconds(), agent, address, hosts(pods), ranks(pods));
     }
 
     private static String ranks(List<String> pods) {
@@ -158,8 +154,9 @@ public final class MpiRing implements AutoCloseable {
 
     /** Runs as many rounds without pods, by Open MPI on this machine. */
     public Result apart(List<String> pods, long rounds) throws IOException, InterruptedException {
-        List<String> words = new ArrayList<>(List.of("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"));
-        words.addAll(List.of("--mca", "btl", "tcp,self", "-np", ranks(pods), program("openmpi"), "" + rounds, "0"));
+        List<String> words = Command.words(
+                "mpirun.openmpi --allow-run-as-root --oversubscribe --mca btl tcp,self -np %s %s %s 0",
+                ranks(pods), program("openmpi"), rounds);
         return Result.of(Command.of(words).run(LIMIT).output());
     }
 

@@ -69,13 +69,13 @@ public final class Node implements AutoCloseable {
      * @param ownNetwork whether it has a network of its own, or this machine's
      */
     public static Node create(String name, int firstPid, boolean ownNetwork) throws IOException, InterruptedException {
-        List<String> words = new ArrayList<>(
-                List.of("setsid", "unshare", "--fork", "--kill-child", "--pid", "--mount", "--uts", "--mount-proc"));
+        List<String> words = Command.words("setsid unshare --fork --kill-child --pid --mount --uts --mount-proc");
         if (ownNetwork) {
             words.add("--net");
         }
-        words.addAll(List.of("bash", "-c", INIT_SCRIPT, "ppmr-node", name, firstPid == 0 ? "" : "" + firstPid));
-        words.add(ownNetwork ? "network" : "");
+        words.addAll(Command.words(
+                "bash -c %s ppmr-node %s %s %s",
+                INIT_SCRIPT, name, firstPid == 0 ? "" : firstPid, ownNetwork ? "network" : ""));
         Process holder = new ProcessBuilder(words).redirectErrorStream(true).start();
         boolean made = false;
         try {
@@ -123,9 +123,8 @@ public final class Node implements AutoCloseable {
 
     /** Lays a cable between two nodes: a network interface of these names in each, which are down. */
     public static void cable(Node a, String nameA, Node b, String nameB) throws IOException, InterruptedException {
-        Command.of(List.of(
-                        "ip", "link", "add", nameA, "netns", a.pid(), "type", "veth", "peer", "name", nameB, "netns",
-                        b.pid()))
+        String line = "ip link add %s netns %s type veth peer name %s netns %s";
+        Command.of(Command.words(line, nameA, a.pid(), nameB, b.pid()))
                 .run(START_LIMIT)
                 .requireOutput();
     }
@@ -138,21 +137,8 @@ public final class Node implements AutoCloseable {
 
     /** Lets a network interface send no more than a rate, such as 1gbit, as tc(8) writes it. */
     public void shape(String link, String rate) throws IOException, InterruptedException {
-        run(
-                START_LIMIT,
-                "tc",
-                "qdisc",
-                "add",
-                "dev",
-                link,
-                "root",
-                "tbf",
-                "rate",
-                rate,
-                "burst",
-                "256kb",
-                "latency",
-                "50ms");
+        String line = "tc qdisc add dev " + link + " root tbf rate " + rate + " burst 256kb latency 50ms";
+        run(START_LIMIT, line.split(" ", -1));
     }
 
     /** Plugs its end of the cable in, or pulls it: what is on its way is lost, and nothing is reset. */
@@ -175,8 +161,7 @@ public final class Node implements AutoCloseable {
 
     /** What has to stand before a command's words to have it run in this node, in a session of its own. */
     public List<String> prefix() {
-        List<String> words =
-                new ArrayList<>(List.of("setsid", "nsenter", "--target", pid(), "--pid", "--mount", "--uts"));
+        List<String> words = Command.words("setsid nsenter --target %s --pid --mount --uts", pid());
         if (ownNetwork) {
             words.add("--net");
         }

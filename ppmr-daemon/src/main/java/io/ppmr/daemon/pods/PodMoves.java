@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.RefusedException;
+import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.PodFacts;
@@ -148,8 +149,8 @@ final class PodMoves implements PodKeeper {
         runtime.pullCable(pod);
         runtime.mendSockets(network);
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
-        List<String> arguments = new ArrayList<>(List.of(
-                "--tcp-established", "--network-lock", "skip", "--external", "net[" + network + "]:" + NETWORK));
+        List<String> arguments =
+                Command.words("--tcp-established --network-lock skip --external %s", "net[" + network + "]:" + NETWORK);
         for (String mount : mountsOf(pod)) {
             arguments.addAll(List.of("--external", "mnt[" + mount + "]:" + cookie(mount)));
         }
@@ -393,27 +394,12 @@ final class PodMoves implements PodKeeper {
         quiet.hush(folder, pod, network);
         PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
         cgroup.make(template);
-        List<String> before = List.of(
-                "unshare",
-                "--mount",
-                "--propagation",
-                "slave",
-                "--",
-                "sh",
-                "-c",
-                ENTER,
-                "sh",
-                root.toString(),
-                network.toString(),
-                cgroup.directories().stream().map(Path::toString).collect(Collectors.joining(" ")));
-        List<String> arguments = new ArrayList<>(List.of(
-                "--tcp-established",
-                "--network-lock",
-                "skip",
-                "--inherit-fd",
-                "fd[" + NETWORK_DESCRIPTOR + "]:" + NETWORK,
-                "--root",
-                root.toString()));
+        String cgroups = cgroup.directories().stream().map(Path::toString).collect(Collectors.joining(" "));
+        List<String> before = Command.words(
+                "unshare --mount --propagation slave -- sh -c %s sh %s %s %s", ENTER, root, network, cgroups);
+        List<String> arguments = Command.words(
+                "--tcp-established --network-lock skip --inherit-fd %s --root %s",
+                "fd[" + NETWORK_DESCRIPTOR + "]:" + NETWORK, root);
         for (String mount : template.allMounts()) {
             arguments.addAll(List.of(
                     "--external", "mnt[" + cookie(mount) + "]:" + Path.of(mount).toRealPath()));

@@ -89,15 +89,16 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
             PodRecord pod, Collection<Integer> groups, Path environment, List<String> words, Duration limit)
             throws IOException {
         List<String> all = new ArrayList<>(withoutInput());
-        all.addAll(List.of(
-                podEnter.toString(), "--pid", Integer.toString(pod.init().pid())));
-        all.addAll(List.of("--start-ticks", Long.toString(pod.init().startTimeTicks())));
-        all.addAll(List.of("--uid", Integer.toUnsignedString(pod.uid())));
-        all.addAll(List.of("--gid", Integer.toUnsignedString(pod.gid())));
+        all.addAll(Command.words(
+                "%s --pid %s --start-ticks %s --uid %s --gid %s",
+                podEnter,
+                pod.init().pid(),
+                pod.init().startTimeTicks(),
+                Integer.toUnsignedString(pod.uid()),
+                Integer.toUnsignedString(pod.gid())));
         groups.forEach(group -> all.addAll(List.of("--group", Integer.toUnsignedString(group))));
         PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
-        all.addAll(List.of("--environment", environment.toString()));
-        all.addAll(List.of("--seconds", Long.toString(limit.toSeconds()), "--"));
+        all.addAll(Command.words("--environment %s --seconds %s --", environment, limit.toSeconds()));
         all.addAll(words);
         return result(all, limit);
     }
@@ -117,42 +118,27 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     private List<String> crun(Path folder, String... words) {
         List<String> all = new ArrayList<>(withoutInput());
         all.addAll(settings.program());
-        all.addAll(List.of(
-                "--root",
-                folder.resolve(STATE).toString(),
-                "--cgroup-manager",
-                settings.cgroups().name().toLowerCase(Locale.ROOT)));
+        all.addAll(Command.words(
+                "--root %s --cgroup-manager %s",
+                folder.resolve(STATE), settings.cgroups().name().toLowerCase(Locale.ROOT)));
         all.addAll(List.of(words));
         return all;
     }
 
     /** Lays the cable between the node's bridge and a pod whose init is there; both ends are up when this returns. */
     void connect(Path folder, PodRecord pod, PodTemplate template, ProcessIdentity init) throws IOException {
-        String pid = Integer.toString(init.pid());
-        String mtu = Integer.toString(template.mtuBytes());
+        int mtu = template.mtuBytes();
         disconnect(pod);
-        run(List.of(
-                "ip",
-                "link",
-                "add",
-                "name",
+        run(
+                "ip link add name %s mtu %s type veth peer name " + NETWORK_LINK + " address %s mtu %s netns %s",
                 pod.link(),
-                "mtu",
                 mtu,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                NETWORK_LINK,
-                "address",
                 pod.mac(),
-                "mtu",
                 mtu,
-                "netns",
-                pid));
+                init.pid());
         Path batch = Files.write(folder.resolve("network"), inside(pod, template));
-        run(List.of("nsenter", "--target", pid, "--net", "--", "ip", "-batch", batch.toString()));
-        run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
+        run("nsenter --target %s --net -- ip -batch %s", init.pid(), batch);
+        plugCable(pod);
     }
 
     private static List<String> inside(PodRecord pod, PodTemplate template) {
@@ -171,7 +157,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /** Takes the node's end of a cable away, and with it the pod's; nothing happens if it is not there. */
     void disconnect(PodRecord pod) throws IOException {
         if (isThere(pod.link())) {
-            Command.Result gone = result(List.of("ip", "link", "delete", "dev", pod.link()), LIMIT);
+            Command.Result gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
             // The kernel takes it away itself a moment after a pod has ended.
             if (!gone.succeeded() && isThere(pod.link())) {
                 throw new IOException(gone.describe());
@@ -183,12 +169,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Pulls the cable at the node's end: nothing comes to the pod or from it, and it keeps its addresses. */
     void pullCable(PodRecord pod) throws IOException {
-        run(List.of("ip", "link", "set", "dev", pod.link(), "down"));
+        run("ip link set dev %s down", pod.link());
     }
 
     /** Plugs it in. */
     void plugCable(PodRecord pod) throws IOException {
-        run(List.of("ip", "link", "set", "dev", pod.link(), "master", pod.bridge(), "up"));
+        run("ip link set dev %s master %s up", pod.link(), pod.bridge());
     }
 
     /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
@@ -205,27 +191,19 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         List<String> all = new ArrayList<>(List.of(IS_THE_PODS));
         all.addAll(lines);
         return result(
-                List.of(
-                        "nsenter",
-                        "--net=" + network,
-                        "--",
-                        "sh",
-                        "-ec",
-                        String.join("\n", all),
-                        "sh",
-                        podNet.toString(),
-                        pod.mac()),
+                Command.words(
+                        "nsenter --net=%s -- sh -ec %s sh %s %s", network, String.join("\n", all), podNet, pod.mac()),
                 LIMIT);
     }
 
     /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
     void mendSockets(long namespace) throws IOException {
-        run(List.of(podNet.toString(), "mend", Long.toString(namespace)));
+        run("%s mend %s", podNet, namespace);
     }
 
     /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
     List<String> sockets(long namespace) throws IOException {
-        return result(List.of(podNet.toString(), "look", Long.toString(namespace)), LIMIT)
+        return result(Command.words("%s look %s", podNet, namespace), LIMIT)
                 .requireOutput()
                 .lines()
                 .toList();
@@ -259,27 +237,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     void makeNetwork(Path folder, PodRecord pod, PodTemplate template) throws IOException {
         disconnect(pod);
         Path file = Files.createFile(networkFile(folder));
-        run(List.of("unshare", "--net=" + file, "--", "true"));
+        run("unshare --net=%s -- true", file);
         // A network interface takes some of them over when it is made.
-        run(List.of(
-                "nsenter",
-                "--net=" + file,
-                "--",
-                "sh",
-                "-ec",
-                String.join("\n", PodBundle.networkSettings(template)) + "\n:"));
-        run(List.of(
-                "sh",
-                "-c",
-                LAY,
-                "sh",
-                file.toString(),
-                NETWORK_LINK,
-                pod.mac(),
-                Integer.toString(template.mtuBytes()),
-                pod.link()));
+        run("nsenter --net=%s -- sh -ec %s", file, String.join("\n", PodBundle.networkSettings(template)) + "\n:");
+        run("sh -c %s sh %s " + NETWORK_LINK + " %s %s %s", LAY, file, pod.mac(), template.mtuBytes(), pod.link());
         Path batch = Files.write(folder.resolve("network"), inside(pod, template));
-        run(List.of("nsenter", "--net=" + file, "--", "ip", "-batch", batch.toString()));
+        run("nsenter --net=%s -- ip -batch %s", file, batch);
     }
 
     /** Takes the file away that stands for a namespace, which goes on with its processes; may be repeated. */
@@ -289,7 +252,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
             boolean mounted = Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1).stream()
                     .anyMatch(line -> line.contains(" " + file + " "));
             if (mounted) {
-                run(List.of("umount", file.toString()));
+                run("umount %s", file);
             }
             Files.delete(file);
         }
@@ -308,8 +271,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 : Optional.of("there is no bridge " + bridge + " on this node");
     }
 
-    void run(List<String> words) throws IOException {
+    private void run(List<String> words) throws IOException {
         result(words, LIMIT).requireOutput();
+    }
+
+    private void run(String line, Object... values) throws IOException {
+        run(Command.words(line, values));
     }
 
     Command.Result result(List<String> words, Duration limit) throws IOException {

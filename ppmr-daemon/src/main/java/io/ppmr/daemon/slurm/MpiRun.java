@@ -7,6 +7,7 @@ import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.daemon.slurm.SlurmRun.Allocation;
 import io.ppmr.daemon.slurm.Step.Event;
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetAddress;
@@ -439,14 +440,8 @@ public final class MpiRun {
     /** Keeps a pod that has come to the spare. */
     private List<String> keepCommand(Pod pod) {
         List<String> words = Step.beside(pod.node, 1);
-        words.addAll(java.with(List.of(
-                "pod",
-                "keep",
-                "--within",
-                Long.toString(ARRIVAL.toSeconds()),
-                "--socket",
-                options.spareSocket().toString(),
-                pod.name)));
+        words.addAll(java.with(Command.words(
+                "pod keep --within %s --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
         return words;
     }
 
@@ -462,21 +457,17 @@ public final class MpiRun {
         String hosts =
                 String.join(",", pods.stream().map(pod -> pod.name + ":" + each).toList());
         switch (options.mpi()) {
-            case OPENMPI -> {
-                words.addAll(List.of(options.mpirun(), "--mca", "plm", "rsh"));
-                // Its daemons look for the first word in the pods, where the file is not.
-                words.addAll(List.of("--mca", "plm_rsh_agent", "/bin/sh " + agent));
-                words.addAll(List.of("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self"));
-                words.addAll(List.of("--mca", "btl_tcp_if_include", network));
-                words.addAll(List.of("--mca", "oob_tcp_if_include", network));
-                words.addAll(List.of("--host", hosts, "-np", Integer.toString(allocation.tasks())));
-            }
-            case MPICH -> {
-                words.addAll(List.of(options.mpirun(), "-launcher", "ssh", "-launcher-exec", agent.toString()));
-                words.addAll(List.of("-localhost", own, "-genv", "UCX_TLS", "tcp,self"));
-                words.addAll(List.of("-genv", "UCX_NET_DEVICES", "eth0"));
-                words.addAll(List.of("-hosts", hosts, "-np", Integer.toString(allocation.tasks())));
-            }
+            case OPENMPI ->
+                // Its daemons look for the agent's first word in the pods, where the file is not.
+                words.addAll(Command.words(
+                        "%s --mca plm rsh --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self"
+                                + " --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s --host %s -np %s",
+                        options.mpirun(), "/bin/sh " + agent, network, network, hosts, allocation.tasks()));
+            case MPICH ->
+                words.addAll(Command.words(
+                        "%s -launcher ssh -launcher-exec %s -localhost %s -genv UCX_TLS tcp,self"
+                                + " -genv UCX_NET_DEVICES eth0 -hosts %s -np %s",
+                        options.mpirun(), agent, own, hosts, allocation.tasks()));
         }
         words.addAll(options.launcher());
         words.addAll(options.program());

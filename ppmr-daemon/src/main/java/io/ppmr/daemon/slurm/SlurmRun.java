@@ -4,6 +4,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.daemon.slurm.Step.Event;
+import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -298,28 +299,14 @@ public final class SlurmRun {
      * task ends before the others (--wait=0), and when one ends with another status than 0.
      */
     private List<String> ranksCommand() {
-        List<String> words = new ArrayList<>(List.of(
-                "srun",
-                "--export=ALL",
-                "--input=none",
-                "--no-kill",
-                "--wait=0",
-                "--kill-on-bad-exit=0",
-                "--nodes=" + allocation.computing().size(),
-                "--ntasks=" + allocation.tasks(),
-                "--nodelist=" + String.join(",", allocation.computing())));
+        List<String> words = Command.words(
+                "srun --export=ALL --input=none --no-kill --wait=0 --kill-on-bad-exit=0 --nodes=%s --ntasks=%s"
+                        + " --nodelist=%s",
+                allocation.computing().size(), allocation.tasks(), String.join(",", allocation.computing()));
         words.addAll(options.srun());
-        words.addAll(List.of(
-                task.toString(),
-                "run",
-                "--announce",
-                options.announcements().toString(),
-                "--socket",
-                options.socket().toString(),
-                "--checkpointer",
-                options.checkpointer(),
-                "--output",
-                options.output()));
+        words.addAll(Command.words(
+                "%s run --announce %s --socket %s --checkpointer %s --output %s",
+                task, options.announcements(), options.socket(), options.checkpointer(), options.output()));
         if (options.error() != null) {
             words.addAll(List.of("--error", options.error()));
         }

@@ -1,10 +1,10 @@
 package io.ppmr.daemon.slurm;
 
+import io.ppmr.os.Command;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import org.slf4j.Logger;
@@ -119,18 +119,10 @@ final class Step {
 
     /** Gives the words that start a step which shares the node's processors and memory with those that run there. */
     static List<String> beside(String node, int tasks) {
-        return new ArrayList<>(List.of(
-                "srun",
-                "--export=ALL",
-                "--overlap",
-                "--overcommit",
-                "--mem=0",
-                "--wait=0",
-                "--kill-on-bad-exit=0",
-                "--no-kill",
-                "--nodes=1",
-                "--ntasks=" + tasks,
-                "--nodelist=" + node));
+        return Command.words(
+                "srun --export=ALL --overlap --overcommit --mem=0 --wait=0 --kill-on-bad-exit=0 --no-kill --nodes=1"
+                        + " --ntasks=%s --nodelist=%s",
+                tasks, node);
     }
 
     /** Has srun end the step's tasks. */

@@ -20,6 +20,7 @@ import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.os.Command;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -78,21 +79,13 @@ public final class WarmUp implements AutoCloseable {
 
     private static final List<String> SLEEP = List.of("/bin/sleep", "60");
     /** Small requests, since the JVM counts calls and not bytes, and then large ones. */
-    private static final List<String> CHECKPOINT = List.of(
-            "/bin/sh",
-            "-c",
-            "kill -STOP \"$1\" && { dd bs=512 count=256; dd bs=128k count=16; } < /dev/zero > \"$2\"",
-            "warm-up",
-            "{pid}",
-            "{file}");
+    private static final List<String> CHECKPOINT = Command.words(
+            "/bin/sh -c %s warm-up {pid} {file}",
+            "kill -STOP \"$1\" && { dd bs=512 count=256; dd bs=128k count=16; } < /dev/zero > \"$2\"");
 
-    private static final List<String> RESTART = List.of(
-            "/bin/sh",
-            "-c",
-            "{ dd bs=512 count=256; cat; } < \"$1\" > /dev/null; sleep 60 & kill -STOP $!; echo $! > \"$2\"",
-            "warm-up",
-            "{file}",
-            "{pidfile}");
+    private static final List<String> RESTART = Command.words(
+            "/bin/sh -c %s warm-up {file} {pidfile}",
+            "{ dd bs=512 count=256; cat; } < \"$1\" > /dev/null; sleep 60 & kill -STOP $!; echo $! > \"$2\"");
 
     private final Path folder;
     private final Path journal;
