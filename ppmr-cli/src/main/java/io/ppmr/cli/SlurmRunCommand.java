@@ -5,11 +5,11 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.slurm.JobRun;
 import io.ppmr.daemon.slurm.MpiRun;
 import io.ppmr.daemon.slurm.Scontrol;
 import io.ppmr.daemon.slurm.SlurmRun;
 import io.ppmr.daemon.slurm.SlurmRun.Allocation;
-import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -149,12 +149,6 @@ public final class SlurmRunCommand implements Callable<Integer> {
     @Parameters(arity = "1..*", paramLabel = "PROGRAM", description = "after --, the program and its arguments")
     private List<String> program;
 
-    private List<String> targets(Scontrol slurm, Allocation allocation) throws IOException, InterruptedException {
-        return slurm.nodes(allocation.spares()).stream()
-                .map(node -> node.address() + ":" + targetPort)
-                .toList();
-    }
-
     @Override
     public Integer call() throws Exception {
         ProcessSignals.requireFreeTrigger(System.getenv());
@@ -172,52 +166,34 @@ public final class SlurmRunCommand implements Callable<Integer> {
         }
         NativePrograms programs = NativePrograms.fromSystemProperty();
         JavaCommand java = JavaCommand.from(System.getenv(), programs.directory());
-        if (mpi != null) {
-            MpiRun inPods = inPods(slurm, allocation, java);
-            listen(inPods::trigger, inPods::stop);
-            return inPods.run();
-        }
-        SlurmRun.Options options = new SlurmRun.Options(
-                checkpointer,
-                targets(slurm, allocation),
-                output,
-                error,
-                announcements,
+        JobRun.Setting setting = new JobRun.Setting(
+                allocation,
+                slurm.nodes(allocation.spares()).stream()
+                        .map(node -> node.address() + ":" + targetPort)
+                        .toList(),
                 socket,
-                unknownExit,
-                srunOptions,
                 program,
                 Duration.ofSeconds(drainCheckSeconds),
-                !keepNodes);
-        SlurmRun run = new SlurmRun(
-                allocation,
-                options,
-                programs.slurmTask(),
+                !keepNodes,
                 java,
                 spec.commandLine().getErr());
-        listen(run::trigger, run::stop);
+        JobRun run = mpi == null ? ofRanks(setting, programs.slurmTask()) : inPods(setting);
+        ProcessSignals.on("USR2", run::trigger);
+        ProcessSignals.on("TERM", run::stop);
         return run.run();
     }
 
-    private static void listen(Runnable trigger, Runnable stop) {
-        ProcessSignals.on("USR2", trigger);
-        ProcessSignals.on("TERM", stop);
+    private JobRun ofRanks(JobRun.Setting setting, Path task) {
+        return new SlurmRun(
+                setting,
+                new SlurmRun.Options(checkpointer, output, error, announcements, unknownExit, srunOptions),
+                task);
     }
 
-    private MpiRun inPods(Scontrol slurm, Allocation allocation, JavaCommand java)
-            throws IOException, InterruptedException {
-        MpiRun.Options options = new MpiRun.Options(
-                mpi,
-                mpirun == null ? mpi.launcher() : mpirun,
-                socket,
-                targetSocket,
-                targets(slurm, allocation).get(0),
-                Optional.ofNullable(template),
-                launcher,
-                program,
-                Duration.ofSeconds(drainCheckSeconds),
-                !keepNodes);
-        return new MpiRun(
-                allocation, options, java, System.getenv(), spec.commandLine().getErr());
+    private JobRun inPods(JobRun.Setting setting) {
+        String started = mpirun == null ? mpi.launcher() : mpirun;
+        MpiRun.Options options =
+                new MpiRun.Options(mpi, started, targetSocket, Optional.ofNullable(template), launcher);
+        return new MpiRun(setting, options, System.getenv());
     }
 }

@@ -4,12 +4,8 @@ import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.daemon.pods.Ipv4Address;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.daemon.service.JavaCommand;
-import io.ppmr.daemon.slurm.SlurmRun.Allocation;
-import io.ppmr.daemon.slurm.Step.Event;
 import io.ppmr.os.Command;
 import java.io.IOException;
-import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
 import java.nio.file.Files;
@@ -17,28 +13,19 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * An MPI job in pods, from its start to its end: a step on each node that has a pod made there and keeps it, the MPI's
- * own launcher, whose daemons are started in the pods, and the orders to move the pods of a node to the spare. A pod
- * ends with the step that keeps it, which ends with this process at the latest. One thread runs it; {@link #trigger}
- * and {@link #stop} are for any.
+ * An MPI job in pods, from its start to its end: a step on each node that has a pod made there and keeps it, and the
+ * MPI's own launcher, whose daemons are started in the pods. All pods of a node move to the first spare. A pod ends
+ * with the step that keeps it, which ends with this process at the latest.
  */
-public final class MpiRun {
-    /** After a migration a draining node is left alone for so long. */
-    private static final Duration PAUSE = Duration.ofSeconds(60);
+public final class MpiRun extends JobRun {
     /** The limit on ending the pods when the job is over. */
     private static final Duration END_LIMIT = Duration.ofSeconds(90);
     /** The limit on the spare's service to show a pod that has come, when the other node has given it up. */
@@ -70,28 +57,13 @@ public final class MpiRun {
      * What the user chose; see {@code ppmr slurm-run --help}.
      *
      * @param mpirun the program that is the MPI's launcher
-     * @param socket the control socket of the services on the nodes with pods
-     * @param spareSocket that of the service on the spare, which lists the pods that come
-     * @param target where the target of the first spare listens
+     * @param spareSocket the control socket of the service on the spare, which lists the pods that come
      * @param template which template the pods are of; empty for the only one
      * @param launcher further words for the launcher
-     * @param drainCheck how often the controller is asked about the nodes; 0 for never
-     * @param giveBack whether a drained node that the job has left is taken out of the allocation
      */
-    public record Options(
-            Mpi mpi,
-            String mpirun,
-            Path socket,
-            Path spareSocket,
-            String target,
-            Optional<String> template,
-            List<String> launcher,
-            List<String> program,
-            Duration drainCheck,
-            boolean giveBack) {
+    public record Options(Mpi mpi, String mpirun, Path spareSocket, Optional<String> template, List<String> launcher) {
         public Options {
             launcher = List.copyOf(launcher);
-            program = List.copyOf(program);
         }
     }
 
@@ -110,54 +82,24 @@ public final class MpiRun {
         }
     }
 
-    private final Allocation allocation;
     private final Options options;
-    private final JavaCommand java;
     private final Map<String, String> environment;
-    private final Scontrol slurm = new Scontrol();
-    private final PrintWriter err;
-    private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
-    private final Set<Step> steps = new LinkedHashSet<>();
     private final List<Pod> pods = new ArrayList<>();
-    private final Map<String, Step> migrations = new HashMap<>();
-    private final Map<String, Long> notBeforeNs = new HashMap<>();
     private Path folder;
     private Step launcher;
     private Integer status;
-    private boolean triggered;
     private boolean ending;
-    private long nextLookNs = System.nanoTime();
     private long endNs;
 
-    /**
-     * @param java how a further ppmr is started
-     * @param environment of this process
-     * @param err what happens is told there
-     */
-    public MpiRun(
-            Allocation allocation,
-            Options options,
-            JavaCommand java,
-            Map<String, String> environment,
-            PrintWriter err) {
-        this.allocation = allocation;
+    /** @param environment of this process */
+    public MpiRun(Setting setting, Options options, Map<String, String> environment) {
+        super(setting, "pod");
         this.options = options;
-        this.java = java;
         this.environment = Map.copyOf(environment);
-        this.err = err;
-    }
-
-    /** Has the pods of the node that is going moved. */
-    public void trigger() {
-        events.add(new Event.Trigger());
-    }
-
-    /** Ends the launcher and the pods. */
-    public void stop() {
-        events.add(new Event.Stop());
     }
 
     /** Runs the job; gives the launcher's exit status, or 1 if it could not be started. */
+    @Override
     public int run() throws IOException, InterruptedException, CommandFailure {
         requirePlainWords();
         folder = Files.createTempDirectory("ppmr-mpi");
@@ -167,13 +109,7 @@ public final class MpiRun {
                 pods.add(pod);
                 pod.keeper = begin(Step.holding("pod " + pod.name + " on " + node, makeCommand(pod), events));
             }
-            while (!steps.isEmpty()) {
-                Event event = events.poll(waitNs(), TimeUnit.NANOSECONDS);
-                if (event != null) {
-                    handle(event);
-                }
-                look();
-            }
+            awaitSteps();
         } finally {
             steps.forEach(Step::stop);
             WorkDirectories.remove(folder);
@@ -183,40 +119,22 @@ public final class MpiRun {
         return result;
     }
 
-    private Step begin(Step step) {
-        steps.add(step);
-        return step;
-    }
-
     private String jobName() {
         return "slurm-" + allocation.job();
     }
 
-    private long waitNs() {
-        if (!ending && (launcher == null || options.drainCheck().isZero())) {
-            return TimeUnit.HOURS.toNanos(1);
-        }
-        return Math.max(1, (ending ? endNs : nextLookNs) - System.nanoTime());
+    @Override
+    long waitNs() {
+        return ending ? Math.max(1, endNs - System.nanoTime()) : super.waitNs();
     }
 
-    private void handle(Event event) throws IOException, InterruptedException {
-        if (event instanceof Event.Said said) {
-            Matcher kept = KEPT.matcher(said.line());
-            if (kept.matches()) {
-                kept(said.step(), kept);
-            } else {
-                err.println(said.line());
-            }
-        } else if (event instanceof Event.Ended ended) {
-            ended(ended.step(), ended.status());
-        } else if (event instanceof Event.Trigger) {
-            say("SIGUSR2");
-            triggered = true;
-            moveOnTrigger();
-        } else {
-            say("told to end: the job and its pods are ended");
-            end();
+    @Override
+    boolean hear(Step step, String line) throws IOException, InterruptedException {
+        Matcher kept = KEPT.matcher(line);
+        if (kept.matches()) {
+            kept(step, kept);
         }
+        return kept.matches();
     }
 
     private void kept(Step keeper, Matcher said) throws IOException, InterruptedException {
@@ -246,11 +164,11 @@ public final class MpiRun {
             say("pod " + elsewhere.get().name + " on " + elsewhere.get().node + " is at " + elsewhere.get().address
                     + ", outside of the network " + network + " of the others. Remedy: write the same template on all"
                     + " nodes");
-            end();
+            endAll();
         } else if (own.isEmpty()) {
             say("this node has no address in the network " + network + " of the pods, which the launcher needs. Remedy:"
                     + " give its bridge one");
-            end();
+            endAll();
         } else {
             say(allocation.tasks() + " ranks are started in pods on " + String.join(", ", allocation.computing())
                     + "; spare is " + spare());
@@ -269,21 +187,16 @@ public final class MpiRun {
                 .findFirst();
     }
 
-    private void ended(Step step, int exit) throws IOException, InterruptedException {
-        steps.remove(step);
-        step.markOver();
-        Optional<String> from = migrations.entrySet().stream()
-                .filter(entry -> entry.getValue().equals(step))
-                .map(Map.Entry::getKey)
-                .findFirst();
+    @Override
+    void ended(Step step, String emptied, int exit) throws IOException, InterruptedException {
         if (step.equals(launcher)) {
             status = exit;
             if (exit != 0) {
                 say("the launcher has ended with status " + exit);
             }
-            end();
-        } else if (from.isPresent()) {
-            migrationEnded(from.get(), exit);
+            endAll();
+        } else if (emptied != null) {
+            giveBack(emptied);
         } else {
             for (Pod pod : pods) {
                 if (step.equals(pod.keeper)) {
@@ -291,17 +204,6 @@ public final class MpiRun {
                 }
             }
         }
-    }
-
-    private void migrationEnded(String node, int exit) throws InterruptedException {
-        migrations.remove(node);
-        // Where they have moved, the steps that keep them there say so in a moment.
-        notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
-        if (exit != 0) {
-            say("the pods on " + node + " were not moved (ppmr migrate ended with " + exit
-                    + "; docs/operations.md says what it means)");
-        }
-        giveBack(node);
     }
 
     /** The pod has moved, or it has ended, and the job with it. */
@@ -312,7 +214,7 @@ public final class MpiRun {
         }
         if (!pod.gone || before.equals(spare())) {
             say("pod " + pod.name + " on " + before + " has ended (status " + exit + "): so does the job");
-            end();
+            endAll();
             return;
         }
         pod.gone = false;
@@ -329,8 +231,14 @@ public final class MpiRun {
         return allocation.spares().get(0);
     }
 
+    @Override
+    void end() {
+        say("told to end: the job and its pods are ended");
+        endAll();
+    }
+
     /** Ends what is left: the launcher ends the ranks, and each step the pod that it keeps. */
-    private void end() {
+    private void endAll() {
         if (ending) {
             return;
         }
@@ -342,7 +250,8 @@ public final class MpiRun {
         pods.stream().map(pod -> pod.keeper).forEach(Step::letGo);
     }
 
-    private List<String> inhabited() {
+    @Override
+    List<String> inhabited() {
         return pods.stream()
                 .map(pod -> pod.node)
                 .filter(node -> !node.equals(spare()))
@@ -350,54 +259,31 @@ public final class MpiRun {
                 .toList();
     }
 
-    private void moveOnTrigger() throws IOException, InterruptedException {
-        if (!triggered || launcher == null || ending) {
-            return;
-        }
-        triggered = false;
-        for (String node : slurm.meant(inhabited(), "pod", this::say)) {
-            migrate(node);
-        }
+    @Override
+    boolean isUnderWay() {
+        return launcher != null && !ending;
     }
 
-    private void look() throws IOException, InterruptedException {
+    @Override
+    List<String> order(String node) {
+        return List.of(jobName(), "--to", setting.targets().get(0));
+    }
+
+    @Override
+    void look() throws IOException, InterruptedException {
         if (ending && System.nanoTime() - endNs >= 0) {
             say("after " + END_LIMIT.toSeconds() + " s these steps have not ended, and are given up: "
                     + String.join(", ", steps.stream().map(Step::what).toList()));
             steps.forEach(Step::stop);
             steps.clear();
-            return;
         }
-        if (ending || launcher == null || options.drainCheck().isZero() || System.nanoTime() - nextLookNs < 0) {
-            return;
-        }
-        nextLookNs = System.nanoTime() + options.drainCheck().toNanos();
-        for (String node : slurm.going(inhabited(), this::say)) {
-            Long notBefore = notBeforeNs.get(node);
-            if (!migrations.containsKey(node) && (notBefore == null || System.nanoTime() - notBefore >= 0)) {
-                say(node + " is set to drain");
-                migrate(node);
-            }
-        }
-    }
-
-    private void migrate(String node) throws IOException {
-        if (migrations.containsKey(node)) {
-            say("the pods on " + node + " are being moved already");
-            return;
-        }
-        say("moving the pods of " + node + " (job " + jobName() + " there) to " + options.target());
-        List<String> words = Step.beside(node, 1);
-        words.add("--input=none");
-        words.addAll(java.with(
-                List.of("migrate", "--socket", options.socket().toString(), jobName(), "--to", options.target())));
-        migrations.put(node, begin(Step.start("the migration from " + node, words, events)));
+        super.look();
     }
 
     /** No pod and no step of this run is left on a node: where it is set to drain it is of no more use. */
     private void giveBack(String node) throws InterruptedException {
         if (ending
-                || !options.giveBack()
+                || !setting.giveBack()
                 || inhabited().contains(node)
                 || migrations.containsKey(node)
                 || !allocation.computing().contains(node)
@@ -409,15 +295,11 @@ public final class MpiRun {
         slurm.giveBack(allocation.job(), kept, node, this::say);
     }
 
-    private void say(String text) {
-        err.println("ppmr slurm-run: " + text);
-    }
-
     // ---- commands ------------------------------------------------------------------------------------------------
 
     /** The file that says where pods are has words between spaces. */
     private void requirePlainWords() throws CommandFailure {
-        for (String word : java.with(List.of(options.socket().toString()))) {
+        for (String word : setting.java().with(List.of(setting.socket().toString()))) {
             if (word.chars().anyMatch(Character::isWhitespace)) {
                 throw new CommandFailure(
                         ExitCode.USAGE,
@@ -430,8 +312,9 @@ public final class MpiRun {
     /** Has a pod made on its node, and keeps it, until the step's input ends. */
     private List<String> makeCommand(Pod pod) {
         List<String> words = Step.beside(pod.node, 1);
-        words.addAll(java.with(
-                List.of("pod", "run", "--keep", "--socket", options.socket().toString())));
+        words.addAll(setting.java()
+                .with(List.of(
+                        "pod", "run", "--keep", "--socket", setting.socket().toString())));
         options.template().ifPresent(template -> words.addAll(List.of("--template", template)));
         words.addAll(List.of("--job", jobName(), pod.name, "--", "sleep", "infinity"));
         return words;
@@ -440,8 +323,9 @@ public final class MpiRun {
     /** Keeps a pod that has come to the spare. */
     private List<String> keepCommand(Pod pod) {
         List<String> words = Step.beside(pod.node, 1);
-        words.addAll(java.with(Command.words(
-                "pod keep --within %s --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
+        words.addAll(setting.java()
+                .with(Command.words(
+                        "pod keep --within %s --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
         return words;
     }
 
@@ -470,7 +354,7 @@ public final class MpiRun {
                         options.mpirun(), agent, own, hosts, allocation.tasks()));
         }
         words.addAll(options.launcher());
-        words.addAll(options.program());
+        words.addAll(setting.program());
         return words;
     }
 
@@ -479,14 +363,14 @@ public final class MpiRun {
         StringBuilder lines = new StringBuilder();
         for (Pod pod : pods) {
             List<String> words =
-                    new ArrayList<>(List.of(pod.name, pod.name, options.socket().toString()));
+                    new ArrayList<>(List.of(pod.name, pod.name, setting.socket().toString()));
             words.addAll(Step.beside(pod.node, 1));
             words.addAll(List.of("--input=none", "--jobid=" + allocation.job(), "--chdir=/"));
-            words.addAll(java.words());
+            words.addAll(setting.java().words());
             lines.append(String.join(" ", words)).append('\n');
         }
         Path file = Files.writeString(folder.resolve("pods"), lines);
-        String command = java.with(List.of("pod", "agent", "--pods", file.toString())).stream()
+        String command = setting.java().with(List.of("pod", "agent", "--pods", file.toString())).stream()
                 .map(word -> "'" + word.replace("'", "'\\''") + "'")
                 .collect(Collectors.joining(" "));
         Path agent = Files.writeString(folder.resolve("agent"), "#!/bin/sh\nexec " + command + " \"$@\"\n");

@@ -2,156 +2,77 @@ package io.ppmr.daemon.slurm;
 
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.daemon.service.JavaCommand;
-import io.ppmr.daemon.slurm.Step.Event;
 import io.ppmr.os.Command;
 import java.io.IOException;
-import java.io.PrintWriter;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A job's ranks from their start to their end, wherever that is: the step with the ranks, the order to move those of a
- * node, and the step that watches the moved ones. One thread runs it; {@link #trigger} and {@link #stop} are for any.
+ * A job's ranks from their start to their end, wherever that is: the step with the ranks, and the step that watches the
+ * moved ones.
  */
-public final class SlurmRun {
-    /** After a migration that failed, a draining node is left alone for so long. */
-    private static final Duration PAUSE = Duration.ofSeconds(60);
-
-    private static final long NO_CHECK_S = 3600;
-
-    /**
-     * What the user chose; see {@code ppmr slurm-run --help}.
-     *
-     * @param spares where the targets of the job's own spare nodes listen
-     * @param drainCheck how often the controller is asked about the nodes; 0 for never
-     * @param giveBack whether a drained node that the job has left is taken out of the allocation
-     */
+public final class SlurmRun extends JobRun {
+    /** What the user chose; see {@code ppmr slurm-run --help}. */
     public record Options(
-            String checkpointer,
-            List<String> spares,
-            String output,
-            String error,
-            Path announcements,
-            Path socket,
-            int unknownExit,
-            List<String> srun,
-            List<String> program,
-            Duration drainCheck,
-            boolean giveBack) {
+            String checkpointer, String output, String error, Path announcements, int unknownExit, List<String> srun) {
         public Options {
-            spares = List.copyOf(spares);
             srun = List.copyOf(srun);
-            program = List.copyOf(program);
         }
     }
 
-    private final Allocation allocation;
     private final Options options;
     private final Path task;
-    private final JavaCommand java;
-    private final Scontrol slurm = new Scontrol();
-    private final PrintWriter err;
-    private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
     private final Map<Integer, RankLine.Started> running = new TreeMap<>();
     private final Map<String, List<RankLine.Moved>> toBeKept = new HashMap<>();
-    private final Map<String, Step> migrations = new HashMap<>();
-    private final Map<String, Long> notBeforeNs = new HashMap<>();
-    private final Set<Step> steps = new LinkedHashSet<>();
     private final Set<String> left = new TreeSet<>();
     private Step ranks;
     private int started;
     private int status;
-    private boolean triggered;
     private boolean stopping;
-    private long nextLookNs = System.nanoTime();
 
-    /**
-     * @param task ppmr-slurm-task
-     * @param java how a further ppmr is started
-     * @param err what happens is told there
-     */
-    public SlurmRun(Allocation allocation, Options options, Path task, JavaCommand java, PrintWriter err) {
-        this.allocation = allocation;
+    /** @param task ppmr-slurm-task */
+    public SlurmRun(Setting setting, Options options, Path task) {
+        super(setting, "rank");
         this.options = options;
         this.task = task;
-        this.java = java;
-        this.err = err;
-    }
-
-    /** Has the ranks of the node that is going moved. */
-    public void trigger() {
-        events.add(new Event.Trigger());
-    }
-
-    /** Ends all steps. */
-    public void stop() {
-        events.add(new Event.Stop());
     }
 
     /** Runs the job; gives the highest exit status of a rank. */
+    @Override
     public int run() throws IOException, InterruptedException {
-        ranks = start("the ranks", ranksCommand());
-        while (!steps.isEmpty()) {
-            Event event = events.poll(waitNs(), TimeUnit.NANOSECONDS);
-            if (event != null) {
-                handle(event);
-            }
-            look();
-        }
+        ranks = begin(Step.start("the ranks", ranksCommand(), events));
+        awaitSteps();
         say("all ranks have ended; exit status " + status);
         return status;
     }
 
-    private Step start(String what, List<String> words) throws IOException {
-        Step step = Step.start(what, words, events);
-        steps.add(step);
-        return step;
+    @Override
+    void end() {
+        say("told to end: the ranks are ended");
+        stopping = true;
+        steps.forEach(Step::stop);
     }
 
-    private long waitNs() {
-        return options.drainCheck().isZero()
-                ? TimeUnit.SECONDS.toNanos(NO_CHECK_S)
-                : Math.max(1, nextLookNs - System.nanoTime());
-    }
-
-    private void handle(Event event) throws IOException, InterruptedException {
-        if (event instanceof Event.Said said) {
-            Optional<RankLine> line = RankLine.parse(said.line());
-            if (line.isPresent()) {
-                handle(line.get());
-            } else {
-                err.println(said.line());
-            }
-        } else if (event instanceof Event.Ended ended) {
-            ended(ended.step(), ended.status());
-        } else if (event instanceof Event.Trigger) {
-            say("SIGUSR2");
-            triggered = true;
-            moveOnTrigger();
-        } else {
-            say("told to end: the ranks are ended");
-            stopping = true;
-            steps.forEach(Step::stop);
+    @Override
+    boolean hear(Step step, String text) throws IOException, InterruptedException {
+        Optional<RankLine> line = RankLine.parse(text);
+        if (line.isPresent()) {
+            hear(line.get());
         }
+        return line.isPresent();
     }
 
-    private void handle(RankLine line) throws IOException, InterruptedException {
+    private void hear(RankLine line) throws IOException, InterruptedException {
         if (line instanceof RankLine.Started rank) {
             running.put(rank.rank(), rank);
             started++;
@@ -189,25 +110,16 @@ public final class SlurmRun {
             return;
         }
         say(moved.size() + " ranks have moved from " + node + " to " + spare.get());
-        start("the watch over the ranks from " + node, keepCommand(spare.get(), moved));
+        begin(Step.start("the watch over the ranks from " + node, keepCommand(spare.get(), moved), events));
     }
 
-    private void ended(Step step, int exit) throws IOException, InterruptedException {
-        step.markOver();
-        steps.remove(step);
-        String node = nodeOf(step);
-        if (node == null) {
+    @Override
+    void ended(Step step, String emptied, int exit) throws IOException, InterruptedException {
+        if (emptied == null) {
             if (exit != 0) {
                 say(step.what() + " ended with status " + exit);
             }
             status = Math.max(status, exit);
-        } else {
-            migrations.remove(node);
-            if (exit != 0) {
-                notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
-                say("the ranks on " + node + " were not moved (ppmr migrate ended with " + exit
-                        + "; docs/operations.md says what it means)");
-            }
         }
         if (step.equals(ranks)) {
             running.clear();
@@ -220,16 +132,13 @@ public final class SlurmRun {
         }
     }
 
-    private String nodeOf(Step migration) {
-        return migrations.entrySet().stream()
-                .filter(entry -> entry.getValue().equals(migration))
-                .map(Map.Entry::getKey)
-                .findFirst()
-                .orElse(null);
+    @Override
+    boolean isUnderWay() {
+        return started >= allocation.tasks() && !stopping;
     }
 
-    /** The nodes that have ranks now. */
-    private List<String> inhabited() {
+    @Override
+    List<String> inhabited() {
         return running.values().stream()
                 .map(RankLine.Started::node)
                 .distinct()
@@ -237,50 +146,18 @@ public final class SlurmRun {
                 .toList();
     }
 
-    private void moveOnTrigger() throws IOException, InterruptedException {
-        if (!triggered || started < allocation.tasks() || stopping) {
-            return;
-        }
-        triggered = false;
-        for (String node : slurm.meant(inhabited(), "rank", this::say)) {
-            migrate(node);
-        }
-    }
-
-    private void look() throws IOException, InterruptedException {
-        if (options.drainCheck().isZero() || stopping || System.nanoTime() - nextLookNs < 0) {
-            return;
-        }
-        nextLookNs = System.nanoTime() + options.drainCheck().toNanos();
-        if (started < allocation.tasks()) {
-            return;
-        }
-        for (String node : slurm.going(inhabited(), this::say)) {
-            Long notBefore = notBeforeNs.get(node);
-            if (!migrations.containsKey(node) && (notBefore == null || System.nanoTime() - notBefore >= 0)) {
-                say(node + " is set to drain");
-                migrate(node);
-            }
-        }
-    }
-
-    private void migrate(String node) throws IOException {
-        if (migrations.containsKey(node)) {
-            say("the ranks on " + node + " are being moved already");
-            return;
-        }
-        String job = running.values().stream()
+    @Override
+    List<String> order(String node) {
+        return running.values().stream()
                 .filter(rank -> rank.node().equals(node))
-                .findFirst()
-                .orElseThrow()
-                .job();
-        say("moving the ranks of " + node + " (job " + job + " there)");
-        migrations.put(node, start("the migration from " + node, migrateCommand(node, job)));
+                .map(RankLine.Started::job)
+                .limit(1)
+                .toList();
     }
 
     /** No step of this run is left on the nodes with ranks: those of them that are set to drain are of no more use. */
     private void giveBack() throws InterruptedException {
-        List<String> drained = options.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::say) : List.of();
+        List<String> drained = setting.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::say) : List.of();
         left.clear();
         if (drained.isEmpty()) {
             return;
@@ -288,10 +165,6 @@ public final class SlurmRun {
         List<String> kept = new ArrayList<>(allocation.spares());
         allocation.computing().stream().filter(node -> !drained.contains(node)).forEach(kept::add);
         slurm.giveBack(allocation.job(), kept, String.join(", ", drained), this::say);
-    }
-
-    private void say(String text) {
-        err.println("ppmr slurm-run: " + text);
     }
 
     /**
@@ -306,23 +179,15 @@ public final class SlurmRun {
         words.addAll(options.srun());
         words.addAll(Command.words(
                 "%s run --announce %s --socket %s --checkpointer %s --output %s",
-                task, options.announcements(), options.socket(), options.checkpointer(), options.output()));
+                task, options.announcements(), setting.socket(), options.checkpointer(), options.output()));
         if (options.error() != null) {
             words.addAll(List.of("--error", options.error()));
         }
-        for (String spare : options.spares()) {
+        for (String spare : setting.targets()) {
             words.addAll(List.of("--spare", spare));
         }
         words.add("--");
-        words.addAll(options.program());
-        return words;
-    }
-
-    /** The order to the source of a node, given on that node through its control socket. */
-    private List<String> migrateCommand(String node, String job) {
-        List<String> words = Step.beside(node, 1);
-        words.add("--input=none");
-        words.addAll(java.with(List.of("migrate", "--socket", options.socket().toString(), job)));
+        words.addAll(setting.program());
         return words;
     }
 

@@ -12,8 +12,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A job step: a running srun(1), or the launcher of an MPI, whose standard output becomes events, the last of which is
- * its end. Its standard error is this process's. A thread of its own reads; the rest is for the thread of {@link
- * SlurmRun} or {@link MpiRun}.
+ * its end. Its standard error is this process's. A thread of its own reads; the rest is for the thread of its
+ * {@link JobRun}.
  */
 final class Step {
     private static final Logger LOG = LoggerFactory.getLogger(Step.class);
