@@ -27,6 +27,6 @@ final class Clock {
 
     Run run(String strategy, long bytes) {
         // The job stands still from the beginning to the end.
-        return Run.migration(strategy, bytes, soFar, phases, null, null, soFar);
+        return Run.migration(strategy, bytes, soFar, phases, soFar);
     }
 }

@@ -86,10 +86,10 @@ final class NodeProcess implements Closeable {
 
     /** Does something with these processes and reads what it cost them together. */
     static Run measure(List<NodeProcess> nodes, long chunks, Callable<Span> work) throws Exception {
-        long allocatedBytes = -allocatedBytes(nodes);
+        double allocatedBytes = -allocatedBytes(nodes);
         double cpuSeconds = 0;
-        long wakings = 0;
-        long calls = 0;
+        double wakings = 0;
+        double calls = 0;
         for (NodeProcess node : nodes) {
             ProcessFigures before = ProcessFigures.of(node.process.pid());
             cpuSeconds -= before.cpuSeconds();
@@ -106,13 +106,13 @@ final class NodeProcess implements Closeable {
             peakRssBytes = Math.max(peakRssBytes, after.peakRssBytes());
         }
         allocatedBytes += allocatedBytes(nodes);
-        return Run.of(
-                span,
-                cpuSeconds,
-                peakRssBytes,
-                (double) allocatedBytes / chunks,
-                (double) wakings / chunks,
-                (double) calls / chunks);
+        Run run = new Run(span.bytes(), span.seconds());
+        run.serviceCpuSeconds = cpuSeconds;
+        run.peakRssBytes = peakRssBytes;
+        run.allocatedBytesPerChunk = allocatedBytes / chunks;
+        run.wakingsPerChunk = wakings / chunks;
+        run.callsPerChunk = calls / chunks;
+        return run;
     }
 
     private static long allocatedBytes(List<NodeProcess> nodes) throws IOException {

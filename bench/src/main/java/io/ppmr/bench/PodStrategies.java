@@ -138,7 +138,8 @@ final class PodStrategies {
     Run move(String strategy, long memoryBytes) throws Exception {
         start(memoryBytes);
         Run moved = strategy.equals(PPMR) ? migrate() : copy();
-        return moved.withGaps(gaps());
+        moved.longestGapSeconds = gaps();
+        return moved;
     }
 
     private void start(long memoryBytes) throws Exception {
@@ -215,14 +216,10 @@ final class PodStrategies {
         Map<String, double[]> phases = new LinkedHashMap<>();
         phases.put("until cable out", new double[] {0, out});
         phases.put("until cable in", new double[] {out, in});
-        return Run.migration(
-                PPMR + ", " + report.pages().split(":", 2)[0],
-                report.bytes(),
-                in - out,
-                phases,
-                null,
-                Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes()),
-                report.pauseSeconds());
+        String strategy = PPMR + ", " + report.pages().split(":", 2)[0];
+        Run run = Run.migration(strategy, report.bytes(), in - out, phases, report.pauseSeconds());
+        run.peakRssBytes = Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes());
+        return run;
     }
 
     /** When a service has said something last. Both say it when it is done; they have one clock. */

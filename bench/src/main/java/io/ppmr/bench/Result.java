@@ -84,7 +84,7 @@ record Result(
             List<Run> runs,
             Limit limit,
             Map<String, Object> details) {
-        List<Double> figures = runs.stream().map(Run::mibPerSecond).toList();
+        List<Double> figures = runs.stream().map(run -> run.mibPerSecond).toList();
         return new Result(
                 name,
                 settings,

@@ -1,39 +1,46 @@
 package io.ppmr.bench;
 
+import com.fasterxml.jackson.annotation.JsonAutoDetect;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import java.io.IOException;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/**
- * One measured run.
- *
- * @param serviceCpuSeconds processor time of our processes, both sides together
- * @param peakRssBytes the larger of the two sides'
- * @param allocatedBytesPerChunk on the Java heap, by all threads of our processes; null where it was not measured
- * @param wakingsPerChunk how often a thread of our processes went to sleep and was woken; of those that live at the end
- * @param callsPerChunk of read(2), write(2) and their like, by our processes
- * @param pauseSeconds for how long the job stood still
- * @param longestGapSeconds for how long each peer of a pod was without an answer at most, by what is told of the peer
- * @param more a migration taken apart
- */
+/** One measured run. Whoever measures it fills in what was measured; the rest stays null. */
 @JsonInclude(JsonInclude.Include.NON_NULL)
-record Run(
-        long bytes,
-        double seconds,
-        double mibPerSecond,
-        Double serviceCpuSeconds,
-        Long peakRssBytes,
-        Double allocatedBytesPerChunk,
-        Double wakingsPerChunk,
-        Double callsPerChunk,
-        Double cpuPercent,
-        Double wakeupsPerSecond,
-        Double pauseSeconds,
-        Map<String, Double> longestGapSeconds,
-        Phases more) {
+@JsonAutoDetect(fieldVisibility = JsonAutoDetect.Visibility.ANY)
+final class Run {
     private static final double MIB = 1 << 20;
+
+    final long bytes;
+    final double seconds;
+    final double mibPerSecond;
+    /** The processor time of our processes, both sides together. */
+    Double serviceCpuSeconds;
+    /** The larger of the two sides'. */
+    Long peakRssBytes;
+    /** On the Java heap, by all threads of our processes. */
+    Double allocatedBytesPerChunk;
+    /** How often a thread of our processes went to sleep and was woken; of those that live at the end. */
+    Double wakingsPerChunk;
+    /** The calls of read(2), write(2) and their like, by our processes. */
+    Double callsPerChunk;
+
+    Double cpuPercent;
+    Double wakeupsPerSecond;
+    /** For how long the job stood still. */
+    Double pauseSeconds;
+    /** For how long each peer of a pod was without an answer at most, by what is told of the peer. */
+    Map<String, Double> longestGapSeconds;
+    /** A migration taken apart. */
+    Phases more;
+
+    Run(long bytes, double seconds) {
+        this.bytes = bytes;
+        this.seconds = seconds;
+        this.mibPerSecond = bytes / MIB / seconds;
+    }
 
     /**
      * A migration taken apart: when each phase began and ended, in seconds from the order to migrate. Phases that run
@@ -45,80 +52,16 @@ record Run(
      */
     record Phases(String strategy, long bytes, double seconds, Map<String, double[]> phases, double overlapSeconds) {}
 
-    static Run of(
-            Span span,
-            double cpuSeconds,
-            long peakRssBytes,
-            double allocatedBytesPerChunk,
-            double wakingsPerChunk,
-            double callsPerChunk) {
-        return new Run(
-                span.bytes(),
-                span.seconds(),
-                span.mibPerSecond(),
-                cpuSeconds,
-                peakRssBytes,
-                allocatedBytesPerChunk,
-                wakingsPerChunk,
-                callsPerChunk,
-                null,
-                null,
-                null,
-                null,
-                null);
-    }
-
-    /** The same of a pod with peers. */
-    Run withGaps(Map<String, Double> gaps) {
-        return new Run(
-                bytes,
-                seconds,
-                mibPerSecond,
-                serviceCpuSeconds,
-                peakRssBytes,
-                allocatedBytesPerChunk,
-                wakingsPerChunk,
-                callsPerChunk,
-                cpuPercent,
-                wakeupsPerSecond,
-                pauseSeconds,
-                gaps,
-                more);
-    }
-
-    /** A whole migration; the two before the last may be null. */
+    /** A whole migration. */
     static Run migration(
-            String strategy,
-            long bytes,
-            double seconds,
-            Map<String, double[]> phases,
-            Double cpuSeconds,
-            Long peakRssBytes,
-            double pauseSeconds) {
+            String strategy, long bytes, double seconds, Map<String, double[]> phases, double pauseSeconds) {
         double sum = phases.values().stream()
                 .mapToDouble(phase -> phase[1] - phase[0])
                 .sum();
-        Phases more = new Phases(strategy, bytes, seconds, phases, Math.max(0, sum - seconds));
-        return new Run(
-                bytes,
-                seconds,
-                bytes / MIB / seconds,
-                cpuSeconds,
-                peakRssBytes,
-                null,
-                null,
-                null,
-                null,
-                null,
-                pauseSeconds,
-                null,
-                more);
-    }
-
-    /** Services that had nothing to do. */
-    static Run idle(double seconds, double cpuPercent, double wakeupsPerSecond, long peakRssBytes) {
-        return new Run(
-                0, seconds, 0, null, peakRssBytes, null, null, null, cpuPercent, wakeupsPerSecond, null, null, null);
+        Run run = new Run(bytes, seconds);
+        run.pauseSeconds = pauseSeconds;
+        run.more = new Phases(strategy, bytes, seconds, phases, Math.max(0, sum - seconds));
+        return run;
     }
 
     /**

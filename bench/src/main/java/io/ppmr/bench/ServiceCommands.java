@@ -56,14 +56,14 @@ final class ServiceCommands {
         }
 
         void print(Run run) {
-            Run.Phases phases = run.more();
+            Run.Phases phases = run.more;
             StringBuilder line = new StringBuilder(String.format(
                     Locale.ROOT,
                     "%-9s %6.0f MiB in %7.2f s, %6.0f MiB/s ",
                     phases.strategy(),
-                    run.bytes() / (double) (1 << 20),
-                    run.seconds(),
-                    run.mibPerSecond()));
+                    run.bytes / (double) (1 << 20),
+                    run.seconds,
+                    run.mibPerSecond));
             phases.phases()
                     .forEach((name, phase) ->
                             line.append(String.format(Locale.ROOT, "  %s %.2f-%.2f", name, phase[0], phase[1])));
@@ -166,11 +166,11 @@ final class ServiceCommands {
         /** The medians of each peer's. */
         private static Map<String, Double> gaps(List<Run> runs) {
             Map<String, Double> medians = new LinkedHashMap<>();
-            for (String peer : runs.get(0).longestGapSeconds().keySet()) {
+            for (String peer : runs.get(0).longestGapSeconds.keySet()) {
                 medians.put(
                         peer,
                         Result.median(runs.stream()
-                                .map(run -> run.longestGapSeconds().get(peer))
+                                .map(run -> run.longestGapSeconds.get(peer))
                                 .toList()));
             }
             return medians;
@@ -240,7 +240,7 @@ final class ServiceCommands {
                 details.put(strategy + " seconds", median(ofIt));
                 details.put(
                         strategy + " pause seconds",
-                        Result.median(ofIt.stream().map(Run::pauseSeconds).toList()));
+                        Result.median(ofIt.stream().map(run -> run.pauseSeconds).toList()));
                 details.put(first + " is faster than " + strategy + " by", median(ofIt) / ours);
                 out.printf(
                         Locale.ROOT, "%-9s median %.2f s, factor %.2f%n", strategy, median(ofIt), median(ofIt) / ours);
@@ -249,9 +249,9 @@ final class ServiceCommands {
             if (!slowest.isEmpty()) {
                 double goodput = Result.median(slowest);
                 List<Double> rates =
-                        runs.get(first).stream().map(Run::mibPerSecond).toList();
+                        runs.get(first).stream().map(run -> run.mibPerSecond).toList();
                 limit = new Result.Limit("iperf3 over the same link", goodput, Result.median(rates) / goodput, slowest);
-                double iperfSeconds = runs.get(first).get(0).bytes() / (double) (1 << 20) / goodput;
+                double iperfSeconds = runs.get(first).get(0).bytes / (double) (1 << 20) / goodput;
                 details.put("seconds at iperf3's goodput", iperfSeconds);
                 details.put("seconds allowed, 1.03 times that and 0.3", 1.03 * iperfSeconds + 0.3);
                 out.printf(
@@ -267,7 +267,7 @@ final class ServiceCommands {
         }
 
         private static double median(List<Run> runs) {
-            return Result.median(runs.stream().map(Run::seconds).toList());
+            return Result.median(runs.stream().map(run -> run.seconds).toList());
         }
     }
 
@@ -293,12 +293,13 @@ final class ServiceCommands {
                         if (number == 1) {
                             firsts.add(run);
                         } else if (number == LAST) {
-                            tenths.add(run.mibPerSecond());
+                            tenths.add(run.mibPerSecond);
                         }
                     }
                 }
             }
-            double first = Result.median(firsts.stream().map(Run::mibPerSecond).toList());
+            double first =
+                    Result.median(firsts.stream().map(run -> run.mibPerSecond).toList());
             Result.Limit limit = new Result.Limit(
                     "the tenth migration", Result.median(tenths), first / Result.median(tenths), tenths);
             out.printf(Locale.ROOT, "first to tenth: %.2f%n", limit.ratio());
@@ -327,7 +328,7 @@ final class ServiceCommands {
                         Run run = services.migrate(processes + " proc");
                         print(run);
                         runs.add(run);
-                        seconds.add(run.seconds());
+                        seconds.add(run.seconds);
                     }
                 }
                 details.put(processes + " processes, seconds", Result.median(seconds));
@@ -356,9 +357,9 @@ final class ServiceCommands {
                     out.printf(
                             Locale.ROOT,
                             "%.2f %% of a core, %.1f wake-ups a second, %d MiB resident at most%n",
-                            run.cpuPercent(),
-                            run.wakeupsPerSecond(),
-                            run.peakRssBytes() >> 20);
+                            run.cpuPercent,
+                            run.wakeupsPerSecond,
+                            run.peakRssBytes >> 20);
                 }
             }
             return result(runs, null, Map.of("seconds", seconds));
@@ -377,16 +378,19 @@ final class ServiceCommands {
                 throw new IllegalStateException("a latch that nobody has counts down");
             }
             double lasted = (System.nanoTime() - startNs) / 1e9;
-            double cpu = 0;
-            double wakeUps = 0;
-            long resident = 0;
+            Run run = new Run(0, lasted);
+            run.cpuPercent = 0.0;
+            run.wakeupsPerSecond = 0.0;
+            run.peakRssBytes = 0L;
             for (int i = 0; i < both.size(); i++) {
                 ProcessFigures after = both.get(i).figures();
-                cpu = Math.max(cpu, (after.cpuSeconds() - before.get(i).cpuSeconds()) / lasted * 100);
-                wakeUps = Math.max(wakeUps, (after.wakeUps() - before.get(i).wakeUps()) / lasted);
-                resident = Math.max(resident, after.peakRssBytes());
+                double cpuSeconds = after.cpuSeconds() - before.get(i).cpuSeconds();
+                run.cpuPercent = Math.max(run.cpuPercent, cpuSeconds / lasted * 100);
+                run.wakeupsPerSecond = Math.max(
+                        run.wakeupsPerSecond, (after.wakeUps() - before.get(i).wakeUps()) / lasted);
+                run.peakRssBytes = Math.max(run.peakRssBytes, after.peakRssBytes());
             }
-            return Run.idle(lasted, cpu, wakeUps, resident);
+            return run;
         }
     }
 }

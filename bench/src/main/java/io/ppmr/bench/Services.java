@@ -147,14 +147,11 @@ final class Services {
             throw new IOException(
                     "the migration ended with " + report.outcome() + ": " + report.reason() + "\n" + nodes.logEnds());
         }
-        return Run.migration(
-                strategy,
-                report.bytes(),
-                report.seconds(),
-                marks.phases(report),
-                cpuSeconds() - cpuBefore,
-                Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes()),
-                report.pauseSeconds());
+        Run run =
+                Run.migration(strategy, report.bytes(), report.seconds(), marks.phases(report), report.pauseSeconds());
+        run.serviceCpuSeconds = cpuSeconds() - cpuBefore;
+        run.peakRssBytes = Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes());
+        return run;
     }
 
     private double cpuSeconds() throws IOException {

@@ -65,8 +65,7 @@ final class Stage implements Closeable {
         String names = testbed.folder("binding") + "/image-%d";
         parts.put("A with CRC", withCrc::write);
         parts.put("A", withoutCrc::write);
-        parts.put("ours without CRC", () -> once(node, mountPoint, "write", "plain")
-                .mibPerSecond());
+        parts.put("ours without CRC", () -> once(node, mountPoint, "write", "plain").mibPerSecond);
         ours = () -> once(node, mountPoint, "write", "crc");
         limitName = "filesystem in C with CRC32C";
         limit = figures -> figures.get("A with CRC");
@@ -77,7 +76,7 @@ final class Stage implements Closeable {
                     List.of(binding),
                     options.allBytes() / StageOptions.BLOCK_BYTES,
                     () -> Programs.clients(options, "write", names));
-            all.put("bytes allocated for each call by the binding alone", calls.allocatedBytesPerChunk());
+            all.put("bytes allocated for each call by the binding alone", calls.allocatedBytesPerChunk);
             all.put("gain without CRC", medians.get("ours without CRC") / median - 1);
         };
     }
@@ -110,7 +109,7 @@ final class Stage implements Closeable {
         parts.put("A", new LimitFilesystem(testbed, "limit", options)::write);
         parts.put("B", options.carrier().limit());
         if (other != null) {
-            parts.put("ours with the other pool", () -> other.write().mibPerSecond());
+            parts.put("ours with the other pool", () -> other.write().mibPerSecond);
         }
         ours = pair::write;
         limitInSeries("A", "B");
@@ -207,7 +206,7 @@ final class Stage implements Closeable {
         }
         Map<String, Double> medians = new LinkedHashMap<>();
         figures.forEach((part, ofPart) -> medians.put(part, Result.median(ofPart)));
-        double median = Result.median(runs.stream().map(Run::mibPerSecond).toList());
+        double median = Result.median(runs.stream().map(run -> run.mibPerSecond).toList());
         double atMost = limit.applyAsDouble(medians);
         Map<String, Object> all = new LinkedHashMap<>(medians);
         details.addTo(all, medians, median);
@@ -227,12 +226,12 @@ final class Stage implements Closeable {
                 Locale.ROOT,
                 "%2d  %7.0f MiB/s  cpu %5.2f s  rss %4d MiB  a chunk: %6.0f B, %5.2f wakings, %5.2f calls  limit %7.0f",
                 round + 1,
-                run.mibPerSecond(),
-                run.serviceCpuSeconds(),
-                run.peakRssBytes() >> 20,
-                run.allocatedBytesPerChunk(),
-                run.wakingsPerChunk(),
-                run.callsPerChunk(),
+                run.mibPerSecond,
+                run.serviceCpuSeconds,
+                run.peakRssBytes >> 20,
+                run.allocatedBytesPerChunk,
+                run.wakingsPerChunk,
+                run.callsPerChunk,
                 limit);
         if (parts.size() > 1) {
             parts.forEach((part, figure) -> out.printf(Locale.ROOT, "  %s %.0f", part, figure));

@@ -122,7 +122,7 @@ final class SweepCommand extends BenchCommand {
             for (int round = 0; round < options.runs; round++) {
                 Run run = stage.run();
                 runs.add(run);
-                figures.add(run.mibPerSecond());
+                figures.add(run.mibPerSecond);
             }
         }
         Point point = new Point(

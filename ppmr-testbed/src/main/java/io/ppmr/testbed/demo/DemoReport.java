@@ -40,7 +40,7 @@ public record DemoReport(String outcome, List<Migration> migrations) {
             List<ComputingJob.Outcome> processes,
             Double longestGapSeconds) {
 
-        static Migration of(MigrationReport report, List<ComputingJob.Outcome> processes) {
+        static Migration of(MigrationReport report, List<ComputingJob.Outcome> processes, Double longestGapSeconds) {
             return new Migration(
                     report.checkpointer(),
                     report.outcome().name().toLowerCase(Locale.ROOT),
@@ -54,24 +54,7 @@ public record DemoReport(String outcome, List<Migration> migrations) {
                     report.sourcePeakRssBytes(),
                     report.targetPeakRssBytes(),
                     processes,
-                    null);
-        }
-
-        Migration withLongestGap(double seconds) {
-            return new Migration(
-                    checkpointer,
-                    outcome,
-                    bytes,
-                    stagedBytes,
-                    this.seconds,
-                    firstByteReadSeconds,
-                    lastByteWrittenSeconds,
-                    bytesReadWhenLastWritten,
-                    poolBytes,
-                    sourcePeakRssBytes,
-                    targetPeakRssBytes,
-                    processes,
-                    seconds);
+                    longestGapSeconds);
         }
 
         boolean good() {
