@@ -1,2 +1,2 @@
-/** Test nodes on one machine, services and jobs in them, and faults: what demo, benchmarks and system tests share. */
+/** Test nodes on one machine, services and jobs in them: what demo, benchmarks and system tests share. */
 package io.ppmr.testbed;

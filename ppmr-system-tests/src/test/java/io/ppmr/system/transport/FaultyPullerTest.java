@@ -1,11 +1,12 @@
-package io.ppmr.testbed;
+package io.ppmr.system.transport;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.testbed.FaultyPuller.Drawn;
-import io.ppmr.testbed.FaultyPuller.PullFault;
+import io.ppmr.system.transport.FaultyPuller.Drawn;
+import io.ppmr.system.transport.FaultyPuller.PullFault;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;

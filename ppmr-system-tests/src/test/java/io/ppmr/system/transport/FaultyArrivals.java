@@ -1,9 +1,9 @@
-package io.ppmr.testbed;
+package io.ppmr.system.transport;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.ProtocolException;
-import io.ppmr.testbed.FaultyPuller.Drawn;
+import io.ppmr.system.transport.FaultyPuller.Drawn;
 import io.ppmr.transport.Arrivals;
 import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;

@@ -1,4 +1,4 @@
-package io.ppmr.testbed.pull;
+package io.ppmr.system.transport;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;

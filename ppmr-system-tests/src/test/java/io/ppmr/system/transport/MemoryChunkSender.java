@@ -1,4 +1,4 @@
-package io.ppmr.testbed;
+package io.ppmr.system.transport;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;

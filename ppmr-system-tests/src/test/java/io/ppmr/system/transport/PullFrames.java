@@ -1,4 +1,4 @@
-package io.ppmr.testbed.pull;
+package io.ppmr.system.transport;
 
 import java.nio.ByteBuffer;
 

@@ -1,4 +1,4 @@
-package io.ppmr.testbed;
+package io.ppmr.system.transport;
 
 /** Names how chunks get to the target in a test: the three ways that the product's transports have. */
 public enum ChunkWay {

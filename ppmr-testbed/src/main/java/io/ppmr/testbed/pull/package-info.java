@@ -1,2 +1,0 @@
-/** Pulls over sockets: what RDMA Reads do, on machines that have none. */
-package io.ppmr.testbed.pull;
