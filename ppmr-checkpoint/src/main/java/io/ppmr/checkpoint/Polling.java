@@ -3,14 +3,14 @@ package io.ppmr.checkpoint;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. */
-final class Polling {
+/** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. Any thread. */
+public final class Polling {
     private static final long FIRST_PAUSE_NS = 200_000;
     private static final long LONGEST_PAUSE_NS = 20_000_000;
 
     /** A look at the condition; it can fail as {@code E} says. */
     @FunctionalInterface
-    interface Condition<E extends Exception> {
+    public interface Condition<E extends Exception> {
         boolean holds() throws E;
     }
 
@@ -20,9 +20,9 @@ final class Polling {
      * Looks again and again, with growing pauses, until the condition holds or the time is over. An interrupt shortens
      * the pauses and stays set.
      *
-     * @return whether it held
+     * @return true if it held
      */
-    static <E extends Exception> boolean until(Duration limit, Condition<E> condition) throws E {
+    public static <E extends Exception> boolean until(Duration limit, Condition<E> condition) throws E {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         for (long pauseNs = FIRST_PAUSE_NS; !condition.holds(); pauseNs = Math.min(LONGEST_PAUSE_NS, pauseNs * 2)) {
             if (System.nanoTime() - deadlineNs >= 0) {

@@ -3,6 +3,7 @@ package io.ppmr.checkpoint;
 import io.ppmr.os.Command;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -161,7 +162,10 @@ public final class RankCommands {
         startNoMore();
         commands.values().forEach(RankCommand::cancel);
         for (Thread starter : starters) {
-            join(starter, deadlineNs);
+            UninterruptedWait.of(() -> {
+                TimeUnit.NANOSECONDS.timedJoin(starter, deadlineNs - System.nanoTime());
+                return true;
+            });
         }
         startNoMore();
         List<HeldRank> held = await(deadlineNs);
@@ -175,40 +179,12 @@ public final class RankCommands {
         return held;
     }
 
-    private static void join(Thread starter, long deadlineNs) {
-        boolean interrupted = Thread.interrupted();
-        long leftNs = deadlineNs - System.nanoTime();
-        while (starter.isAlive() && leftNs > 0) {
-            try {
-                TimeUnit.NANOSECONDS.timedJoin(starter, leftNs);
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-            leftNs = deadlineNs - System.nanoTime();
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
     private List<HeldRank> await(long deadlineNs) {
         List<HeldRank> held = new ArrayList<>();
-        boolean interrupted = Thread.interrupted();
         for (Map.Entry<Integer, RankCommand> one : List.copyOf(commands.entrySet())) {
-            boolean again = true;
-            while (again) {
-                again = false;
-                try {
-                    awaitEnd(one.getKey(), one.getValue(), deadlineNs).ifPresent(held::add);
-                } catch (InterruptedException e) {
-                    // Kept for the caller: what was started is seen ended first.
-                    interrupted = true;
-                    again = true;
-                }
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
+            // What was started is seen ended before an interrupt is heeded.
+            UninterruptedWait.of(() -> awaitEnd(one.getKey(), one.getValue(), deadlineNs))
+                    .ifPresent(held::add);
         }
         return held;
     }

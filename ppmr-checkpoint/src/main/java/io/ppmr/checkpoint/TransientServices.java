@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcStat;
+import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -117,19 +118,11 @@ final class TransientServices implements CommandStarter {
         StringBuilder said = new StringBuilder();
         InputStream from = client.getInputStream();
         long deadlineNs = System.nanoTime() + START_LIMIT_NS;
-        boolean interrupted = false;
         boolean over = false;
         while (said.indexOf("\n") < 0 && !over && System.nanoTime() - deadlineNs < 0) {
-            try {
-                // What it said before it ended is read once more after that.
-                over = client.waitFor(POLL_MS, TimeUnit.MILLISECONDS);
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
+            // What it said before it ended is read once more after that.
+            over = UninterruptedWait.of(() -> client.waitFor(POLL_MS, TimeUnit.MILLISECONDS));
             said.append(new String(from.readNBytes(from.available()), StandardCharsets.UTF_8));
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
         }
         return said.toString().lines().findFirst().orElse("").strip();
     }

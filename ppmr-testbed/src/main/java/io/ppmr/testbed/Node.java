@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.UninterruptedWait;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -264,7 +265,6 @@ public final class Node implements AutoCloseable {
     public void close() throws IOException {
         holder.getOutputStream().close();
         continueCommands();
-        boolean interrupted = false;
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         boolean killed = false;
         while (holder.isAlive() || anyLeft()) {
@@ -279,14 +279,7 @@ public final class Node implements AutoCloseable {
                 commands().forEach(ProcessHandle::destroyForcibly);
                 killed = true;
             }
-            try {
-                holder.waitFor(20, TimeUnit.MILLISECONDS);
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
+            UninterruptedWait.of(() -> holder.waitFor(20, TimeUnit.MILLISECONDS));
         }
     }
 

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.os.Command;
+import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -222,19 +223,6 @@ public final class ServiceProcess implements AutoCloseable {
     /** Whether it ends in time; an interrupt is kept for later, since this is mostly clean-up. */
     private static boolean hasEnded(Process process) {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
-        boolean interrupted = false;
-        try {
-            while (true) {
-                try {
-                    return process.waitFor(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
-                } catch (InterruptedException e) {
-                    interrupted = true;
-                }
-            }
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
+        return UninterruptedWait.of(() -> process.waitFor(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS));
     }
 }

@@ -3,6 +3,7 @@ package io.ppmr.daemon.pods;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CommandStarter;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.checkpoint.WorkDirectories;
@@ -31,7 +32,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -58,7 +58,6 @@ public final class Pods {
     private static final int OUTPUT_CHARACTERS = 256 << 10;
     private static final String UNNAMED = ".new-";
     private static final String LOCK = "lock";
-    private static final long LOOK_NS = 5_000_000;
     private static final List<String> ENVIRONMENT =
             List.of("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8");
     private static final String BEGUN = "ppmr-pod";
@@ -359,19 +358,18 @@ public final class Pods {
 
     /** Waits until the command has begun; an init that is gone has had one that was over at once. */
     private void requireBegun(PodRecord pod) throws IOException, RefusedException {
-        long deadlineNs = System.nanoTime() + BEGIN_LIMIT.toNanos();
-        while (System.nanoTime() - deadlineNs < 0) {
-            Optional<String> name = processes.name(pod.init());
-            if (name.isEmpty() || name.get().equals(BEGUN) || !processes.isAlive(pod.init())) {
-                return;
+        boolean begun = Polling.until(BEGIN_LIMIT, () -> {
+            String name = processes.name(pod.init()).orElse(BEGUN);
+            boolean over = name.equals(BEGUN) || !processes.isAlive(pod.init());
+            if (!over && name.startsWith(NOT_BEGUN)) {
+                throw new RefusedException(whyNotBegun(pod, name.substring(NOT_BEGUN.length())));
             }
-            if (name.get().startsWith(NOT_BEGUN)) {
-                throw new RefusedException(whyNotBegun(pod, name.get().substring(NOT_BEGUN.length())));
-            }
-            LockSupport.parkNanos(LOOK_NS);
+            return over;
+        });
+        if (!begun) {
+            throw new IOException("the command of pod " + pod.fullName() + " has not begun within "
+                    + BEGIN_LIMIT.toSeconds() + " s: does a filesystem that it needs not answer?");
         }
-        throw new IOException("the command of pod " + pod.fullName() + " has not begun within "
-                + BEGIN_LIMIT.toSeconds() + " s: does a filesystem that it needs not answer?");
     }
 
     /** Says it in words: a letter, and an errno; the user could write anything there. */
@@ -544,7 +542,7 @@ public final class Pods {
             } catch (CheckpointException e) {
                 throw new IOException("pod " + now.fullName() + " cannot be told to end: " + e.getMessage(), e);
             }
-            awaitEnd(now.init(), STOP_GRACE);
+            Polling.until(STOP_GRACE, () -> !processes.isAlive(now.init()));
             remove(folder, now);
             LOG.info("pod {} was ended; user {} has asked for it", now.fullName(), caller.user());
             return PodStatus.ended(now);
@@ -636,7 +634,7 @@ public final class Pods {
             } catch (CheckpointException e) {
                 throw new IOException(e.getMessage(), e);
             }
-            if (!awaitEnd(pod.init(), KILL_LIMIT)) {
+            if (!Polling.until(KILL_LIMIT, () -> !processes.isAlive(pod.init()))) {
                 throw new IOException("its init, PID " + pod.init().pid() + ", has not ended within "
                         + KILL_LIMIT.toSeconds() + " s: a process in it waits for a filesystem (state D)");
             }
@@ -648,17 +646,6 @@ public final class Pods {
             PodCgroup.of(pod, runtime.settings()).remove();
         }
         WorkDirectories.remove(folder);
-    }
-
-    private boolean awaitEnd(ProcessIdentity init, Duration limit) {
-        long deadlineNs = System.nanoTime() + limit.toNanos();
-        while (processes.isAlive(init)) {
-            if (System.nanoTime() - deadlineNs > 0) {
-                return false;
-            }
-            LockSupport.parkNanos(LOOK_NS);
-        }
-        return true;
     }
 
     private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RefusedException {

@@ -3,6 +3,7 @@ package io.ppmr.migration.target;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.Polling;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.PodKeeper;
@@ -30,8 +31,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -46,8 +45,7 @@ public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
     private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
-    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(40);
-    private static final long CLOSE_POLL_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(40);
 
     private final TargetSettings settings;
     private final LongSupplier clock;
@@ -274,11 +272,8 @@ public final class TargetService implements AutoCloseable {
         }
         Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
         running.forEach(migration -> migration.giveUp("the target's service ends"));
-        long deadlineNs = System.nanoTime() + CLOSE_NS;
-        while (!running.stream().allMatch(migration -> migration.isPrepared() || migration.isGone())
-                && System.nanoTime() - deadlineNs < 0) {
-            LockSupport.parkNanos(CLOSE_POLL_NS);
-        }
+        Polling.until(CLOSE_LIMIT, () -> running.stream()
+                .allMatch(migration -> migration.isPrepared() || migration.isGone()));
         List<String> held = running.stream()
                 .filter(migration -> migration.outcome().isEmpty())
                 .map(TargetMigration::id)
