@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.BridgedNode;
@@ -204,7 +204,7 @@ final class PodStrategies {
         try (ControlClient client = new ControlClient(a.socket())) {
             client.start(FULL_NAME, List.of(b.endpoint()), Optional.empty(), true);
             report = client.awaitReport(SILENCE_LIMIT, progress -> {});
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             throw new IOException("the source refuses to migrate: " + e.getMessage());
         }
         if (report.outcome() != MigrationReport.Outcome.COMMITTED) {

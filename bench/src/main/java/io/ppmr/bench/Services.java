@@ -3,7 +3,7 @@ package io.ppmr.bench;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.control.ControlClient;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.ComputingJob;
@@ -140,7 +140,7 @@ final class Services {
         try (ControlClient client = new ControlClient(nodes.socket())) {
             client.start("bench", true);
             report = client.awaitReport(SILENCE_LIMIT, marks::add);
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             throw new IOException("the source refuses to migrate: " + e.getMessage());
         }
         if (report.outcome() != MigrationReport.Outcome.COMMITTED) {

@@ -23,7 +23,7 @@ import io.ppmr.daemon.metrics.MetricsDocs;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.fuse.StaleMount;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -204,7 +204,7 @@ public final class Main implements Runnable {
                             description = "the migration, by its name in ppmr status or its first characters")
                     String id,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
             out().println("migration " + client.cancel(id) + " is being rolled back");
         }
@@ -320,7 +320,7 @@ public final class Main implements Runnable {
             err.println("ppmr: " + expected.getMessage());
             return expected.exitCode().number();
         }
-        boolean refused = failure instanceof RefusedException;
+        boolean refused = failure instanceof RequestException;
         if (refused || failure instanceof IOException || failure instanceof CheckpointException) {
             err.println("ppmr: " + failure.getMessage());
             return (refused ? ExitCode.REFUSED : ExitCode.FAILED).number();

@@ -3,7 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -102,7 +102,7 @@ final class PodAgentCommand implements Callable<Integer> {
     }
 
     @Override
-    public Integer call() throws IOException, RefusedException, InterruptedException {
+    public Integer call() throws IOException, RequestException, InterruptedException {
         if (words.size() == WORDS_THERE && words.get(0).equals(THERE)) {
             String command = new String(Base64.getUrlDecoder().decode(words.get(3)), StandardCharsets.UTF_8);
             return run(new Place(words.get(2), Path.of(words.get(1)), List.of()), command);
@@ -130,7 +130,7 @@ final class PodAgentCommand implements Callable<Integer> {
         return run(place, String.join(" ", words.subList(host + 1, words.size())));
     }
 
-    private int run(Place place, String command) throws IOException, RefusedException, InterruptedException {
+    private int run(Place place, String command) throws IOException, RequestException, InterruptedException {
         if (!place.way().isEmpty()) {
             List<String> all = new ArrayList<>(place.way());
             all.addAll(List.of("pod", "agent", THERE, place.socket().toString(), place.pod()));

@@ -5,7 +5,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.time.Duration;
@@ -130,7 +130,7 @@ public final class PodCommand implements Runnable {
                     boolean keep,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         Optional<PodWatch> watch = keep ? Optional.of(new PodWatch(socket.path(), System.in, out())) : Optional.empty();
         PodOrder order = or(streams).order(name, job, template, address, user, command);
         try (ControlClient client = new ControlClient(socket.path())) {
@@ -161,7 +161,7 @@ public final class PodCommand implements Runnable {
                             description = "how long it may take to come (default: ${DEFAULT-VALUE})")
                     int withinSeconds,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         PodWatch watch = new PodWatch(socket.path(), System.in, out());
         watch.keep(watch.find(name, Duration.ofSeconds(withinSeconds)));
     }
@@ -170,7 +170,7 @@ public final class PodCommand implements Runnable {
             name = "list",
             description = "Lists your pods of this node; everybody's to whoever controls the service.",
             mixinStandardHelpOptions = true)
-    void list(@ArgGroup(multiplicity = "1") SocketOption socket) throws ConfigException, IOException, RefusedException {
+    void list(@ArgGroup(multiplicity = "1") SocketOption socket) throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
             List<PodStatus> pods = client.pods();
             if (pods.isEmpty()) {
@@ -192,7 +192,7 @@ public final class PodCommand implements Runnable {
     void show(
             @Parameters(paramLabel = "NAME", description = "the pod") String name,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
             PodStatus pod = client.showPod(name);
             PrintWriter out = out();
@@ -230,7 +230,7 @@ public final class PodCommand implements Runnable {
                     boolean detach,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
             @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         Streams given = or(streams);
         if (!detach && given.given()) {
             throw new ParameterException(
@@ -254,7 +254,7 @@ public final class PodCommand implements Runnable {
                     + " killed after ten seconds. Nothing of it is left when this returns.",
             mixinStandardHelpOptions = true)
     void stop(@ArgGroup(multiplicity = "1") Stopped stopped, @ArgGroup(multiplicity = "1") SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         // A connection carries one request.
         for (String name : stopped.job == null ? List.of(stopped.name) : namesOf(stopped.job, socket)) {
             try (ControlClient client = new ControlClient(socket.path())) {
@@ -264,7 +264,7 @@ public final class PodCommand implements Runnable {
     }
 
     private static List<String> namesOf(String job, SocketOption socket)
-            throws ConfigException, IOException, RefusedException {
+            throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
             return client.pods().stream()
                     .filter(pod -> isOf(job, pod))

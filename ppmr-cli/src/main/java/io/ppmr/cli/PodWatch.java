@@ -3,7 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.service.ProcessSignals;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintWriter;
@@ -53,12 +53,12 @@ final class PodWatch {
     }
 
     /** Waits until a pod is there, as one that is about to come; throws if it does not come in time. */
-    PodStatus find(String name, Duration within) throws IOException, RefusedException {
+    PodStatus find(String name, Duration within) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + within.toNanos();
         while (true) {
             try (ControlClient client = new ControlClient(socket)) {
                 return client.showPod(name);
-            } catch (RefusedException e) {
+            } catch (RequestException e) {
                 if (System.nanoTime() - deadlineNs >= 0) {
                     throw e;
                 }
@@ -68,7 +68,7 @@ final class PodWatch {
     }
 
     /** Says where the pod is, and returns when it is not there any more; what it prints is for programs. */
-    void keep(PodStatus pod) throws IOException, RefusedException {
+    void keep(PodStatus pod) throws IOException, RequestException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
         CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())
@@ -82,7 +82,7 @@ final class PodWatch {
     }
 
     /** Ends the pod, once no migration has it; false if it is not there any more. */
-    private boolean stopped(PodStatus pod) throws IOException, RefusedException {
+    private boolean stopped(PodStatus pod) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {
             try {
@@ -97,7 +97,7 @@ final class PodWatch {
                     }
                     return true;
                 }
-            } catch (IOException | RefusedException e) {
+            } catch (IOException | RequestException e) {
                 // The service may be about to start again, or a migration may have just begun.
                 if (System.nanoTime() - deadlineNs >= 0) {
                     throw e;
@@ -111,7 +111,7 @@ final class PodWatch {
         }
     }
 
-    private Optional<PodStatus> lookAgain(PodStatus pod) throws IOException, RefusedException {
+    private Optional<PodStatus> lookAgain(PodStatus pod) throws IOException, RequestException {
         try (ControlClient client = new ControlClient(socket)) {
             return client.pods().stream()
                     .filter(one -> one.name().equals(pod.name()) && one.init() == pod.init())

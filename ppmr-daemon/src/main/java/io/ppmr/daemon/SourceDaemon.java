@@ -13,7 +13,7 @@ import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.daemon.service.Watchdog;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
@@ -126,7 +126,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     private void trigger() {
         try {
             LOG.info("SIGUSR2: to be moved: {}", migrations.trigger("SIGUSR2", event -> LOG.debug("{}", event)));
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }
     }

@@ -65,9 +65,9 @@ public interface PodKeeper {
      * nothing, that it is back.
      *
      * @return how many pods of this node are its peers
-     * @throws RefusedException if nothing is done about that address here
+     * @throws RequestException if nothing is done about that address here
      */
-    int hearOf(String address, String migrationId, Duration lease) throws IOException, RefusedException;
+    int hearOf(String address, String migrationId, Duration lease) throws IOException, RequestException;
 
     // ---- either ------------------------------------------------------------------------------------------------
 
@@ -129,8 +129,8 @@ public interface PodKeeper {
         public void discard(String move) {}
 
         @Override
-        public int hearOf(String address, String migrationId, Duration lease) throws RefusedException {
-            throw new RefusedException(NO_PODS);
+        public int hearOf(String address, String migrationId, Duration lease) throws RequestException {
+            throw new RequestException(NO_PODS);
         }
 
         @Override

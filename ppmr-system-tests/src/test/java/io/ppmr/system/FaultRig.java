@@ -2,7 +2,7 @@ package io.ppmr.system;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
 import io.ppmr.testbed.ServiceProcess;
@@ -206,7 +206,7 @@ final class FaultRig implements AutoCloseable {
         Conditions.until("the source begins to move the job", () -> {
             try (ControlClient client = new ControlClient(socket())) {
                 id[0] = client.start("ledger", to, Optional.empty(), false).id();
-            } catch (RefusedException e) {
+            } catch (RequestException e) {
                 return false;
             }
             Conditions.until(

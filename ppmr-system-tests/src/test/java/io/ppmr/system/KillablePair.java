@@ -2,7 +2,7 @@ package io.ppmr.system;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -125,7 +125,7 @@ final class KillablePair implements AutoCloseable {
         Conditions.until("the source begins to move the job", () -> {
             try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
                 id[0] = client.start("ledger", false).id();
-            } catch (RefusedException e) {
+            } catch (RequestException e) {
                 return false;
             }
             Conditions.until("it has begun or is broken off", () -> hasBegun(id[0]) || !isBusy());

@@ -3,7 +3,7 @@ package io.ppmr.system;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.BridgedNode;
 import io.ppmr.testbed.Conditions;
@@ -234,12 +234,12 @@ final class MovingNode {
         return node.hasLink(name);
     }
 
-    PodStatus runPodAt(String name, String at, String... command) throws IOException, RefusedException {
+    PodStatus runPodAt(String name, String at, String... command) throws IOException, RequestException {
         return node.runPod(name, at, command);
     }
 
     /** The same for a pod of a job. */
-    PodStatus runPodOf(String job, String name, String at, String... command) throws IOException, RefusedException {
+    PodStatus runPodOf(String job, String name, String at, String... command) throws IOException, RequestException {
         return node.runPodOf(job, name, at, command);
     }
 
@@ -252,12 +252,12 @@ final class MovingNode {
         return node.said(pod);
     }
 
-    List<PodStatus> list(String service) throws IOException, RefusedException {
+    List<PodStatus> list(String service) throws IOException, RequestException {
         return node.pods(folder().resolve(service + ".sock"));
     }
 
     /** The only pod here. */
-    PodStatus only() throws IOException, RefusedException {
+    PodStatus only() throws IOException, RequestException {
         List<PodStatus> all = list("target");
         if (all.size() != 1) {
             throw new IOException("node " + node.number() + " has the pods " + all);

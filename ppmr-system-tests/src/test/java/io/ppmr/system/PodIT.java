@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
@@ -220,8 +220,8 @@ class PodIT {
 
     @Test
     void shouldLeaveNothingWhenTheCommandCannotBegin() throws Exception {
-        RefusedException refused =
-                assertThrows(RefusedException.class, () -> a.runFor(PodNode.OWNER, "bad", "/no/such/program"));
+        RequestException refused =
+                assertThrows(RequestException.class, () -> a.runFor(PodNode.OWNER, "bad", "/no/such/program"));
         assertTrue(refused.getMessage().contains("cannot begin: the command: No such file"), refused.getMessage());
         requireNothingLeft(a);
         assertEquals(
@@ -407,8 +407,8 @@ class PodIT {
             a.runFor(PodNode.OWNER, "n" + number, "sleep", "600");
         }
         assertEquals(5, a.list().stream().map(PodStatus::address).distinct().count());
-        RefusedException refused =
-                assertThrows(RefusedException.class, () -> a.runFor(PodNode.OWNER, "more", "sleep", "600"));
+        RequestException refused =
+                assertThrows(RequestException.class, () -> a.runFor(PodNode.OWNER, "more", "sleep", "600"));
         assertTrue(refused.getMessage().contains("pods have all addresses"), refused.getMessage());
         assertEquals(
                 "10.20.0.15", a.runFor(PodNode.OTHER, "others", "sleep", "600").address());

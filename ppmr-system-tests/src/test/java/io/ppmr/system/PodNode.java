@@ -7,7 +7,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Node;
@@ -172,7 +172,7 @@ final class PodNode {
     }
 
     /** Root has a pod of a user made. */
-    PodStatus runFor(int uid, String name, String... command) throws IOException, RefusedException {
+    PodStatus runFor(int uid, String name, String... command) throws IOException, RequestException {
         PodOrder order =
                 new PodOrder(name, null, null, null, "" + uid, null, null, null, "/tmp/out", null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
@@ -181,7 +181,7 @@ final class PodNode {
     }
 
     /** Runs a further command, as root's word for the pod's user. */
-    Pods.Executed execute(String pod, String... command) throws IOException, RefusedException {
+    Pods.Executed execute(String pod, String... command) throws IOException, RequestException {
         PodOrder order = new PodOrder(pod, null, null, null, null, null, null, null, null, null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
             return client.execute(order, false);
@@ -198,19 +198,19 @@ final class PodNode {
         return said.get(0);
     }
 
-    List<PodStatus> list() throws IOException, RefusedException {
+    List<PodStatus> list() throws IOException, RequestException {
         try (ControlClient client = new ControlClient(socket())) {
             return client.pods();
         }
     }
 
-    PodStatus stop(String pod) throws IOException, RefusedException {
+    PodStatus stop(String pod) throws IOException, RequestException {
         try (ControlClient client = new ControlClient(socket())) {
             return client.stopPod(pod);
         }
     }
 
-    void stopAll() throws IOException, RefusedException {
+    void stopAll() throws IOException, RequestException {
         for (PodStatus pod : list()) {
             stop(pod.name());
         }

@@ -4,7 +4,7 @@ import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -282,7 +282,7 @@ public final class BridgedNode {
      *
      * @param at its address; null for the next free one
      */
-    public PodStatus runPod(String name, String at, String... command) throws IOException, RefusedException {
+    public PodStatus runPod(String name, String at, String... command) throws IOException, RequestException {
         return runPodOf(null, name, at, command);
     }
 
@@ -292,7 +292,7 @@ public final class BridgedNode {
      * @param job its name; null for one of the pod's own
      */
     public PodStatus runPodOf(String job, String name, String at, String... command)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         PodOrder order = new PodOrder(name, job, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
         try (ControlClient client = new ControlClient(socket())) {
             return client.runPod(order);
@@ -300,7 +300,7 @@ public final class BridgedNode {
     }
 
     /** Lists the pods that a service here shows. */
-    public List<PodStatus> pods(Path socket) throws IOException, RefusedException {
+    public List<PodStatus> pods(Path socket) throws IOException, RequestException {
         try (ControlClient client = new ControlClient(socket)) {
             return client.pods();
         }

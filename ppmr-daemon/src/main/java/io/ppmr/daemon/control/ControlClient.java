@@ -4,7 +4,7 @@ import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.journal.Outcome;
@@ -70,9 +70,9 @@ public final class ControlClient implements AutoCloseable {
      * @param job null for the one that the configuration's trigger moves
      * @param wait whether {@link #awaitReport} follows
      * @return its name and its job's
-     * @throws RefusedException if the service does not start it
+     * @throws RequestException if the service does not start it
      */
-    public Migrations.Started start(String job, boolean wait) throws IOException, RefusedException {
+    public Migrations.Started start(String job, boolean wait) throws IOException, RequestException {
         return start(job, List.of(), Optional.empty(), wait);
     }
 
@@ -83,7 +83,7 @@ public final class ControlClient implements AutoCloseable {
      * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
      */
     public Migrations.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         String directory = keep.map(Path::toString).orElse(null);
         return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, wait))
                 .started();
@@ -94,9 +94,9 @@ public final class ControlClient implements AutoCloseable {
      *
      * @param id its name, or the first characters of it
      * @return its whole name
-     * @throws RefusedException if it is not under way, or decided already
+     * @throws RequestException if it is not under way, or decided already
      */
-    public String cancel(String id) throws IOException, RefusedException {
+    public String cancel(String id) throws IOException, RequestException {
         return askFor(ControlProtocol.CANCEL, new ControlRequest.Cancel(id)).cancelling();
     }
 
@@ -125,20 +125,20 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Has a pod made and started.
      *
-     * @throws RefusedException if it is not granted, or its command cannot begin
+     * @throws RequestException if it is not granted, or its command cannot begin
      */
-    public PodStatus runPod(PodOrder order) throws IOException, RefusedException {
+    public PodStatus runPod(PodOrder order) throws IOException, RequestException {
         return askFor(ControlProtocol.POD_RUN, order, POD_LIMIT).pod();
     }
 
     /** Lists the pods that the caller may see. */
-    public List<PodStatus> pods() throws IOException, RefusedException {
+    public List<PodStatus> pods() throws IOException, RequestException {
         return askFor(ControlProtocol.POD_LIST, new ControlRequest.Plain(), POD_LIMIT)
                 .pods();
     }
 
     /** Shows a pod, by its short or its full name. */
-    public PodStatus showPod(String name) throws IOException, RefusedException {
+    public PodStatus showPod(String name) throws IOException, RequestException {
         return askFor(ControlProtocol.POD_SHOW, new PodRequests.Named(name), POD_LIMIT)
                 .pod();
     }
@@ -149,13 +149,13 @@ public final class ControlClient implements AutoCloseable {
      * @param order the command; its name is the pod's
      * @param detached whether it goes on in the pod; else it is waited for
      */
-    public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RefusedException {
+    public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RequestException {
         return askFor(ControlProtocol.POD_EXEC, new PodRequests.Execute(order, detached), POD_LIMIT)
                 .executed();
     }
 
     /** Has a pod ended, by its short or its full name; nothing of it is left when this returns. */
-    public PodStatus stopPod(String name) throws IOException, RefusedException {
+    public PodStatus stopPod(String name) throws IOException, RequestException {
         return askFor(ControlProtocol.POD_STOP, new PodRequests.Named(name), POD_LIMIT)
                 .pod();
     }
@@ -184,15 +184,15 @@ public final class ControlClient implements AutoCloseable {
         }
     }
 
-    private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RefusedException {
+    private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RequestException {
         return askFor(name, fields, ANSWER_LIMIT);
     }
 
     private ControlProtocol.Answer askFor(String name, Object fields, Duration limit)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         ControlProtocol.Answer answer = ask(name, fields, limit);
         if (answer.refused() != null) {
-            throw new RefusedException(answer.refused());
+            throw new RequestException(answer.refused());
         }
         return answer;
     }

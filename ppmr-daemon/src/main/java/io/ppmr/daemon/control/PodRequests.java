@@ -6,7 +6,7 @@ import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.pods.Pods.Caller;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
 import java.io.IOException;
 import java.util.Map;
@@ -40,7 +40,7 @@ public final class PodRequests {
     /** Carries out a request of a caller, and gives the answer. */
     @FunctionalInterface
     private interface Question<T> {
-        Object answer(T request, Caller caller) throws IOException, RefusedException;
+        Object answer(T request, Caller caller) throws IOException, RequestException;
     }
 
     /** All of them, by their names in the protocol. */
@@ -58,9 +58,9 @@ public final class PodRequests {
                 request(Named.class, ControlProtocol.POD, (named, caller) -> pods.stop(caller, named.name())));
     }
 
-    private Pods.Executed execute(Execute request, Caller caller) throws IOException, RefusedException {
+    private Pods.Executed execute(Execute request, Caller caller) throws IOException, RequestException {
         if (request.order() == null) {
-            throw new RefusedException("there is no command to run in the pod: give one behind --");
+            throw new RequestException("there is no command to run in the pod: give one behind --");
         }
         return pods.execute(caller, request.order(), request.detached());
     }
@@ -69,7 +69,7 @@ public final class PodRequests {
         return new ControlRequest<>(fields, false, (request, user) -> true, (request, with) -> {
             try {
                 with.say(key, question.answer(request, caller(with)));
-            } catch (RefusedException e) {
+            } catch (RequestException e) {
                 with.say(ControlProtocol.REFUSED, e.getMessage());
             } catch (IOException e) {
                 with.say(ControlProtocol.ERROR, e.getMessage());
@@ -78,12 +78,12 @@ public final class PodRequests {
     }
 
     /** Finds the caller by number, since names may be shared. */
-    private static Caller caller(Exchange with) throws IOException, RefusedException {
+    private static Caller caller(Exchange with) throws IOException, RequestException {
         String user = with.user();
         int uid = user.matches(NUMBER)
                 ? Integer.parseUnsignedInt(user)
                 : Accounts.user(user)
-                        .orElseThrow(() -> new RefusedException(
+                        .orElseThrow(() -> new RequestException(
                                 "user " + user + " is not in this node's user database: add the user there"))
                         .uid();
         return new Caller(user, uid, uid == ROOT, with.controls());

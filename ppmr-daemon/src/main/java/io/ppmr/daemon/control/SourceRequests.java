@@ -2,7 +2,7 @@ package io.ppmr.daemon.control;
 
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.HostPort;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
@@ -114,7 +114,7 @@ public final class SourceRequests {
                             keep,
                             "user " + with.user(),
                             events));
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
             return;
         }
@@ -126,7 +126,7 @@ public final class SourceRequests {
     }
 
     /** Where a request wants a copy to be kept. */
-    static Optional<Path> directory(ControlRequest.Migrate request) throws RefusedException {
+    static Optional<Path> directory(ControlRequest.Migrate request) throws RequestException {
         if (request.keep() == null) {
             return Optional.empty();
         }
@@ -138,14 +138,14 @@ public final class SourceRequests {
         } catch (InvalidPathException e) {
             LOG.debug("a path that cannot be", e);
         }
-        throw new RefusedException(
+        throw new RequestException(
                 "'" + shortened(request.keep()) + "' is no absolute path, so it is not known where to keep a copy");
     }
 
     /** The nodes that a request names, which are still to be looked up. */
-    static List<InetSocketAddress> targets(ControlRequest.Migrate request) throws RefusedException {
+    static List<InetSocketAddress> targets(ControlRequest.Migrate request) throws RequestException {
         if (request.to().size() > MAX_TARGETS) {
-            throw new RefusedException("a migration goes to at most " + MAX_TARGETS + " nodes: name fewer");
+            throw new RequestException("a migration goes to at most " + MAX_TARGETS + " nodes: name fewer");
         }
         List<InetSocketAddress> targets = new ArrayList<>();
         for (Object node : request.to()) {
@@ -154,22 +154,22 @@ public final class SourceRequests {
         return targets;
     }
 
-    private static InetSocketAddress address(String node) throws RefusedException {
+    private static InetSocketAddress address(String node) throws RequestException {
         return HostPort.parse(node)
                 .filter(named -> named.port() > 0)
                 .map(HostPort::unresolved)
                 .orElseThrow(() ->
-                        new RefusedException("'" + shortened(node) + "' is no node to move to: give " + HostPort.FORM));
+                        new RequestException("'" + shortened(node) + "' is no node to move to: give " + HostPort.FORM));
     }
 
     private static String shortened(String text) {
         return text.substring(0, Math.min(text.length(), QUOTED_CHARACTERS));
     }
 
-    private static InetSocketAddress lookedUp(InetSocketAddress named) throws RefusedException {
+    private static InetSocketAddress lookedUp(InetSocketAddress named) throws RequestException {
         InetSocketAddress address = new InetSocketAddress(named.getHostString(), named.getPort());
         if (address.isUnresolved()) {
-            throw new RefusedException("host '" + named.getHostString() + "' is not known on the source's node");
+            throw new RequestException("host '" + named.getHostString() + "' is not known on the source's node");
         }
         return address;
     }
@@ -189,7 +189,7 @@ public final class SourceRequests {
         try {
             String id = migrations.cancel(request.id(), "user " + with.user());
             with.say(ControlProtocol.CANCELLING, id);
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
         }
     }

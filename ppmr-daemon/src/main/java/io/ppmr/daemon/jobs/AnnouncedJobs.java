@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.UserPath;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
@@ -268,7 +268,7 @@ public final class AnnouncedJobs {
     private boolean hasRanks(Name name, Share share) {
         try {
             return find(name, share).isPresent();
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             log.say("wrong", e.getMessage());
             return false;
         }
@@ -311,9 +311,9 @@ public final class AnnouncedJobs {
      *
      * @param wanted what it is called, with or without its user
      * @param onlyOf the user whose jobs alone are meant; empty for all users'
-     * @throws RefusedException if several users' jobs have that name
+     * @throws RequestException if several users' jobs have that name
      */
-    public Optional<Name> named(String wanted, Optional<String> onlyOf) throws RefusedException {
+    public Optional<Name> named(String wanted, Optional<String> onlyOf) throws RequestException {
         String name = wanted.substring(wanted.indexOf('/') + 1);
         Stream<Name> announced = ownersOf(wanted).stream()
                 .filter(folder -> onlyOf.isEmpty() || belongsTo(folder, onlyOf.get()))
@@ -323,7 +323,7 @@ public final class AnnouncedJobs {
                 .distinct()
                 .toList();
         if (meant.size() > 1) {
-            throw new RefusedException("several users have announced a job " + wanted + ": name one of "
+            throw new RequestException("several users have announced a job " + wanted + ": name one of "
                     + meant.stream().map(Name::toString).collect(Collectors.joining(", ")));
         }
         return meant.stream().findFirst();
@@ -332,14 +332,14 @@ public final class AnnouncedJobs {
     /**
      * A job as it is announced now, with those of its ranks that still run; empty if there is none of that name.
      *
-     * @throws RefusedException if it is announced wrongly
+     * @throws RequestException if it is announced wrongly
      */
-    public Optional<ConfiguredJob> find(Name job) throws RefusedException {
+    public Optional<ConfiguredJob> find(Name job) throws RequestException {
         Optional<ConfiguredJob> announced = find(job, new Share());
         return announced.isEmpty() && pods.isPresent() ? pods.get().find(job) : announced;
     }
 
-    private Optional<ConfiguredJob> find(Name job, Share share) throws RefusedException {
+    private Optional<ConfiguredJob> find(Name job, Share share) throws RequestException {
         String name = job.name();
         if (directory.isEmpty() || !name.matches(NAME)) {
             return Optional.empty();
@@ -393,7 +393,7 @@ public final class AnnouncedJobs {
 
     private record Announcement(int rank, int pid, String checkpointer, List<InetSocketAddress> spares) {}
 
-    private List<Announcement> ranks(UserPath folder, JobUser user, Share share) throws IOException, RefusedException {
+    private List<Announcement> ranks(UserPath folder, JobUser user, Share share) throws IOException, RequestException {
         List<Announcement> ranks = new ArrayList<>();
         try (DirectoryStream<Path> files = Files.newDirectoryStream(folder.directory(), "rank-*")) {
             for (Path file : files) {
@@ -410,7 +410,7 @@ public final class AnnouncedJobs {
     }
 
     /** A rank; empty where its process has ended. */
-    private Optional<Announcement> rank(UserPath folder, Path name, JobUser user) throws IOException, RefusedException {
+    private Optional<Announcement> rank(UserPath folder, Path name, JobUser user) throws IOException, RequestException {
         Path file = folder.path().resolve(name);
         RankFile rank;
         try (UserPath held = folder.entry(name)) {
@@ -433,7 +433,7 @@ public final class AnnouncedJobs {
         return process.map(found -> new Announcement(number, found.pid(), rank.checkpointer(), rank.spares()));
     }
 
-    private static RefusedException wrong(Path path, String what) {
-        return new RefusedException("the announced job " + path + ": " + what);
+    private static RequestException wrong(Path path, String what) {
+        return new RequestException("the announced job " + path + ": " + what);
     }
 }

@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.daemon.jobs.AnnouncedJobs.Name;
 import io.ppmr.daemon.pods.PodRecord;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.Accounts;
 import io.ppmr.protocol.control.PodFacts;
@@ -87,7 +87,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
     }
 
     /** Gives a job as its pods are now. */
-    Optional<ConfiguredJob> find(Name wanted) throws RefusedException {
+    Optional<ConfiguredJob> find(Name wanted) throws RequestException {
         List<PodRecord> found = running().stream()
                 .filter(pod -> name(pod).equals(wanted))
                 .sorted(Comparator.comparing(PodRecord::name))
@@ -104,7 +104,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
             Optional<String> tool = pods.checkpointerOf(pod).filter(checkpointers::containsKey);
             Optional<PodFacts> known = pods.facts(pod);
             if (known.isEmpty() || tool.isEmpty()) {
-                throw new RefusedException("pod " + pod.fullName() + " is not moved: [pods." + pod.template()
+                throw new RequestException("pod " + pod.fullName() + " is not moved: [pods." + pod.template()
                         + "] of this source's configuration names no checkpointer. Remedy: the operator writes there"
                         + " checkpointer = \"NAME\" of a [checkpointers.NAME]");
             }
@@ -112,7 +112,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) {
             tools.add(tool.get());
         }
         if (tools.size() > 1) {
-            throw new RefusedException("the pods of job " + wanted + " are not moved together: their templates name the"
+            throw new RequestException("the pods of job " + wanted + " are not moved together: their templates name the"
                     + " checkpointers " + String.join(" and ", tools) + ". Remedy: the operator writes the same"
                     + " checkpointer in both, or the user gives the pods jobs of their own");
         }

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.pods;
 
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.HostPort;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
@@ -160,7 +160,7 @@ final class PeerNotices {
             } else {
                 tell(notice);
             }
-        } catch (IOException | RefusedException e) {
+        } catch (IOException | RequestException e) {
             log.say(
                     whom,
                     whom + " cannot be told that address " + notice.address()

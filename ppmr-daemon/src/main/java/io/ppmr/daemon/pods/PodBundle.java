@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -49,7 +49,7 @@ record PodBundle(Path folder, Path podInit) {
 
     /** Writes both; throws with what is wrong with the template's directories. */
     void write(PodRecord pod, PodTemplate template, Collection<Integer> groups, List<String> words, String cgroup)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         writeRoot(template);
         ArrayNode mounts = MAPPER.createArrayNode();
         mount(mounts, "/proc", "proc", "proc", "nosuid", "noexec", "nodev");
@@ -74,7 +74,7 @@ record PodBundle(Path folder, Path podInit) {
     }
 
     /** Makes the root directory, with a place for each mount; throws with what is wrong with the template's. */
-    Path writeRoot(PodTemplate template) throws IOException, RefusedException {
+    Path writeRoot(PodTemplate template) throws IOException, RequestException {
         Path root = Files.createDirectory(folder.resolve(ROOT));
         Files.setPosixFilePermissions(root, PosixFilePermissions.fromString(PASSABLE));
         Path init = Files.copy(podInit, root.resolve(podInit.getFileName()), StandardCopyOption.REPLACE_EXISTING);
@@ -90,11 +90,11 @@ record PodBundle(Path folder, Path podInit) {
     }
 
     /** Throws with the first of the template's directories that pods cannot see. */
-    static void requireFit(PodTemplate template) throws IOException, RefusedException {
+    static void requireFit(PodTemplate template) throws IOException, RequestException {
         for (String directory : template.allMounts()) {
             Optional<String> unfit = whyUnfit(Path.of(directory));
             if (unfit.isPresent()) {
-                throw new RefusedException("pods of [pods." + template.name() + "] cannot see " + directory + ": "
+                throw new RequestException("pods of [pods." + template.name() + "] cannot see " + directory + ": "
                         + unfit.get() + ". Remedy: correct its mounts and writable_mounts");
             }
         }

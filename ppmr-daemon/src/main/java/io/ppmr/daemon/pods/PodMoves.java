@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.migration.PodKeeper;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.Finding;
@@ -276,7 +276,7 @@ final class PodMoves implements PodKeeper {
         }
         try {
             PodBundle.requireFit(template);
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             reasons.add(e.getMessage());
         }
         taken(pod).ifPresent(reasons::add);
@@ -377,7 +377,7 @@ final class PodMoves implements PodKeeper {
             pods.note(pod);
             notices.leaves(move, pod.address());
             return make(pod, template);
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
         } finally {
             // From here on its record says whose it is.
@@ -385,7 +385,7 @@ final class PodMoves implements PodKeeper {
         }
     }
 
-    private Enclosure make(PodRecord pod, PodTemplate template) throws IOException, RefusedException {
+    private Enclosure make(PodRecord pod, PodTemplate template) throws IOException, RequestException {
         Path folder = pods.folderOf(pod);
         Path root = new PodBundle(folder, podInit).writeRoot(template);
         runtime.makeNetwork(folder, pod, template);
@@ -482,7 +482,7 @@ final class PodMoves implements PodKeeper {
     // ---- peers -------------------------------------------------------------------------------------------------
 
     @Override
-    public int hearOf(String address, String migrationId, Duration lease) throws IOException, RefusedException {
+    public int hearOf(String address, String migrationId, Duration lease) throws IOException, RequestException {
         return peers.hear(address, migrationId, lease);
     }
 

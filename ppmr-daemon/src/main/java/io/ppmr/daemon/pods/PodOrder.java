@@ -1,7 +1,7 @@
 package io.ppmr.daemon.pods;
 
 import com.fasterxml.jackson.annotation.JsonInclude;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -58,16 +58,16 @@ public record PodOrder(
     }
 
     /** Throws if a command cannot be meant like that. */
-    void requireCommand() throws RefusedException {
+    void requireCommand() throws RequestException {
         if (command.isEmpty() || command.get(0).isEmpty()) {
-            throw new RefusedException("there is no command to run in the pod: give one behind --");
+            throw new RequestException("there is no command to run in the pod: give one behind --");
         }
         if (command.size() > MAX_WORDS || environment.size() > MAX_WORDS) {
-            throw new RefusedException("a command has at most " + MAX_WORDS + " words, and as many variables");
+            throw new RequestException("a command has at most " + MAX_WORDS + " words, and as many variables");
         }
         for (String variable : environment) {
             if (!VARIABLE.matcher(variable).matches()) {
-                throw new RefusedException("a variable of the environment is written NAME=VALUE");
+                throw new RequestException("a variable of the environment is written NAME=VALUE");
             }
         }
         List<String> all = new ArrayList<>(command);
@@ -77,7 +77,7 @@ public record PodOrder(
         }
         // To the kernel it would end there.
         if (all.stream().anyMatch(text -> text.indexOf('\0') >= 0)) {
-            throw new RefusedException("a word, variable or file has a NUL in it: leave that out");
+            throw new RequestException("a word, variable or file has a NUL in it: leave that out");
         }
     }
 

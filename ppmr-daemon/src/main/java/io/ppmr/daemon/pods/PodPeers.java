@@ -1,6 +1,6 @@
 package io.ppmr.daemon.pods;
 
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -47,11 +47,11 @@ final class PodPeers {
      *
      * @return how many pods here are peers
      */
-    synchronized int hear(String text, String migration, Duration lease) throws IOException, RefusedException {
+    synchronized int hear(String text, String migration, Duration lease) throws IOException, RequestException {
         Optional<Ipv4Address> known = Ipv4Address.parse(text);
         Optional<PodTemplate> granting = known.flatMap(pods::granting);
         if (granting.isEmpty()) {
-            throw new RefusedException("no [pods.NAME] of this node grants that address: write the same templates on"
+            throw new RequestException("no [pods.NAME] of this node grants that address: write the same templates on"
                     + " all nodes of the pods' network");
         }
         Ipv4Address address = known.get();
@@ -60,7 +60,7 @@ final class PodPeers {
             if (!pod.address().equals(address.toString())) {
                 peers.add(pod);
             } else if (pod.move() == null && !lease.isZero()) {
-                throw new RefusedException("pod " + pod.fullName() + " has that address here, and nothing moves it");
+                throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
             }
         }
         if (lease.isZero()) {

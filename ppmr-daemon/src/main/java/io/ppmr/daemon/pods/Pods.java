@@ -8,7 +8,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.PodKeeper;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
 import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
@@ -95,7 +95,7 @@ public final class Pods {
     /** A step of work on one pod. */
     @FunctionalInterface
     private interface Work<T> {
-        T on(Path folder, PodRecord pod) throws IOException, RefusedException;
+        T on(Path folder, PodRecord pod) throws IOException, RequestException;
     }
 
     /**
@@ -154,13 +154,13 @@ public final class Pods {
     // ---- making one --------------------------------------------------------------------------------------------
 
     /** Makes a pod and starts its command; nothing of it is left if that fails. */
-    public PodStatus run(Caller caller, PodOrder order) throws IOException, RefusedException {
+    public PodStatus run(Caller caller, PodOrder order) throws IOException, RequestException {
         if (!PodOrder.isName(order.name())) {
-            throw new RefusedException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
+            throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
                     + " its ends: name it so");
         }
         if (order.job() != null && !PodOrder.isName(order.job())) {
-            throw new RefusedException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
+            throw new RequestException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
                     + " hyphens, none of these at its ends: name it so");
         }
         order.requireCommand();
@@ -168,7 +168,7 @@ public final class Pods {
         PodTemplate template = templateOf(order, owner.uid());
         Optional<String> none = runtime.whyNoBridge(template.bridge());
         if (none.isPresent()) {
-            throw new RefusedException(none.get() + ", which [pods." + template.name()
+            throw new RequestException(none.get() + ", which [pods." + template.name()
                     + "] names. Remedy: make it (ip link add), or correct the configuration");
         }
         sweep();
@@ -184,7 +184,7 @@ public final class Pods {
                     made.init().pid(),
                     caller.user());
             return statusOf(made).orElseGet(() -> PodStatus.ended(made));
-        } catch (IOException | RefusedException | RuntimeException e) {
+        } catch (IOException | RequestException | RuntimeException e) {
             undo(planned, e);
             throw e;
         } finally {
@@ -192,36 +192,36 @@ public final class Pods {
         }
     }
 
-    private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RefusedException {
+    private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RequestException {
         String named = order.user();
         if (named != null && !caller.root() && !named.equals(caller.user())) {
-            throw new RefusedException("only root may run a pod for another user: leave --user out");
+            throw new RequestException("only root may run a pod for another user: leave --user out");
         }
         Optional<Accounts.User> found = named != null && !named.matches("\\d{1,9}")
                 ? Accounts.user(named)
                 : Accounts.user(named == null ? caller.uid() : Integer.parseInt(named));
         Accounts.User owner =
-                found.orElseThrow(() -> new RefusedException("user " + (named == null ? caller.user() : named)
+                found.orElseThrow(() -> new RequestException("user " + (named == null ? caller.user() : named)
                         + " is not in this node's user database, so its group" + " is not known: add the user there"));
         if (owner.uid() == 0) {
-            throw new RefusedException("a pod is an ordinary user's, never root's: name one with --user");
+            throw new RequestException("a pod is an ordinary user's, never root's: name one with --user");
         }
         return owner;
     }
 
-    private PodTemplate templateOf(PodOrder order, int uid) throws RefusedException {
+    private PodTemplate templateOf(PodOrder order, int uid) throws RequestException {
         List<String> granted = templates.values().stream()
                 .filter(template -> template.grants(uid))
                 .map(PodTemplate::name)
                 .sorted()
                 .toList();
         if (granted.isEmpty()) {
-            throw new RefusedException("no template grants addresses to user " + Integer.toUnsignedString(uid)
+            throw new RequestException("no template grants addresses to user " + Integer.toUnsignedString(uid)
                     + ": the operator names the user in shares of a [pods.NAME] of this node's configuration");
         }
         String wanted = order.template() == null && granted.size() == 1 ? granted.get(0) : order.template();
         if (wanted == null || !granted.contains(wanted)) {
-            throw new RefusedException((wanted == null ? "there are several templates" : "no such template is yours")
+            throw new RequestException((wanted == null ? "there are several templates" : "no such template is yours")
                     + ": name one with --template, of " + String.join(", ", granted));
         }
         return templates.get(wanted);
@@ -229,7 +229,7 @@ public final class Pods {
 
     /** Notes a new pod, with an address that no other has, and takes it for this caller to work on. */
     private synchronized PodRecord reserve(PodOrder order, Accounts.User owner, PodTemplate template)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         List<PodRecord> others = records();
         Set<String> taken = others.stream().map(PodRecord::address).collect(Collectors.toSet());
         Ipv4Address address = addressFor(order, owner.uid(), template, taken);
@@ -259,9 +259,9 @@ public final class Pods {
     }
 
     /** Notes a pod that is about to be made or to come, and takes it for this caller to work on. */
-    synchronized void note(PodRecord pod) throws IOException, RefusedException {
+    synchronized void note(PodRecord pod) throws IOException, RequestException {
         if (busy.containsKey(pod.id()) || Files.exists(folderOf(pod))) {
-            throw new RefusedException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
+            throw new RequestException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
         }
         // It has its name when it has its record and its lock, so nobody takes it for one of which nothing was made.
         Path folder = Files.createTempDirectory(runtime.settings().directory(), UNNAMED);
@@ -306,15 +306,15 @@ public final class Pods {
     }
 
     private static Ipv4Address addressFor(PodOrder order, int uid, PodTemplate template, Set<String> taken)
-            throws RefusedException {
+            throws RequestException {
         if (order.address() != null) {
             Ipv4Address wanted = Ipv4Address.parse(order.address())
                     .filter(address -> template.grants(uid, address))
-                    .orElseThrow(() -> new RefusedException(
+                    .orElseThrow(() -> new RequestException(
                             "that address is none of yours: leave --address out, or name one that [pods."
                                     + template.name() + "] grants you"));
             if (taken.contains(wanted.toString())) {
-                throw new RefusedException("another pod has " + wanted + ": leave --address out, or stop that pod");
+                throw new RequestException("another pod has " + wanted + ": leave --address out, or stop that pod");
             }
             return wanted;
         }
@@ -325,12 +325,12 @@ public final class Pods {
                 }
             }
         }
-        throw new RefusedException(
+        throw new RequestException(
                 "pods have all addresses that [pods." + template.name() + "] grants you: stop one of them");
     }
 
     private PodRecord make(Path folder, PodRecord planned, PodTemplate template, PodOrder order)
-            throws IOException, RefusedException {
+            throws IOException, RequestException {
         new PodBundle(folder, podInit)
                 .write(planned, template, groupsOf(planned), order.initWords(false), runtime.cgroupOf(planned));
         try {
@@ -357,12 +357,12 @@ public final class Pods {
     }
 
     /** Waits until the command has begun; an init that is gone has had one that was over at once. */
-    private void requireBegun(PodRecord pod) throws IOException, RefusedException {
+    private void requireBegun(PodRecord pod) throws IOException, RequestException {
         boolean begun = Polling.until(BEGIN_LIMIT, () -> {
             String name = processes.name(pod.init()).orElse(BEGUN);
             boolean over = name.equals(BEGUN) || !processes.isAlive(pod.init());
             if (!over && name.startsWith(NOT_BEGUN)) {
-                throw new RefusedException(whyNotBegun(pod, name.substring(NOT_BEGUN.length())));
+                throw new RequestException(whyNotBegun(pod, name.substring(NOT_BEGUN.length())));
             }
             return over;
         });
@@ -463,7 +463,7 @@ public final class Pods {
     }
 
     /** Shows one pod. */
-    public PodStatus show(Caller caller, String name) throws IOException, RefusedException {
+    public PodStatus show(Caller caller, String name) throws IOException, RequestException {
         return list(caller).stream()
                 .filter(pod -> isMeant(caller, pod.name(), name))
                 .findFirst()
@@ -474,9 +474,9 @@ public final class Pods {
         return fullName.equals(name) || fullName.equals(Integer.toUnsignedString(caller.uid()) + "/" + name);
     }
 
-    private static RefusedException unknown(String name) {
+    private static RequestException unknown(String name) {
         String shown = name == null ? "" : name.substring(0, Math.min(name.length(), 64));
-        return new RefusedException("you have no pod '" + shown + "' here: ppmr pod list shows those that there are");
+        return new RequestException("you have no pod '" + shown + "' here: ppmr pod list shows those that there are");
     }
 
     private Optional<PodStatus> statusOf(PodRecord pod) {
@@ -494,11 +494,11 @@ public final class Pods {
      * @param detached whether it is to go on as a child of the pod's init; else its output is wanted, within
      *     {@link #EXECUTE_LIMIT}
      */
-    public Executed execute(Caller caller, PodOrder order, boolean detached) throws IOException, RefusedException {
+    public Executed execute(Caller caller, PodOrder order, boolean detached) throws IOException, RequestException {
         order.requireCommand();
         PodRecord pod = find(caller, order.name());
         if (pod.uid() != caller.uid() && !caller.root()) {
-            throw new RefusedException("only its user and root may run commands in pod " + pod.fullName()
+            throw new RequestException("only its user and root may run commands in pod " + pod.fullName()
                     + ": whoever controls the service may end it");
         }
         requireStill(pod);
@@ -533,7 +533,7 @@ public final class Pods {
     }
 
     /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
-    public PodStatus stop(Caller caller, String name) throws IOException, RefusedException {
+    public PodStatus stop(Caller caller, String name) throws IOException, RequestException {
         PodRecord pod = find(caller, name);
         requireStill(pod);
         return alone(pod, (folder, now) -> {
@@ -549,14 +549,14 @@ public final class Pods {
         });
     }
 
-    private static void requireStill(PodRecord pod) throws RefusedException {
+    private static void requireStill(PodRecord pod) throws RequestException {
         if (pod.move() != null) {
-            throw new RefusedException("pod " + pod.fullName() + " is being moved by migration " + pod.move()
+            throw new RequestException("pod " + pod.fullName() + " is being moved by migration " + pod.move()
                     + ": wait for its end, or cancel it");
         }
     }
 
-    private PodRecord find(Caller caller, String name) throws IOException, RefusedException {
+    private PodRecord find(Caller caller, String name) throws IOException, RequestException {
         if (offered()) {
             synchronized (this) {
                 for (PodRecord pod : records()) {
@@ -648,10 +648,10 @@ public final class Pods {
         WorkDirectories.remove(folder);
     }
 
-    private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RefusedException {
+    private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RequestException {
         synchronized (this) {
             if (!take(pod)) {
-                throw new RefusedException("pod " + pod.fullName() + " is being made or ended: try again later");
+                throw new RequestException("pod " + pod.fullName() + " is being made or ended: try again later");
             }
         }
         try {

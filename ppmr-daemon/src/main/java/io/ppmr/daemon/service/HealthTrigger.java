@@ -1,7 +1,7 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.service.HealthJudge.Answer;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import java.io.IOException;
 import java.time.Duration;
@@ -110,7 +110,7 @@ public final class HealthTrigger implements AutoCloseable {
         try {
             String moved = migrations.trigger("the health command", this::onEvent);
             LOG.warn("health command: this node is going; to be moved: {}", moved);
-        } catch (RefusedException e) {
+        } catch (RequestException e) {
             underWay.set(false);
             LOG.error("health command: this node is going, and no migration starts: {}", e.getMessage());
         }

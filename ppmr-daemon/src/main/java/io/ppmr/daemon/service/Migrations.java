@@ -3,7 +3,7 @@ package io.ppmr.daemon.service;
 import io.ppmr.daemon.jobs.AnnouncedJobs;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.jobs.MoveRecords;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
@@ -172,7 +172,7 @@ public final class Migrations {
      * @param by who or what asks, for the log
      * @param watcher told of this migration's events until its last
      */
-    public Started start(String name, String by, Consumer<Event> watcher) throws RefusedException {
+    public Started start(String name, String by, Consumer<Event> watcher) throws RequestException {
         return start(name, Optional.empty(), List.of(), Optional.empty(), by, watcher);
     }
 
@@ -190,7 +190,7 @@ public final class Migrations {
             Optional<Path> keep,
             String by,
             Consumer<Event> watcher)
-            throws RefusedException {
+            throws RequestException {
         Found job = job(name, owner);
         requireFree();
         return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, to, keep, by, watcher);
@@ -204,19 +204,19 @@ public final class Migrations {
      * @param watcher told when all have ended: the last event of one that was not moved, if there is one
      * @return what is moved, for the log
      */
-    public synchronized String trigger(String by, Consumer<Event> watcher) throws RefusedException {
+    public synchronized String trigger(String by, Consumer<Event> watcher) throws RequestException {
         if (triggerJob.isPresent()) {
             return start(triggerJob.get(), by, watcher).job();
         }
         if (round != null) {
-            throw new RefusedException("the announced jobs are being moved already: wait for the end");
+            throw new RequestException("the announced jobs are being moved already: wait for the end");
         }
         if (closed || running == null || running.asker() != Asker.OWNER) {
             requireFree();
         }
         List<AnnouncedJobs.Name> names = announced.names();
         if (names.isEmpty()) {
-            throw new RefusedException(
+            throw new RequestException(
                     "no job is announced, and the configuration names no trigger_job: known are " + known());
         }
         round = new Round(names, by, watcher);
@@ -226,17 +226,17 @@ public final class Migrations {
         return names.stream().map(AnnouncedJobs.Name::toString).collect(Collectors.joining(", "));
     }
 
-    private void requireFree() throws RefusedException {
+    private void requireFree() throws RequestException {
         if (closed) {
-            throw new RefusedException("the service is ending: start it again first");
+            throw new RequestException("the service is ending: start it again first");
         }
         if (running != null) {
-            throw new RefusedException("job " + running.started().job() + " is being migrated (migration "
+            throw new RequestException("job " + running.started().job() + " is being migrated (migration "
                     + running.started().id() + "): wait for its end");
         }
         Optional<String> takenUp = mover.takenUp();
         if (takenUp.isPresent()) {
-            throw new RefusedException("migration " + takenUp.get()
+            throw new RequestException("migration " + takenUp.get()
                     + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
         }
     }
@@ -287,7 +287,7 @@ public final class Migrations {
                             round.by,
                             event -> LOG.trace("{}: {}", found.name(), event));
                 }
-            } catch (RefusedException e) {
+            } catch (RequestException e) {
                 LOG.warn("{}: {}", round.by, e.getMessage());
                 round.ended(new Event.Failed(e.getMessage()));
             }
@@ -300,19 +300,19 @@ public final class Migrations {
      * @param id its name, or the first characters of it
      * @param by who asks
      * @return its whole name
-     * @throws RefusedException if it is not under way, or decided already
+     * @throws RequestException if it is not under way, or decided already
      */
-    public synchronized String cancel(String id, String by) throws RefusedException {
+    public synchronized String cancel(String id, String by) throws RequestException {
         if (running == null) {
-            throw new RefusedException("no migration is under way, so there is nothing to cancel");
+            throw new RequestException("no migration is under way, so there is nothing to cancel");
         }
         Started started = running.started();
         if (id.length() < LEAST_OF_ID || !started.id().startsWith(id)) {
-            throw new RefusedException("migration '" + id + "' is not under way; the one that is: " + started.id()
+            throw new RequestException("migration '" + id + "' is not under way; the one that is: " + started.id()
                     + ", of job " + started.job());
         }
         if (!running.cancellation().cancel("cancelled by " + by)) {
-            throw new RefusedException("migration " + started.id() + " is decided: its originals are being ended, and"
+            throw new RequestException("migration " + started.id() + " is decided: its originals are being ended, and"
                     + " the restored ranks go on in their place. Wait for its end");
         }
         LOG.info("migration {} is cancelled by {}", started.id(), by);
@@ -353,7 +353,7 @@ public final class Migrations {
         return last == null || !last.isAlive();
     }
 
-    private Found job(String name, Optional<String> owner) throws RefusedException {
+    private Found job(String name, Optional<String> owner) throws RequestException {
         String wanted = name == null ? triggered() : name;
         if (owner.isEmpty() && jobs.containsKey(wanted)) {
             return new Found(jobs.get(wanted), Optional.empty());
@@ -361,19 +361,19 @@ public final class Migrations {
         Optional<AnnouncedJobs.Name> named = announced.named(wanted, owner);
         Optional<ConfiguredJob> job = named.isPresent() ? announced.find(named.get()) : Optional.empty();
         if (job.isEmpty()) {
-            throw new RefusedException("there is no job '" + wanted + "'"
+            throw new RequestException("there is no job '" + wanted + "'"
                     + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
                     + (owner.isPresent() ? text(announced.names(owner.get())) : known()));
         }
         return new Found(job.get(), named);
     }
 
-    private String triggered() throws RefusedException {
+    private String triggered() throws RequestException {
         List<String> names = triggerJob.isPresent()
                 ? List.of(triggerJob.get())
                 : announced.names().stream().map(AnnouncedJobs.Name::toString).toList();
         if (names.size() != 1) {
-            throw new RefusedException("no job is named, and "
+            throw new RequestException("no job is named, and "
                     + (names.isEmpty()
                             ? "the configuration names no trigger_job: known are " + known()
                             : "several are announced: " + String.join(", ", names)));

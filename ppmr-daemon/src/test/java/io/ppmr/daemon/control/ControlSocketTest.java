@@ -10,7 +10,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.Cancellation;
@@ -162,7 +162,7 @@ class ControlSocketTest {
                 serve(folder.resolve("k"), new Migrations(Map.of("k", kept), Optional.empty(), this::migrate))) {
             assertEquals(Optional.of(Path.of("/asked")), kept(other, Optional.of(Path.of("/asked"))));
             assertEquals(Optional.of(Path.of("/own")), kept(other, Optional.empty()));
-            String refusal = assertThrows(RefusedException.class, () -> kept(other, Optional.of(Path.of("here"))))
+            String refusal = assertThrows(RequestException.class, () -> kept(other, Optional.of(Path.of("here"))))
                     .getMessage();
             assertTrue(refusal.contains("no absolute path"), refusal);
         }
@@ -183,7 +183,7 @@ class ControlSocketTest {
                 ControlClient second = new ControlClient(socket)) {
             watcher.watch();
             assertEquals("a", first.start(null, true).job());
-            String message = assertThrows(RefusedException.class, () -> second.start("b", true))
+            String message = assertThrows(RequestException.class, () -> second.start("b", true))
                     .getMessage();
             assertTrue(message.contains("job a is being migrated"), message);
             go.countDown();
@@ -209,7 +209,7 @@ class ControlSocketTest {
 
     private void assertRefused(String message, String id) throws IOException {
         try (ControlClient client = new ControlClient(socket)) {
-            String said = assertThrows(RefusedException.class, () -> client.cancel(id))
+            String said = assertThrows(RequestException.class, () -> client.cancel(id))
                     .getMessage();
             assertTrue(said.contains(message), said);
         }
@@ -218,7 +218,7 @@ class ControlSocketTest {
     @Test
     void shouldRefuseWhenThereIsNoSuchJob() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
-            assertTrue(assertThrows(RefusedException.class, () -> client.start("c", true))
+            assertTrue(assertThrows(RequestException.class, () -> client.start("c", true))
                     .getMessage()
                     .contains("known are a, b"));
         }

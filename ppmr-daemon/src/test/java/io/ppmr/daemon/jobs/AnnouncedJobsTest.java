@@ -12,7 +12,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.SourceRequests;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.operator.Resolution;
@@ -78,7 +78,7 @@ class AnnouncedJobsTest {
         assertEquals(0755, (Integer) Files.getAttribute(all, "unix:mode") & 07777);
         assertEquals(0755, (Integer) Files.getAttribute(directory.resolve("announced/moves"), "unix:mode") & 07777);
         assertEquals(Optional.empty(), jobs.named("4000000/slurm-9.0", Optional.empty()));
-        assertThrows(RefusedException.class, () -> jobs.find(new AnnouncedJobs.Name(4_000_000, "slurm-9.0")));
+        assertThrows(RequestException.class, () -> jobs.find(new AnnouncedJobs.Name(4_000_000, "slurm-9.0")));
     }
 
     /** The service writes as root: where, is not for a user to say. */
@@ -126,7 +126,7 @@ class AnnouncedJobsTest {
         announce(0, self.startTimeTicks(), "criu");
         AnnouncedJobs unmarked = new AnnouncedJobs(
                 Optional.of(directory.resolve("announced")), Map.of("criu", checkpointer), Set.of("blcr"));
-        RefusedException e = assertThrows(RefusedException.class, () -> unmarked.find(name("slurm-7.0")));
+        RequestException e = assertThrows(RequestException.class, () -> unmarked.find(name("slurm-7.0")));
         assertTrue(e.getMessage().contains("checkpointer criu is not marked for announced jobs"), e.getMessage());
         assertTrue(e.getMessage().contains("for_announced_jobs = true in [checkpointers.criu]"), e.getMessage());
         assertEquals(List.of(), unmarked.names());
@@ -176,7 +176,7 @@ class AnnouncedJobsTest {
     }
 
     private void assertRefused(String words) {
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("slurm-7.0")));
+        RequestException refused = assertThrows(RequestException.class, () -> jobs.find(name("slurm-7.0")));
         assertTrue(refused.getMessage().contains(words), refused.getMessage());
     }
 
@@ -202,7 +202,7 @@ class AnnouncedJobsTest {
         assertEquals(0, mkfifo.waitFor());
         // One user's name stops nobody else's job.
         assertEquals(List.of(name("slurm-7.0")), jobs.names());
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("fifo")));
+        RequestException refused = assertThrows(RequestException.class, () -> jobs.find(name("fifo")));
         assertTrue(refused.getMessage().contains("fifo is no directory"), refused.getMessage());
     }
 
@@ -210,7 +210,7 @@ class AnnouncedJobsTest {
     void shouldNotFollowALinkWhenAJobsFolderIsOne() throws Exception {
         announce(0, self.startTimeTicks(), "criu");
         Files.createSymbolicLink(folder.resolveSibling("link"), folder);
-        RefusedException refused = assertThrows(RefusedException.class, () -> jobs.find(name("link")));
+        RequestException refused = assertThrows(RequestException.class, () -> jobs.find(name("link")));
         assertTrue(refused.getMessage().contains("link is no directory"), refused.getMessage());
     }
 

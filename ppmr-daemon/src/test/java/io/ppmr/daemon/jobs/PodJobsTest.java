@@ -16,7 +16,7 @@ import io.ppmr.daemon.pods.PodRecord;
 import io.ppmr.daemon.pods.PodSettings;
 import io.ppmr.daemon.pods.PodTemplate;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -140,10 +140,10 @@ class PodJobsTest {
     void shouldBeRefusedByNameWhenPodsOfOneJobCannotMoveTogether() throws Exception {
         pod(USER, "first", "both", "usual");
         pod(USER, "second", "both", "newer");
-        RefusedException apart = assertThrows(RefusedException.class, () -> jobs.find(new Name(USER, "both")));
+        RequestException apart = assertThrows(RequestException.class, () -> jobs.find(new Name(USER, "both")));
         assertTrue(apart.getMessage().contains("checkpointers criu and criu2"), apart.getMessage());
         pod(USER, "third", "both", "fixed");
-        RefusedException none = assertThrows(RefusedException.class, () -> jobs.find(new Name(USER, "both")));
+        RequestException none = assertThrows(RequestException.class, () -> jobs.find(new Name(USER, "both")));
         assertTrue(none.getMessage().contains("pod 4711/third is not moved"), none.getMessage());
     }
 }

@@ -10,7 +10,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.jobs.ConfiguredJob;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
@@ -93,7 +93,7 @@ class PidFileAttackTest {
                 assertInstanceOf(Migrations.Event.Failed.class, migrate("bad")).reason();
         assertTrue(said.contains("job bad, rank 0") && said.contains(file.toString()) && said.contains(words), said);
         // It is over, so there is nothing that a cancellation could claim to roll back.
-        assertThrows(RefusedException.class, () -> migrations.cancel("0000", "a test"));
+        assertThrows(RequestException.class, () -> migrations.cancel("0000", "a test"));
         assertEquals(Optional.empty(), migrations.state().running());
         assertInstanceOf(Migrations.Event.Ended.class, migrate("good"));
         assertEquals(PID, moved.remove().job().ranks().get(0).pid());

@@ -3,7 +3,7 @@ package io.ppmr.migration.keep;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
 import io.ppmr.transport.auth.PeerAuthenticator;
@@ -46,7 +46,7 @@ public final class KeptImages {
     }
 
     /** Opens one; refuses what is no whole copy. */
-    public static KeptImages open(Path named) throws RefusedException, IOException {
+    public static KeptImages open(Path named) throws RequestException, IOException {
         if (!Files.isDirectory(named)) {
             throw refused(named + " is no directory");
         }
@@ -64,12 +64,12 @@ public final class KeptImages {
         try {
             return new KeptImages(directory, Manifest.read(directory));
         } catch (IOException e) {
-            throw new RefusedException(e.getMessage(), e);
+            throw new RequestException(e.getMessage(), e);
         }
     }
 
     /** What is believed of a copy is root's alone, in directories in which nobody else can exchange it. */
-    private static void requireOurs(Path directory) throws RefusedException, IOException {
+    private static void requireOurs(Path directory) throws RequestException, IOException {
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {
             throw refused(directory + " is no place for a copy that can be trusted: "
@@ -91,7 +91,7 @@ public final class KeptImages {
         }
     }
 
-    private static void requireOwner(Path path, JobUser owner) throws RefusedException, IOException {
+    private static void requireOwner(Path path, JobUser owner) throws RequestException, IOException {
         Map<String, Object> found = Files.readAttributes(path, "unix:uid,mode", LinkOption.NOFOLLOW_LINKS);
         int uid = (int) found.get("uid");
         int mode = (int) found.get("mode");
@@ -112,7 +112,7 @@ public final class KeptImages {
      *
      * @param owner as whom the image is restarted
      */
-    public void requireOwners(JobUser owner) throws RefusedException, IOException {
+    public void requireOwners(JobUser owner) throws RequestException, IOException {
         try (Stream<Path> inside = Files.walk(directory)) {
             for (Path path : (Iterable<Path>) inside::iterator) {
                 requireOwner(path, owner);
@@ -127,7 +127,7 @@ public final class KeptImages {
      *
      * @param withoutDigest whether a copy is taken that has no digest, as releases before this one have kept it
      */
-    public void requireSealed(PeerAuthenticator key, boolean withoutDigest) throws RefusedException, IOException {
+    public void requireSealed(PeerAuthenticator key, boolean withoutDigest) throws RequestException, IOException {
         Path file = directory.resolve(Manifest.DIGEST_FILE_NAME);
         if (!Files.exists(file)) {
             if (withoutDigest) {
@@ -156,8 +156,8 @@ public final class KeptImages {
         }
     }
 
-    private static RefusedException refused(String reason) {
-        return new RefusedException(reason);
+    private static RequestException refused(String reason) {
+        return new RequestException(reason);
     }
 
     public Manifest manifest() {
@@ -170,7 +170,7 @@ public final class KeptImages {
     }
 
     /** Refuses if a process that it was made of, or one that was restarted from it, lives on this node. */
-    public void requireNobodyLives(ProcessTable processes) throws RefusedException, IOException {
+    public void requireNobodyLives(ProcessTable processes) throws RequestException, IOException {
         for (var rank : manifest.originals().entrySet()) {
             for (ProcessIdentity process : rank.getValue()) {
                 if (processes.isAlive(process)) {
@@ -191,7 +191,7 @@ public final class KeptImages {
         }
     }
 
-    private static List<ProcessIdentity> restarted(Path noted) throws RefusedException, IOException {
+    private static List<ProcessIdentity> restarted(Path noted) throws RequestException, IOException {
         List<ProcessIdentity> processes = new ArrayList<>();
         try {
             for (String line : Files.readAllLines(noted)) {
@@ -201,7 +201,7 @@ public final class KeptImages {
             }
             return processes;
         } catch (CharacterCodingException | IllegalArgumentException | IndexOutOfBoundsException e) {
-            throw new RefusedException(
+            throw new RequestException(
                     noted
                             + ", which says what was restarted from this copy before, is damaged: see that nothing of"
                             + " the job runs here, then remove it",
@@ -230,7 +230,7 @@ public final class KeptImages {
     }
 
     /** Refuses, and names what is missing or not as it was written. */
-    public void requireWhole() throws RefusedException {
+    public void requireWhole() throws RequestException {
         List<String> wrong = new ArrayList<>();
         ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
         for (Manifest.Entry entry : manifest.entries()) {

@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
@@ -270,7 +270,7 @@ final class TargetSessions {
         try {
             answer = new ControlMessage.Told(
                     service.pods().hearOf(away.address(), away.migrationId(), Duration.ofMillis(away.leaseMs())));
-        } catch (RefusedException | IOException e) {
+        } catch (RequestException | IOException e) {
             log.say(
                     "away",
                     link.peer() + " says of address " + away.address() + " that it is away or back, and nothing"

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.Kind;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -103,7 +103,7 @@ class KeptImagesTest {
     }
 
     private static void refused(Executable check, String... words) {
-        RefusedException refusal = assertThrows(RefusedException.class, check);
+        RequestException refusal = assertThrows(RequestException.class, check);
         for (String word : words) {
             assertTrue(refusal.getMessage().contains(word), refusal.getMessage());
         }

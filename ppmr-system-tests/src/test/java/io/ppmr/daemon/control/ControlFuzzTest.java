@@ -6,7 +6,7 @@ import io.ppmr.daemon.service.Migrations;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.EOFException;
 import java.io.IOException;
@@ -114,7 +114,7 @@ class ControlFuzzTest {
 
     private static Fuzz requestFuzz() {
         Mutator mutator = new Mutator(REQUESTS, LineChannel.MAX_LINE_BYTES, WORDS);
-        return new Fuzz(FuzzPlan.CONTROL_REQUESTS, mutator, List.of(IOException.class, RefusedException.class))
+        return new Fuzz(FuzzPlan.CONTROL_REQUESTS, mutator, List.of(IOException.class, RequestException.class))
                 .allocatesAtMost(512 * 1024, 500);
     }
 

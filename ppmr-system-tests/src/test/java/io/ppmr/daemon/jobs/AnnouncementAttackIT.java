@@ -12,7 +12,7 @@ import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlServer;
 import io.ppmr.daemon.control.SourceRequests;
 import io.ppmr.daemon.service.Migrations;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
@@ -175,7 +175,7 @@ class AnnouncementAttackIT {
         // Each user means the own one; who may control the service is asked which.
         assertEquals(Optional.of(name), jobs.named("slurm-7.0", Optional.of("" + VICTIM)));
         assertEquals(Optional.empty(), jobs.named("20003/slurm-7.0", Optional.of("" + ATTACKER)));
-        RefusedException which = assertThrows(RefusedException.class, () -> jobs.named("slurm-7.0", Optional.empty()));
+        RequestException which = assertThrows(RequestException.class, () -> jobs.named("slurm-7.0", Optional.empty()));
         assertTrue(which.getMessage().contains("20002/slurm-7.0, 20003/slurm-7.0"), which.getMessage());
         assertEquals(Optional.of(name), jobs.named("20003/slurm-7.0", Optional.empty()));
         String log = shell(
@@ -242,9 +242,9 @@ class AnnouncementAttackIT {
         migrations.start("slurm-7.0", Optional.of("" + ATTACKER), List.of(), Optional.empty(), "its user", event -> {});
         CompletableFuture<Migrations.Event> ended = new CompletableFuture<>();
         migrations.trigger("a test", ended::complete);
-        assertThrows(RefusedException.class, () -> migrations.trigger("a second one", event -> {}));
+        assertThrows(RequestException.class, () -> migrations.trigger("a second one", event -> {}));
         assertThrows(
-                RefusedException.class,
+                RequestException.class,
                 () -> migrations.start(
                         "slurm-7.0", Optional.of("" + ATTACKER), List.of(), Optional.empty(), "its user", event -> {}));
         mayEnd.countDown();

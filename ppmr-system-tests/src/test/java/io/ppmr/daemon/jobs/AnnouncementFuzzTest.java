@@ -7,7 +7,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
-import io.ppmr.migration.RefusedException;
+import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -94,7 +94,7 @@ class AnnouncementFuzzTest {
                 "pid.a = 1\n",
                 ":99999",
                 "true");
-        return new Fuzz(FuzzPlan.ANNOUNCEMENTS, mutator, List.of(RefusedException.class))
+        return new Fuzz(FuzzPlan.ANNOUNCEMENTS, mutator, List.of(RequestException.class))
                 .allocatesAtMost(256 * 1024, 512);
     }
 
@@ -103,7 +103,7 @@ class AnnouncementFuzzTest {
         Files.deleteIfExists(announcement);
         Files.write(announcement, input);
         if (jobs.find(own).isEmpty()) {
-            throw new RefusedException("no process of the rank runs");
+            throw new RequestException("no process of the rank runs");
         }
     }
 
