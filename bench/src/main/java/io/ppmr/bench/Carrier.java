@@ -158,7 +158,7 @@ record Carrier(
     record RdmaDevice(String name, boolean up, List<InetAddress> addresses) {
         static final Path DEVICES = Path.of("/sys/class/infiniband");
 
-        /** Whether a connection can begin or end there. */
+        /** Returns true if a connection can begin or end there. */
         boolean usable() {
             return up && !addresses.isEmpty();
         }

@@ -39,7 +39,7 @@ final class Programs {
         return Command.of(words).run(Duration.ofSeconds(LIMIT_S)).requireOutput();
     }
 
-    /** Whether a program of the system can be found. */
+    /** Returns true if a program of the system can be found. */
     static boolean present(String name) {
         String path = System.getenv().getOrDefault("PATH", "/usr/bin:/bin") + ":/usr/sbin";
         return Arrays.stream(path.split(":", -1)).anyMatch(folder -> Files.isExecutable(Path.of(folder, name)));

@@ -72,7 +72,7 @@ public interface Checkpointer extends ImageTraits {
         return StreamedForm.none(false, "");
     }
 
-    /** Whether a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
+    /** Returns true if a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();
 
     /**

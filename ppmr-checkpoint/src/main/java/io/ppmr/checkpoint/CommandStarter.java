@@ -51,7 +51,7 @@ public interface CommandStarter {
         return result;
     }
 
-    /** Whether what is started has a capability in effect, by its number in capabilities(7). */
+    /** Returns true if what is started has a capability in effect, by its number in capabilities(7). */
     boolean givesCapability(int number);
 
     /** The one that the environment names; the usual, without one, is direct. */

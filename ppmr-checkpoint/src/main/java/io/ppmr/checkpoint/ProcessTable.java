@@ -130,7 +130,7 @@ public final class ProcessTable {
         }
     }
 
-    /** Whether that very process still lives. To be asked before every signal. */
+    /** Returns true if that very process still lives. To be asked before every signal. */
     public boolean isAlive(ProcessIdentity process) {
         return bootId.equals(process.bootId())
                 && find(process.pid()).filter(process::equals).isPresent();
@@ -180,7 +180,7 @@ public final class ProcessTable {
         return process.pid();
     }
 
-    /** Whether the process lives and is the init of its PID namespace. */
+    /** Returns true if the process lives and is the init of its PID namespace. */
     boolean isNamespaceInit(ProcessIdentity process) {
         return status(process, "NSpid").map(pids -> innermost(pids) == 1).orElse(false);
     }
@@ -239,12 +239,12 @@ public final class ProcessTable {
                 .map(ProcStat::name);
     }
 
-    /** Whether the process leads its session. */
+    /** Returns true if the process leads its session. */
     boolean leadsSession(ProcessIdentity process) {
         return stat(process.pid()).map(stat -> stat.session() == process.pid()).orElse(false);
     }
 
-    /** Whether the process lives and every one of its living threads is stopped by a signal (state T). */
+    /** Returns true if the process lives and every one of its living threads is stopped by a signal (state T). */
     public boolean isHeld(ProcessIdentity process) {
         // Whether it lives is asked last: of one that ends meanwhile there are no threads that run.
         return threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
@@ -252,7 +252,7 @@ public final class ProcessTable {
                 && isAlive(process);
     }
 
-    /** Whether the process lives and none of its threads is stopped. */
+    /** Returns true if the process lives and none of its threads is stopped. */
     public boolean isRunning(ProcessIdentity process) {
         return threads(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
     }

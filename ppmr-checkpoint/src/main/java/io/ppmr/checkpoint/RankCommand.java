@@ -25,7 +25,7 @@ public final class RankCommand {
     /** What differs between checkpoint and restart, and between tools. Called by the command's thread only. */
     interface Steps {
         /**
-         * Whether the tool has reported success. One that reports failure, or ends without success, throws.
+         * Returns true if the tool has reported success. One that reports failure, or ends without success, throws.
          */
         boolean succeeded(ToolProcess tool) throws CheckpointException;
 
@@ -33,8 +33,8 @@ public final class RankCommand {
         HeldRank proveHeld(ToolProcess tool) throws CheckpointException;
 
         /**
-         * Whether nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may be
-         * inside the process that it writes.
+         * Returns true if nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may
+         * be inside the process that it writes.
          */
         boolean toolMayBeKilled();
 

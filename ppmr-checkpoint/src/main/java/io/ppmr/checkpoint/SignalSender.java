@@ -141,7 +141,7 @@ public final class SignalSender {
         return LibC.CALLS.kill(process.pid(), signal) == 0 || answer(signal, process, LibC.errno());
     }
 
-    /** Whether its PID is another's by now, who may have got its signal: that one is set going again. */
+    /** Returns true if its PID is another's by now, who may have got its signal: that one is set going again. */
     private boolean isAnother(ProcessIdentity process) throws CheckpointException {
         Optional<ProcessIdentity> now = finder.apply(process.pid());
         if (now.isEmpty() || now.get().equals(process)) {

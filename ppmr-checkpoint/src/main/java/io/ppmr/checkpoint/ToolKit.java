@@ -134,7 +134,7 @@ record ToolKit(
         return livesElsewhere(task) ? table.pidInside(process) : process.pid();
     }
 
-    /** Whether the rank lives in a PID namespace other than this service's: it was moved here before. */
+    /** Returns true if the rank lives in a PID namespace other than this service's: it was moved here before. */
     boolean livesElsewhere(CheckpointTask task) {
         return task.root().pidNamespace() != table.ownPidNamespace();
     }

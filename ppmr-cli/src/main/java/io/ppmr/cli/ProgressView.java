@@ -32,8 +32,8 @@ public final class ProgressView {
     }
 
     /**
-     * Whether standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22 on, so
-     * this looks at what the descriptor leads to; see proc_pid_fd(5).
+     * Returns true if standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22
+     * on, so this looks at what the descriptor leads to; see proc_pid_fd(5).
      */
     public static boolean onTerminal() {
         try {

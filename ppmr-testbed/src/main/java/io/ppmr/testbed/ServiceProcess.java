@@ -220,7 +220,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Whether it ends in time; an interrupt is kept for later, since this is mostly clean-up. */
+    /** Returns true if it ends in time; an interrupt is kept for later, since this is mostly clean-up. */
     private static boolean hasEnded(Process process) {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         return UninterruptedWait.of(() -> process.waitFor(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS));

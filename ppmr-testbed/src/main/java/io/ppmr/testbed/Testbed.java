@@ -91,7 +91,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Whether its owner is dead. Only what is ours is touched: anybody may make folders beside it. */
+    /** Returns true if its owner is dead. Only what is ours is touched: anybody may make folders beside it. */
     private static boolean isLeft(Path folder) throws IOException {
         Object us = Files.getAttribute(Path.of("/proc/self"), "unix:uid");
         Path file = folder.resolve(LOCK);
@@ -208,7 +208,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Whether the JVM was told to end, so that failures are no news. */
+    /** Returns true if the JVM was told to end, so that failures are no news. */
     public boolean closedEarly() {
         return early;
     }

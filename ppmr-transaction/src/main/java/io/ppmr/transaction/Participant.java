@@ -224,7 +224,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         on(new ParticipantEvent.SourceBack(), now);
     }
 
-    /** Whether words of the source may be older than a fence that may have shot it. */
+    /** Returns true if words of the source may be older than a fence that may have shot it. */
     private boolean isStale() {
         return promiseOver || fenceOver;
     }
@@ -295,7 +295,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
     }
 
-    /** Whether a fence window is open: the others' promises are awaited, or the command runs. */
+    /** Returns true if a fence window is open: the others' promises are awaited, or the command runs. */
     public boolean seeksProof() {
         return state.phase() == Phase.PREPARED && (state.fencing() ? !fenceOver : state.round() != 0);
     }

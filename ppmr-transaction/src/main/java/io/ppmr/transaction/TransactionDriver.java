@@ -61,7 +61,7 @@ abstract class TransactionDriver<S> {
         this.state = state;
     }
 
-    /** Whether it was carried out. */
+    /** Returns true if it was carried out. */
     abstract boolean perform(Effect effect);
 
     /** Says again what waits for an answer; whether anything does. */
@@ -292,7 +292,7 @@ abstract class TransactionDriver<S> {
         return state;
     }
 
-    /** Whether everything that was decided has been carried out. */
+    /** Returns true if everything that was decided has been carried out. */
     public final boolean isSettled() {
         return pending.isEmpty() && waiting.isEmpty();
     }

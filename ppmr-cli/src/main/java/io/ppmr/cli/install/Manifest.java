@@ -74,7 +74,7 @@ final class Manifest {
         return folders;
     }
 
-    /** Whether a file is there and not as it was installed. */
+    /** Returns true if a file is there and not as it was installed. */
     boolean isChanged(Path file) throws IOException {
         return Files.exists(file) && files.containsKey(file) && !hash(file).equals(files.get(file));
     }

@@ -180,7 +180,9 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             lines.writeLine(protocol.line(key, value), WRITE_LIMIT);
         }
 
-        /** Whether the client still listens and the service still serves: otherwise nothing more is to be said. */
+        /**
+         * Returns true if the client still listens and the service still serves: otherwise nothing more is to be said.
+         */
         public boolean isOpen() throws IOException {
             return serving.getAsBoolean() && !lines.peerHasClosed();
         }

@@ -90,7 +90,7 @@ final class LineChannel implements AutoCloseable {
         return line;
     }
 
-    /** Whether the peer has closed, as far as can be told without waiting. */
+    /** Returns true if the peer has closed, as far as can be told without waiting. */
     boolean peerHasClosed() throws IOException {
         return !channel.isOpen() || (in.hasRemaining() && channel.read(in) < 0);
     }

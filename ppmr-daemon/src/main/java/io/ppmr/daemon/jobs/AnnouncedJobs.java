@@ -117,7 +117,7 @@ public final class AnnouncedJobs {
         return new AnnouncedJobs(directory, checkpointers, marked, Optional.of(new PodJobs(ofNode, checkpointers)));
     }
 
-    /** Whether jobs can be announced at all. */
+    /** Returns true if jobs can be announced at all. */
     public boolean taken() {
         return directory.isPresent();
     }

@@ -85,7 +85,7 @@ public final class ServiceLog {
         }
     }
 
-    /** Whether standard error is the stream that systemd has made to the journal, systemd.exec(5). */
+    /** Returns true if standard error is the stream that systemd has made to the journal, systemd.exec(5). */
     private static boolean leadsToJournal(Map<String, String> environment) {
         String stream = environment.get("JOURNAL_STREAM");
         if (stream == null) {

@@ -30,7 +30,7 @@ final class HealthJudge {
         restNs = settings.rest().toNanos();
     }
 
-    /** Whether a migration is to start now. */
+    /** Returns true if a migration is to start now. */
     boolean fires(Answer answer, long nowNs) {
         switch (answer) {
             case WELL -> {

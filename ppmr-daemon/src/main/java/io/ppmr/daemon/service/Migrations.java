@@ -151,7 +151,10 @@ public final class Migrations {
         this.records = records;
     }
 
-    /** Whether a user who is neither root nor the service's own may have this job moved; not the one of the trigger. */
+    /**
+     * Returns true if a user who is neither root nor the service's own may have this job moved; not the one of the
+     * trigger.
+     */
     public boolean isOwnedBy(String job, String user) {
         return announced.isOwnedBy(job, user);
     }

@@ -148,7 +148,7 @@ public final class Keeping implements AutoCloseable {
         }
     }
 
-    /** Whether a copy of this attempt waits for its end. */
+    /** Returns true if a copy of this attempt waits for its end. */
     public boolean isWanted(int attemptNumber) {
         return copy != null && attempt == attemptNumber;
     }

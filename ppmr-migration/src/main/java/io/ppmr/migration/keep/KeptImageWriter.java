@@ -185,7 +185,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         filled.offer(wakeUp);
     }
 
-    /** Whether it is whole, so that it may yet be kept. */
+    /** Returns true if it is whole, so that it may yet be kept. */
     boolean isWhole() {
         return state.get() != State.GROWING && state.get() != State.LOST;
     }

@@ -127,7 +127,7 @@ public final class PairCheck {
         }
     }
 
-    /** Whether the first two numbers of a release are smaller; releases without numbers are not compared. */
+    /** Returns true if the first two numbers of a release are smaller; releases without numbers are not compared. */
     private static boolean older(String one, String other) {
         Matcher a = TWO_NUMBERS.matcher(one);
         Matcher b = TWO_NUMBERS.matcher(other);

@@ -330,12 +330,12 @@ final class Attempt {
         }
     }
 
-    /** Whether every rank's image is written and every original stopped. */
+    /** Returns true if every rank's image is written and every original stopped. */
     boolean written() {
         return written;
     }
 
-    /** Whether the agents of all sessions do their work. Any thread; blocks it. */
+    /** Returns true if the agents of all sessions do their work. Any thread; blocks it. */
     boolean responds(long limitNs) {
         return sessions.stream().allMatch(session -> session.responds(limitNs));
     }

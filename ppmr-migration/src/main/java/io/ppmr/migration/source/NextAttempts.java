@@ -53,7 +53,7 @@ final class NextAttempts {
         return begun == 0;
     }
 
-    /** Whether nobody wanted the job and nothing was done to it. */
+    /** Returns true if nobody wanted the job and nothing was done to it. */
     boolean refusedByAll() {
         return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
@@ -64,7 +64,7 @@ final class NextAttempts {
     }
 
     /**
-     * Whether another attempt may follow.
+     * Returns true if another attempt may follow.
      *
      * @param place whose failure it was; negative if no target's
      * @param pausedNs how long the job stands still already

@@ -225,7 +225,7 @@ final class OriginalRanks {
                 .sum();
     }
 
-    /** Whether any of them has been stopped. */
+    /** Returns true if any of them has been stopped. */
     boolean anyHeld() {
         return !held.isEmpty();
     }

@@ -281,7 +281,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return checkpointsWaitedFor().isPresent();
     }
 
-    /** Whether its thread may end within this time. */
+    /** Returns true if its thread may end within this time. */
     boolean awaitEnd(Duration atMost) throws InterruptedException {
         try {
             report.get(atMost.toMillis(), TimeUnit.MILLISECONDS);
@@ -294,7 +294,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    /** Whether the agents of its sessions do their work. Any thread; blocks it. */
+    /** Returns true if the agents of its sessions do their work. Any thread; blocks it. */
     boolean responds(long limitNs) {
         Attempt current = attempt;
         return current == null || current.responds(limitNs);
@@ -568,7 +568,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    /** Whether every other participant has voted: the decision may follow, and nobody can call it off any more. */
+    /**
+     * Returns true if every other participant has voted: the decision may follow, and nobody can call it off any more.
+     */
     private boolean isLastVote(String participant, Message said) {
         return said instanceof ControlMessage.Prepared
                 && coordinator.state().members().stream()

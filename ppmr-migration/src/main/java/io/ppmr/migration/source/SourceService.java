@@ -134,7 +134,7 @@ public final class SourceService implements AutoCloseable {
         return transports.state();
     }
 
-    /** Whether a migration is under way, or waits for a participant. */
+    /** Returns true if a migration is under way, or waits for a participant. */
     public boolean busy() {
         return running.get() != null;
     }

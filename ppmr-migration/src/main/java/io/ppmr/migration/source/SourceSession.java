@@ -327,7 +327,7 @@ final class SourceSession {
         return message instanceof DataMessage.Progress;
     }
 
-    /** Whether the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    /** Returns true if the session's agent, if it has begun, does its work. Any thread; blocks it. */
     boolean responds(long limitNs) {
         SessionAgent current = agent;
         return current == null || current.responds(limitNs);

@@ -139,7 +139,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return id;
     }
 
-    /** Whether only a decision ends it now. Any thread. */
+    /** Returns true if only a decision ends it now. Any thread. */
     boolean isPrepared() {
         return voted;
     }
@@ -244,7 +244,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return attempt;
     }
 
-    /** Whether its thread has ended. Any thread. */
+    /** Returns true if its thread has ended. Any thread. */
     boolean isGone() {
         return gone;
     }

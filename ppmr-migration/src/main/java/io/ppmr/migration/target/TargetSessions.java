@@ -122,7 +122,7 @@ final class TargetSessions {
         changed = told;
     }
 
-    /** Whether the agents of all connections do their work. Any thread; blocks it. */
+    /** Returns true if the agents of all connections do their work. Any thread; blocks it. */
     boolean goRound(long limitNs) {
         return agents.stream().allMatch(agent -> agent.responds(limitNs));
     }
@@ -165,7 +165,7 @@ final class TargetSessions {
         }
     }
 
-    /** Whether an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
+    /** Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
     private boolean wasVoted(String directory) {
         String[] words = directory.split("\\.", -1);
         try {

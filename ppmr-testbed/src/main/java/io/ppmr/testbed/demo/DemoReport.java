@@ -80,7 +80,7 @@ public record DemoReport(String outcome, List<Migration> migrations) {
         return new DemoReport(outcome, migrations);
     }
 
-    /** Whether everything went as it should. */
+    /** Returns true if everything went as it should. */
     public boolean good() {
         return outcome.equals(COMMITTED);
     }

@@ -79,7 +79,7 @@ final class JournalFile implements AutoCloseable {
         return opened;
     }
 
-    /** Whether the frame still fits. */
+    /** Returns true if the frame still fits. */
     boolean hasRoom(byte[] frame) {
         return endOffset + frame.length <= capacityBytes;
     }

@@ -16,7 +16,7 @@ public sealed interface TransactionRecord {
     /** Which attempt of it, from 1; 0 where it is about all of them. */
     int attempt();
 
-    /** Whether it belongs to the rules; the others are for the services and for {@code ppmr history}. */
+    /** Returns true if it belongs to the rules; the others are for the services and for {@code ppmr history}. */
     default boolean isStep() {
         return !(this instanceof Asked
                 || this instanceof StepTimed

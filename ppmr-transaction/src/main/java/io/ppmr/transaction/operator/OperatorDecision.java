@@ -46,7 +46,7 @@ public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean 
             return new Verdict(How.FOLLOWED, text);
         }
 
-        /** Whether it is followed, at once or once the fence has succeeded. */
+        /** Returns true if it is followed, at once or once the fence has succeeded. */
         public boolean allows() {
             return how != How.REFUSED;
         }

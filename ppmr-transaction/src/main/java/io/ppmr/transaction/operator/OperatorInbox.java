@@ -26,7 +26,7 @@ public final class OperatorInbox {
         /** Follows the word. */
         void resolve(OperatorDecision word);
 
-        /** Whether nothing is held here any more. */
+        /** Returns true if nothing is held here any more. */
         boolean isOver();
 
         /** How it has ended, in a sentence. */
@@ -35,7 +35,7 @@ public final class OperatorInbox {
         /** For whom ranks are held, or null. */
         String waitsFor();
 
-        /** Whether what was asked for is still on its way: a fence command runs. */
+        /** Returns true if what was asked for is still on its way: a fence command runs. */
         boolean seeksProof();
     }
 
@@ -155,7 +155,7 @@ public final class OperatorInbox {
             return word;
         }
 
-        /** Whether it is to be done. */
+        /** Returns true if it is to be done. */
         public boolean carriesOut() {
             return carryOut;
         }
@@ -170,7 +170,7 @@ public final class OperatorInbox {
             answerByNs = nowNs + patienceNs;
         }
 
-        /** Whether the operator has waited long enough for it. */
+        /** Returns true if the operator has waited long enough for it. */
         public boolean isDue(long nowNs) {
             return nowNs - answerByNs >= 0;
         }

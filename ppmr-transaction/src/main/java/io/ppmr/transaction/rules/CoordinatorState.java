@@ -112,7 +112,7 @@ public record CoordinatorState(
                 .orElse(null);
     }
 
-    /** Whether nothing is left to do. */
+    /** Returns true if nothing is left to do. */
     public boolean isOver() {
         return phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK;
     }

@@ -88,12 +88,12 @@ public record ParticipantState(
                 reason);
     }
 
-    /** Whether it has the duty to take over. */
+    /** Returns true if it has the duty to take over. */
     public boolean isFirst() {
         return isFirst(self);
     }
 
-    /** Whether that is the one with the duty to take over. */
+    /** Returns true if that is the one with the duty to take over. */
     public boolean isFirst(String participant) {
         return !participants.isEmpty() && participants.get(0).equals(participant);
     }
