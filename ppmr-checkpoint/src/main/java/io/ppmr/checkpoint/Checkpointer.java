@@ -209,18 +209,6 @@ public interface Checkpointer extends ImageTraits {
             Duration deadline,
             Set<ProcessIdentity> stoppedByJob,
             Optional<Enclosure> pod) {
-        /** A rank that is no pod. */
-        public CheckpointTask(
-                int rank,
-                List<ProcessIdentity> processes,
-                JobUser user,
-                Path imageDirectory,
-                Path workDirectory,
-                Duration deadline,
-                Set<ProcessIdentity> stoppedByJob) {
-            this(rank, processes, user, imageDirectory, workDirectory, deadline, stoppedByJob, Optional.empty());
-        }
-
         public CheckpointTask {
             processes = List.copyOf(processes);
             stoppedByJob = Set.copyOf(stoppedByJob);

@@ -83,7 +83,14 @@ class CriuCheckpointerIT {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         Path dump = WorkDirectories.create(work, 3);
         HeldRank original = JobFixture.finish(criu.checkpoint(new CheckpointTask(
-                3, fixture.treeOf(job.root()), fixture.user, images, dump, JobFixture.LIMIT, Set.of())));
+                3,
+                fixture.treeOf(job.root()),
+                fixture.user,
+                images,
+                dump,
+                JobFixture.LIMIT,
+                Set.of(),
+                Optional.empty())));
         assertEquals("root's", Files.readString(canary));
         WorkDirectories.remove(work);
         Path restore = WorkDirectories.create(work, 3);
@@ -271,7 +278,8 @@ class CriuCheckpointerIT {
                 fixture.userDirectory("images-again"),
                 fixture.work("d2"),
                 JobFixture.LIMIT,
-                first.stoppedByJob())));
+                first.stoppedByJob(),
+                Optional.empty())));
         assertEquals(Set.of(child), again.stoppedByJob());
         again.requireHeld();
         again.release();
@@ -423,7 +431,14 @@ class CriuCheckpointerIT {
                     .equals(Optional.of("sleep"))));
             ProcessIdentity root = fixture.table.of((int) process.pid());
             CheckpointTask task = new CheckpointTask(
-                    3, fixture.treeOf(root), JobFixture.USER, images, fixture.work("d1"), JobFixture.LIMIT, Set.of());
+                    3,
+                    fixture.treeOf(root),
+                    JobFixture.USER,
+                    images,
+                    fixture.work("d1"),
+                    JobFixture.LIMIT,
+                    Set.of(),
+                    Optional.empty());
             String message = assertThrows(CheckpointException.class, () -> asUser.checkpoint(task))
                     .getMessage();
             assertTrue(message.contains("800000 in its bounding set of capabilities"), message);

@@ -20,6 +20,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
@@ -182,7 +183,8 @@ final class JobFixture implements AutoCloseable {
     }
 
     CheckpointTask checkpoint(int rank, ProcessIdentity root, Path images, String work) {
-        return new CheckpointTask(rank, treeOf(root), user, images, work(work), LIMIT, table.stopped(List.of(root)));
+        return new CheckpointTask(
+                rank, treeOf(root), user, images, work(work), LIMIT, table.stopped(List.of(root)), Optional.empty());
     }
 
     /** The processes of a rank; of one that is gone, its root. */

@@ -126,7 +126,7 @@ final class CriuJob implements AutoCloseable {
 
     private static MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, JobHooks hooks)
             throws InterruptedException {
-        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)), Map.of(), hooks);
+        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)), Map.of(), hooks, Map.of());
         return pair.source().migrate(job, progress -> {});
     }
 

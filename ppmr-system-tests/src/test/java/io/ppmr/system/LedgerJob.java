@@ -237,7 +237,7 @@ final class LedgerJob implements AutoCloseable {
         for (int rank : originals.keySet()) {
             ranks.add(new Job.RankProcess(rank, (int) pid(rank)));
         }
-        return new Job("ledger", ReplayJob.USER, checkpointer, ranks, others, hooks);
+        return new Job("ledger", ReplayJob.USER, checkpointer, ranks, others, hooks, Map.of());
     }
 
     // ---- what the ledgers show -------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 package io.ppmr.system;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
@@ -9,6 +11,7 @@ import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.os.BootClock;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -83,7 +86,10 @@ final class Nodes implements AutoCloseable {
                         Map.of(),
                         trustedUsers),
                 TransportChoice.tcp(),
-                probe::facts);
+                probe::facts,
+                new SimpleMeterRegistry(),
+                BootClock::nowNs,
+                PodKeeper.NONE);
         services.push(target::close);
         target.start();
         return target;

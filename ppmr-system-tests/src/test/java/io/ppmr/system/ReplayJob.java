@@ -222,7 +222,9 @@ final class ReplayJob implements AutoCloseable {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
         return migrate(
-                pair, new Job("replay", USER, checkpointer(), ranks, elsewhere, JobHooks.NONE), Keeping.Wish.NONE);
+                pair,
+                new Job("replay", USER, checkpointer(), ranks, elsewhere, JobHooks.NONE, Map.of()),
+                Keeping.Wish.NONE);
     }
 
     /** Moves the job, whose library is told by these hooks. */
@@ -237,7 +239,7 @@ final class ReplayJob implements AutoCloseable {
         for (int rank = 0; rank < originals.size(); rank++) {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
-        Job job = new Job("replay", USER, checkpointer(), ranks, Map.of(), hooks);
+        Job job = new Job("replay", USER, checkpointer(), ranks, Map.of(), hooks, Map.of());
         return migrate(pair, job, Keeping.Wish.NONE, cancellation);
     }
 

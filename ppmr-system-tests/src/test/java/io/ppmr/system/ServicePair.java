@@ -1,8 +1,10 @@
 package io.ppmr.system;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
@@ -12,6 +14,7 @@ import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.os.BootClock;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportChoice;
@@ -198,7 +201,10 @@ public final class ServicePair implements AutoCloseable {
                         Map.of(),
                         options.trustedUsers),
                 targetChoice,
-                () -> targetIs.apply(probe.facts()));
+                () -> targetIs.apply(probe.facts()),
+                new SimpleMeterRegistry(),
+                BootClock::nowNs,
+                PodKeeper.NONE);
         target.start();
         source = new SourceService(
                 new SourceSettings(
@@ -217,7 +223,9 @@ public final class ServicePair implements AutoCloseable {
                         new TransactionSettings(
                                 directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())),
                 sourceChoice,
-                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
+                new SimpleMeterRegistry(),
+                PodKeeper.NONE);
         try {
             source.start();
         } catch (IOException e) {

@@ -3,8 +3,10 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
@@ -83,7 +85,9 @@ class SuspendedMachineIT {
                         Map.of()),
                 TransportChoice.tcp(),
                 probe::facts,
-                () -> BootClock.nowNs() + suspendedNs.get());
+                new SimpleMeterRegistry(),
+                () -> BootClock.nowNs() + suspendedNs.get(),
+                PodKeeper.NONE);
     }
 
     @Test

@@ -326,7 +326,8 @@ public record SourceConfig(
                             others(section),
                             hooks(section, user),
                             List.of(),
-                            Optional.ofNullable(section.get(KEEP))));
+                            Optional.ofNullable(section.get(KEEP)),
+                            Map.of()));
         });
         return jobs;
     }

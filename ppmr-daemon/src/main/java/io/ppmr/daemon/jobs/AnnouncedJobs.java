@@ -382,7 +382,8 @@ public final class AnnouncedJobs {
                     Map.of(),
                     JobHooks.NONE,
                     spares,
-                    Optional.empty()));
+                    Optional.empty(),
+                    Map.of()));
         } catch (NoSuchFileException e) {
             LOG.debug("no job {} is announced", name, e);
             return Optional.empty();

@@ -57,20 +57,7 @@ public record ConfiguredJob(
 
     /** A job whose ranks are all here, and whose library needs to be told nothing. */
     public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
-        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty());
-    }
-
-    /** A job that is no pod. */
-    public ConfiguredJob(
-            String name,
-            JobUser user,
-            Checkpointer checkpointer,
-            List<RankSource> ranks,
-            Map<Integer, String> others,
-            JobHooks hooks,
-            List<InetSocketAddress> spares,
-            Optional<Path> keep) {
-        this(name, user, checkpointer, ranks, others, hooks, spares, keep, Map.of());
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty(), Map.of());
     }
 
     public ConfiguredJob {

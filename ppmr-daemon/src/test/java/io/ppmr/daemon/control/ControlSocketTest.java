@@ -157,7 +157,8 @@ class ControlSocketTest {
                 plain.others(),
                 plain.hooks(),
                 List.of(),
-                Optional.of(Path.of("/own")));
+                Optional.of(Path.of("/own")),
+                Map.of());
         try (ControlServer other =
                 serve(folder.resolve("k"), new Migrations(Map.of("k", kept), Optional.empty(), this::migrate))) {
             assertEquals(Optional.of(Path.of("/asked")), kept(other, Optional.of(Path.of("/asked"))));

@@ -30,17 +30,6 @@ public record Job(
     /** The root process of a rank, by its PID on this node. */
     public record RankProcess(int rank, int pid) {}
 
-    /** A job that is no pod. */
-    public Job(
-            String name,
-            JobUser user,
-            Checkpointer checkpointer,
-            List<RankProcess> ranks,
-            Map<Integer, String> others,
-            JobHooks hooks) {
-        this(name, user, checkpointer, ranks, others, hooks, Map.of());
-    }
-
     public Job {
         ranks = List.copyOf(ranks);
         others = Map.copyOf(others);
@@ -49,7 +38,7 @@ public record Job(
 
     /** A job whose ranks are all here, and whose library needs to be told nothing. */
     public Job(String name, JobUser user, Checkpointer checkpointer, List<RankProcess> ranks) {
-        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE);
+        this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, Map.of());
     }
 
     /** What its hooks are told of it. */

@@ -65,21 +65,19 @@ public final class SourceService implements AutoCloseable {
 
     /** A service whose bytes travel over TCP. */
     public SourceService(SourceSettings settings) {
-        this(settings, TransportChoice.tcp(), (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
-    }
-
-    /**
-     * @param transports how the bytes may travel
-     * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
-     */
-    public SourceService(
-            SourceSettings settings, TransportChoice transports, BiFunction<String, List<Integer>, JobNotes> jobs) {
-        this(settings, transports, jobs, new SimpleMeterRegistry(), PodKeeper.NONE);
+        this(
+                settings,
+                TransportChoice.tcp(),
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
+                new SimpleMeterRegistry(),
+                PodKeeper.NONE);
     }
 
     /**
      * A service that counts where somebody looks.
      *
+     * @param transports how the bytes may travel
+     * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
      * @param meters where its meters are registered
      * @param pods keeps what lies around ranks that are pods
      */

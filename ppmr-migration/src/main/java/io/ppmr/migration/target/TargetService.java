@@ -61,48 +61,28 @@ public final class TargetService implements AutoCloseable {
     private TargetSessions conversations;
     private PeerListener listener;
 
+    /** A service whose bytes travel over TCP. */
     public TargetService(TargetSettings settings) {
-        this(settings, TransportChoice.tcp());
-    }
-
-    public TargetService(TargetSettings settings, TransportChoice transports) {
-        this(settings, transports, new SimpleMeterRegistry());
+        this(settings, TransportChoice.tcp(), new SimpleMeterRegistry(), PodKeeper.NONE);
     }
 
     /**
      * A service that counts where somebody looks.
      *
      * @param meters where its meters are registered
-     */
-    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters) {
-        this(settings, transports, meters, PodKeeper.NONE);
-    }
-
-    /**
-     * The same on a node with pods.
-     *
      * @param pods keeps what lies around ranks that are pods
      */
     public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters, PodKeeper pods) {
         this(settings, transports, probe(settings), meters, BootClock::nowNs, pods);
     }
 
-    /** A service that takes the node for what somebody else says of it. */
-    public TargetService(TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node) {
-        this(settings, transports, node, BootClock::nowNs);
-    }
-
     /**
-     * The same by another clock than the node's.
+     * A service that takes the node for what somebody else says of it.
      *
+     * @param node what is said
      * @param clock the time since the boot, in nanoseconds
      */
     public TargetService(
-            TargetSettings settings, TransportChoice transports, Supplier<NodeFacts> node, LongSupplier clock) {
-        this(settings, transports, node, new SimpleMeterRegistry(), clock, PodKeeper.NONE);
-    }
-
-    private TargetService(
             TargetSettings settings,
             TransportChoice transports,
             Supplier<NodeFacts> node,

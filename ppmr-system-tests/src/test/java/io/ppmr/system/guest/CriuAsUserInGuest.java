@@ -41,6 +41,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
@@ -356,8 +357,8 @@ class CriuAsUserInGuest {
         }
 
         HeldRank checkpoint() throws Exception {
-            return finish(tool.checkpoint(
-                    new CheckpointTask(0, new ProcessTable().tree(root), USER, images, work("d"), LIMIT, Set.of())));
+            return finish(tool.checkpoint(new CheckpointTask(
+                    0, new ProcessTable().tree(root), USER, images, work("d"), LIMIT, Set.of(), Optional.empty())));
         }
 
         HeldRank restart() throws Exception {
@@ -620,8 +621,8 @@ class CriuAsUserInGuest {
         trial.requireTurns(TURNS_AFTER);
         Path images = usersDirectory(trial.directory.resolveSibling("images-again"));
         ProcessIdentity root = second.processes().get(0);
-        HeldRank held = finish(asUser.checkpoint(
-                new CheckpointTask(0, new ProcessTable().tree(root), USER, images, trial.work("d2"), LIMIT, Set.of())));
+        HeldRank held = finish(asUser.checkpoint(new CheckpointTask(
+                0, new ProcessTable().tree(root), USER, images, trial.work("d2"), LIMIT, Set.of(), Optional.empty())));
         HeldRank third = finish(asUser.restart(new RestartTask(0, USER, images, trial.work("r2"), LIMIT)));
         held.end(LIMIT);
         third.release();

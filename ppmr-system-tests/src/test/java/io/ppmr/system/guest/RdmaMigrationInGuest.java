@@ -3,6 +3,7 @@ package io.ppmr.system.guest;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
@@ -10,6 +11,7 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
@@ -108,7 +110,9 @@ class RdmaMigrationInGuest {
                         Map.of(),
                         Map.of(),
                         Map.of()),
-                new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load));
+                new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load),
+                new SimpleMeterRegistry(),
+                PodKeeper.NONE);
         target.start();
         source = new SourceService(
                 new SourceSettings(
@@ -128,7 +132,9 @@ class RdmaMigrationInGuest {
                         TransportChoice.Wish.RDMA,
                         TransportChoice.ModeWish.valueOf(mode.name()),
                         one -> new Noting(RdmaTransport.load(one), pool)),
-                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE));
+                (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
+                new SimpleMeterRegistry(),
+                PodKeeper.NONE);
         source.start();
     }
 
