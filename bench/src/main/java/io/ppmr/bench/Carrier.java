@@ -20,7 +20,7 @@ import java.util.TreeSet;
 import java.util.concurrent.Callable;
 
 /**
- * What chunks cross on from a benchmark's source to its target, and B: what that can carry at most.
+ * The network that chunks cross on from a benchmark's source to its target, and B: the most that it can carry.
  *
  * @param device for the result
  * @param settings for the result, beside the transport's name

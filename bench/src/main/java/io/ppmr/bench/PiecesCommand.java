@@ -34,7 +34,7 @@ final class PiecesCommand implements Callable<Integer> {
     private static final String ALLOCATED = "gc.alloc.rate.norm";
 
     /**
-     * What one operation costs.
+     * The cost of one operation.
      *
      * @param error half of JMH's 99.9 % confidence interval
      */

@@ -158,7 +158,7 @@ final class PodStrategies {
         awaitBeats();
     }
 
-    /** When this file is there the peers ask for the last time. */
+    /** Returns the file at whose appearance the peers ask for the last time. */
     private Path end() {
         return folder.resolve("end");
     }
@@ -222,7 +222,10 @@ final class PodStrategies {
         return run;
     }
 
-    /** When a service has said something last. Both say it when it is done; they have one clock. */
+    /**
+     * Returns the time at which a service has last logged these words. Both say it when it is done; they have one
+     * clock.
+     */
     private static double secondsSince(long begunMs, String service, BridgedNode node, String words)
             throws IOException {
         String line = Files.readString(node.folder().resolve(service + ".log"))

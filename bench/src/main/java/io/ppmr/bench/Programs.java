@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
 
 /** The benchmark's programs in C, clients and limits, and others that measure. None of them is read from for ever. */
 final class Programs {
-    /** Where they are, from the launcher. */
+    /** The property with their directory, set by the launcher. */
     static final String DIRECTORY_PROPERTY = "ppmr.bench.dir";
 
     static final String IPERF = "iperf3";
@@ -104,7 +104,7 @@ final class Programs {
     }
 
     /**
-     * What iperf3(1) gets, one program for one process of two and for all its connections, in MiB/s.
+     * Measures iperf3(1), one program for one process of two and for all its connections, in MiB/s.
      *
      * @param server words before those of the server, to have it run in a node
      * @param client the same of the client

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What a benchmark has shown, for {@code --json}.
+ * The result of a benchmark, for {@code --json}.
  *
  * @param median of {@code mibPerSecond} over the runs, as are min and max
  * @param limit null where the benchmark has none
@@ -33,14 +33,14 @@ record Result(
         Map<String, Object> details) {
 
     /**
-     * What a result is held against.
+     * The limit that a result is compared with.
      *
      * @param runs the limit's own runs, measured in turn with ours
      */
     record Limit(String name, double mibPerSecond, double ratio, List<Double> runs) {}
 
     /**
-     * Where a result is from.
+     * The machine that a result is from.
      *
      * @param device what carries the bytes
      */

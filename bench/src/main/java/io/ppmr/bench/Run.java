@@ -22,7 +22,7 @@ final class Run {
     Long peakRssBytes;
     /** On the Java heap, by all threads of our processes. */
     Double allocatedBytesPerChunk;
-    /** How often a thread of our processes went to sleep and was woken; of those that live at the end. */
+    /** The times that a thread of our processes went to sleep and was woken; of those that live at the end. */
     Double wakingsPerChunk;
     /** The calls of read(2), write(2) and their like, by our processes. */
     Double callsPerChunk;

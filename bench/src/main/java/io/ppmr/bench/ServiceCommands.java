@@ -24,7 +24,7 @@ final class ServiceCommands {
 
     private ServiceCommands() {}
 
-    /** What they have in common: {@code --writers} is the job's processes, {@code --bytes} the memory of each. */
+    /** The frame of these commands: {@code --writers} is the job's processes, {@code --bytes} the memory of each. */
     abstract static class ServiceCommand extends BenchCommand {
         @Option(
                 names = "--link",

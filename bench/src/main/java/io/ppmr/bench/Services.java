@@ -70,7 +70,7 @@ final class Services {
         return job;
     }
 
-    /** What restores a rank. */
+    /** Returns the program that restores a rank. */
     Path restartProgram() {
         return nodes.bin().resolve("cr_restart");
     }
@@ -158,7 +158,7 @@ final class Services {
         return nodes.source().figures().cpuSeconds() + nodes.target().figures().cpuSeconds();
     }
 
-    /** When bytes were first and last seen to be written, to arrive and to be read. */
+    /** The times at which bytes were first and last seen to be written, to arrive and to be read. */
     private static final class Marks {
         private double firstSent;
         private double firstArrived;

@@ -144,7 +144,7 @@ final class Stage implements Closeable {
         limitInSeries("A", "B", "R");
     }
 
-    /** What stages give that share processors and follow one another. */
+    /** Sets the limit of stages that share processors and follow one another. */
     private void limitInSeries(String... stages) {
         List<String> names = List.of(stages);
         limitName = "1/(1/" + String.join("+1/", names) + "), B: "
@@ -288,7 +288,9 @@ final class Stage implements Closeable {
             }
         }
 
-        /** What is done once both are joined; each one's images are below the directory of this name in its mount. */
+        /**
+         * Work that is done once both are joined; each one's images are below the directory of this name in its mount.
+         */
         private interface Work {
             Span in(String directory) throws Exception;
         }

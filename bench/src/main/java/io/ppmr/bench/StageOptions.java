@@ -10,9 +10,9 @@ import java.util.Map;
 import picocli.CommandLine;
 import picocli.CommandLine.Option;
 
-/** What every benchmark can be told. The defaults are the paper's settings, section V. */
+/** The options of every benchmark. The defaults are the paper's settings, section V. */
 final class StageOptions {
-    /** What FUSE hands over in one request at most, and what the paper's processes write at a time. */
+    /** The most that FUSE hands over in one request, and the size of a write of the paper's processes. */
     static final long BLOCK_BYTES = 128 << 10;
 
     /** A pool of fewer chunks has none for a writer while others are under way. */
@@ -144,7 +144,7 @@ final class StageOptions {
         return !cold;
     }
 
-    /** What chunks cross on. */
+    /** Returns the network that chunks cross on. */
     Carrier carrier() {
         return carrier;
     }

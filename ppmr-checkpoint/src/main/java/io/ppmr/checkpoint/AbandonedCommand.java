@@ -101,7 +101,9 @@ public final class AbandonedCommand {
         return failures;
     }
 
-    /** What is alive of it: the tools with all that shares their sessions, and everything in the namespaces. */
+    /**
+     * Returns its living processes: the tools with all that shares their sessions, and everything in the namespaces.
+     */
     private List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         ProcessSnapshot now = table.snapshot();

@@ -36,7 +36,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     private static final Path MODULE = Path.of("/proc/checkpoint/ctrl");
     private static final String TEMPORARY_SUFFIX = ".tmp";
 
-    /** What is to be done when cr_checkpoint ends with an error number. */
+    /** The remedy for each error number that cr_checkpoint ends with. */
     private static final Map<Integer, String> CHECKPOINT_REMEDIES = Map.of(
             3,
             "it found no process that it could checkpoint: start the job by cr_run, or link it with -lcr",
@@ -205,7 +205,10 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
             return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree, now);
         }
 
-        /** What is init's child again, and its descendants: in the session, or the namespace, and not the tool's. */
+        /**
+         * Returns the processes that init has adopted, and their descendants: in the session, or the namespace, and not
+         * the tool's.
+         */
         private List<ProcessIdentity> orphans(ToolProcess tool, List<ProcessIdentity> tools, ProcessSnapshot now) {
             List<ProcessIdentity> others =
                     new ArrayList<>(namespace.map(own -> own.members(now)).orElseGet(() -> tool.members(now)));

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/** What every checkpoint has in common: success is exit status 0, and on failure the originals go on. */
+/** The steps of every checkpoint: success is exit status 0, and on failure the originals go on. */
 final class CheckpointSteps implements RankCommand.Steps {
     private final CheckpointTask task;
     private final ToolKit kit;

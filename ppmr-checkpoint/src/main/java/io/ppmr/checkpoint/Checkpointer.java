@@ -24,7 +24,10 @@ public interface Checkpointer extends ImageTraits {
      */
     String name();
 
-    /** Whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each start. */
+    /**
+     * Tells whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each
+     * start.
+     */
     Availability probe();
 
     /**
@@ -37,7 +40,7 @@ public interface Checkpointer extends ImageTraits {
         return Optional.empty();
     }
 
-    /** What its restart takes from the node, besides the image. */
+    /** Returns the needs of its restart, besides the image. */
     default RestartNeeds restartNeeds() {
         return RestartNeeds.UNKNOWN;
     }
@@ -146,7 +149,7 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * What a tool's restart takes from the node, besides its image. Immutable.
+     * The needs of a tool's restart, besides its image. Immutable.
      *
      * @param sameFiles whether programs and libraries are mapped again by name, and must be the same files
      * @param freePids whether the processes get their old PIDs beside the node's other processes
@@ -185,7 +188,7 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * What to checkpoint, and whereto.
+     * The order to checkpoint a rank.
      *
      * @param rank the rank's number
      * @param processes the rank's processes as a look of a moment ago has found them, one for all ranks; the root of
@@ -221,7 +224,7 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * What to restore, and wherefrom.
+     * The order to restore a rank.
      *
      * @param rank the rank's number
      * @param user the job's user, as whom the restart runs where the tool permits

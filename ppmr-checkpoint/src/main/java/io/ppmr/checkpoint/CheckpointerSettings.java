@@ -5,7 +5,7 @@ import io.ppmr.protocol.data.ReadingMode;
 import java.util.List;
 import java.util.Map;
 
-/** What a configuration says about a checkpointer. Immutable; {@link #create} makes the adapter of it. */
+/** The settings of a checkpointer. Immutable; {@link #create} makes the adapter of them. */
 public sealed interface CheckpointerSettings {
 
     /** Says as whom its commands run. */
@@ -200,7 +200,7 @@ public sealed interface CheckpointerSettings {
 
     /** Says whether a rank is restored in a PID and mount namespace of its own, where every PID is free. */
     enum NamespacePolicy {
-        /** Where the tool restores the old PIDs, which may be taken on this node: with CRIU. */
+        /** Only for a tool that restores the old PIDs, which may be taken on this node: CRIU. */
         AUTO,
         ALWAYS,
         NEVER

@@ -218,7 +218,9 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
             return tree.subList(0, own(tree));
         }
 
-        /** How many at the head of the tree are not the rank: nsenter, and a command that has children. */
+        /**
+         * Counts the processes at the head of the tree that are not the rank: nsenter, and a command that has children.
+         */
         private int own(List<ProcessIdentity> tree) {
             int entering = namespace.isPresent() ? 1 : 0;
             return Math.min(tree.size(), tree.size() > entering + 1 ? entering + 1 : entering);

@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How checkpoint and restart commands come to life. They, and what they restore, must outlive the service: out of a
- * terminal a session of their own is enough for that; a service manager ends a service's whole group, so under it they
- * are started by the manager, in units of their own. Implementations are immutable, for any thread.
+ * Starts checkpoint and restart commands. They, and what they restore, must outlive the service: out of a terminal a
+ * session of their own is enough for that; a service manager ends a service's whole group, so under it they are started
+ * by the manager, in units of their own. Implementations are immutable, for any thread.
  */
 public interface CommandStarter {
     /** The environment's word for it: {@code direct} or {@code transient}; the service units say the latter. */

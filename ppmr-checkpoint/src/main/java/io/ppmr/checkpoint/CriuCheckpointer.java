@@ -87,7 +87,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
 
-    /** What CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
+    /** The message that CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
     private static final String UNREAD_PAGES = "Can't read mapping page";
 
     /** CRIU 4.1 logs this when a restored thread gives up at its last step; it then waits for that thread for ever. */
@@ -196,7 +196,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
-    /** What {@code criu check} has to say against this kernel and these namespaces; about 50 ms. */
+    /** Returns the objections of {@code criu check} to this kernel and these namespaces; takes about 50 ms. */
     private Optional<String> selfCheck() {
         try {
             List<String> command = launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty());

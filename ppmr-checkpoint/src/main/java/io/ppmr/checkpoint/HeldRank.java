@@ -117,7 +117,9 @@ public final class HeldRank {
         return processes;
     }
 
-    /** What ends with the rank and is never stopped: its namespace's init, its {@code cr_restart}. */
+    /**
+     * Returns the processes that end with the rank and are never stopped: its namespace's init, its {@code cr_restart}.
+     */
     public List<ProcessIdentity> companions() {
         return companions;
     }

@@ -45,7 +45,7 @@ public record NativePrograms(Path directory) {
         return directory.resolve("ppmr-pages");
     }
 
-    /** What srun starts for each rank. */
+    /** Returns the program that srun starts for each rank. */
     public Path slurmTask() {
         return directory.resolve("ppmr-slurm-task");
     }

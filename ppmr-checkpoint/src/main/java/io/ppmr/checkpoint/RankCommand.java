@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class RankCommand {
 
-    /** What differs between checkpoint and restart, and between tools. Called by the command's thread only. */
+    /** The steps that differ between checkpoint and restart, and between tools. Called by the command's thread only. */
     interface Steps {
         /**
          * Returns true if the tool has reported success. One that reports failure, or ends without success, throws.
@@ -43,7 +43,7 @@ public final class RankCommand {
     }
 
     /**
-     * How long the adapters wait for things that normally take moments.
+     * The time limits of the adapters for steps that normally take moments.
      *
      * @param cancelGrace how long a cancelled tool has to end by itself; its I/O fails meanwhile
      * @param terminateGrace how long it has after SIGTERM, before SIGKILL
@@ -133,9 +133,8 @@ public final class RankCommand {
     }
 
     /**
-     * What it has started on this node, for a journal: the tool, and the init of a namespace that was made for the
-     * rank.
-     * A service that is started after this one has died ends them by {@link AbandonedCommand}.
+     * Returns the processes that it has started, for a journal: the tool, and the init of a namespace made for the
+     * rank. A service that is started after this one has died ends them by {@link AbandonedCommand}.
      */
     public List<ProcessIdentity> started() {
         return started;

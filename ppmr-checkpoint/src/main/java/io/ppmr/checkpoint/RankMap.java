@@ -11,7 +11,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * Where every rank of a job is after a migration, as its reconnect hook is told (paper 1, section III: phase 4).
+ * The node of every rank of a job after a migration, as its reconnect hook is told (paper 1, section III: phase 4).
  * Immutable.
  *
  * @param nodes the node of each rank, by its number
@@ -24,7 +24,7 @@ public record RankMap(Map<Integer, String> nodes) {
         nodes = Map.copyOf(nodes);
     }
 
-    /** What {@link #lines} made; a line that is none is refused. */
+    /** Parses the text of {@link #lines}; any other line is refused. */
     public static RankMap of(List<String> lines) {
         Map<Integer, String> nodes = new TreeMap<>();
         for (String line : lines) {

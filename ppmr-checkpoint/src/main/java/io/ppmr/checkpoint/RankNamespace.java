@@ -110,7 +110,7 @@ record RankNamespace(ProcessIdentity init) {
         return Optional.empty();
     }
 
-    /** What to put before a command that is to run in the namespaces of a process, see nsenter(1). */
+    /** Returns the words before a command that is to run in the namespaces of a process, see nsenter(1). */
     static List<String> enter(ProcessIdentity process, Path directory) {
         return enter(Integer.toString(process.pid()), directory);
     }

@@ -324,8 +324,8 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
     }
 
     /**
-     * What is mapped. A private mapping never changes its file, however that was opened; a shared one can be made
-     * writable if the file was opened so. The modes of {@code map_files} say that, on a kernel that has it.
+     * Reads the mapped files. A private mapping never changes its file, however that was opened; a shared one can be
+     * made writable if the file was opened so. The modes of {@code map_files} say that, on a kernel that has it.
      */
     static void mappings(Path proc, Set<OpenFile> files, KernelFeatures kernel) throws IOException {
         if (!kernel.has(Feature.MAP_FILES)) {

@@ -30,7 +30,7 @@ public final class ResidentMemory {
 
     private ResidentMemory() {}
 
-    /** What of a process's memory no file holds, which is about the size of its image; 0 where it has gone. */
+    /** Returns the size of a process's memory that no file holds, about that of its image; 0 where it has gone. */
     public static long unfiledBytes(int pid) {
         Path proc = Path.of("/proc", String.valueOf(pid));
         try {

@@ -33,7 +33,7 @@ final class RestartMark {
         return new RestartMark(VARIABLE + directory + "/", false);
     }
 
-    /** How it stands in the environment. */
+    /** Returns it as a variable of the environment, with its value. */
     static String variable(RestartTask task) {
         return VARIABLE + task.workDirectory();
     }

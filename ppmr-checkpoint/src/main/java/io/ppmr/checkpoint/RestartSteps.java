@@ -13,8 +13,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * What every restart has in common: the restored processes are found, belong to the job's user and are stopped; on
- * failure everything that was restored is ended.
+ * The steps of every restart: the restored processes are found, belong to the job's user and are stopped; on failure
+ * everything that was restored is ended.
  */
 abstract class RestartSteps implements RankCommand.Steps {
 

@@ -14,7 +14,7 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * What every adapter works with. Immutable, for any thread.
+ * The tools that every adapter works with. Immutable, for any thread.
  *
  * @param programs the native helpers
  * @param table the process table
@@ -44,7 +44,9 @@ record ToolKit(
         return new ToolKit(programs, table, new SignalSender(table), timing, starter, new ToolVersions());
     }
 
-    /** What to put before a command: a session of its own and, where the service may, the job's user. */
+    /**
+     * Returns the words before a command that give it a session of its own and, where the service may, the job's user.
+     */
     List<String> launch(Optional<JobUser> user) throws CheckpointException {
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
         if (user.isPresent() && LibC.isRoot()) {
@@ -171,7 +173,7 @@ record ToolKit(
                 cause);
     }
 
-    /** Where a program is: itself if its name holds a slash, else the first of that name in PATH. */
+    /** Finds a program: its name if that holds a slash, else the first of that name in PATH. */
     static Optional<Path> find(String program) {
         if (program.contains("/")) {
             return Optional.of(Path.of(program)).filter(Files::isExecutable);

@@ -24,7 +24,7 @@ import java.util.concurrent.TimeUnit;
 final class TransientServices implements CommandStarter {
     private static final long START_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
     private static final long POLL_MS = 5;
-    /** What speaks of this service and would be wrong of another. */
+    /** Variables that describe this service and would be wrong for another. */
     private static final Set<String> OUR_OWN = Set.of(
             "NOTIFY_SOCKET",
             "WATCHDOG_USEC",
@@ -113,7 +113,7 @@ final class TransientServices implements CommandStarter {
         return word.replace("$", "$$");
     }
 
-    /** What the service's main process, or systemd-run in its stead, says first. */
+    /** Reads the first line of the service's main process, or of systemd-run in its stead. */
     private static String firstLine(Process client) throws IOException {
         StringBuilder said = new StringBuilder();
         InputStream from = client.getInputStream();

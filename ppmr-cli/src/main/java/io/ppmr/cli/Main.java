@@ -278,7 +278,7 @@ public final class Main implements Runnable {
         }
     }
 
-    /** How a command is told which journal it reads. */
+    /** The option that names the journal that a command reads. */
     static final class JournalOption {
         @Option(names = "--journal", paramLabel = "PATH", description = "a service's journal, or the folder of it")
         private Path journal;

@@ -5,7 +5,7 @@ import io.ppmr.daemon.config.ServiceConfig;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
-/** How a command is told which service it talks to. */
+/** The option that names the service that a command talks to. */
 final class SocketOption {
     @Option(names = "--socket", paramLabel = "PATH", description = "the service's control_socket")
     private Path socket;

@@ -34,23 +34,23 @@ import org.slf4j.LoggerFactory;
 final class Daemon {
     private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
 
-    /** What the process needs of a role's service. Closed by the process, which ends the service. */
+    /** The service of a role, as the process needs it. Closed by the process, which ends the service. */
     interface Service extends AutoCloseable {
         void start() throws IOException, InterruptedException;
 
-        /** What it answers on its control socket, by the names in the protocol. */
+        /** Returns the requests that it answers on its control socket, by the names in the protocol. */
         Map<String, ControlRequest<?>> requests();
 
         /** Has further signals start what they are for, and says so, as the end of a line in the log. */
         String armSignals();
 
-        /** Why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot do its work, if it cannot; answers within the limit or a little later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
 
-        /** What it does now, if it does anything. Any thread. */
+        /** Describes its activity, if it is active now. Any thread. */
         Optional<String> doing();
 
-        /** What is further said of its state, as the end of a line in the log. Any thread. */
+        /** Describes the rest of its state, as the end of a line in the log. Any thread. */
         String state();
 
         /** The process is to end: begins nothing more, and waits for what is under way. */
@@ -110,7 +110,7 @@ final class Daemon {
         }
     }
 
-    /** What is done the older way on this node is said once: it is asked for here, before anything depends on it. */
+    /** Logs once the features that this kernel lacks, before anything depends on them. */
     private static void tellKernel(KernelFeatures kernel) {
         if (!kernel.missing().isEmpty()) {
             LOG.info(

@@ -14,7 +14,7 @@ import java.util.function.LongSupplier;
 public final class OperatorView {
     private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
 
-    /** What is asked of the migration, on its thread. */
+    /** The questions to the migration, on its thread. */
     public interface Migration extends OperatorInbox.Migration {
         /** The phase that it is in, as operators are told it. */
         String phase();
@@ -53,7 +53,7 @@ public final class OperatorView {
         return inbox.isAsked();
     }
 
-    /** Where the migration stands, if an operator should know of it. */
+    /** Returns the state of the migration, if an operator should know of it. */
     public Optional<OpenMigration> open() {
         return Optional.ofNullable(open);
     }

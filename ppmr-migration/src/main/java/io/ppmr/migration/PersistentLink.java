@@ -39,7 +39,7 @@ public final class PersistentLink implements AutoCloseable {
     private final long silenceLimitNs;
     private final ControlMessage.Peer introduction;
     private final Consumer<Message> answers;
-    /** What is to be said, and empty where its thread is to look whether it is closed or the connection lost. */
+    /** The messages to send; empty to have its thread look whether it is closed or the connection lost. */
     private final BlockingQueue<Optional<Message>> toSay = new LinkedBlockingQueue<>();
 
     private final Thread thread;

@@ -3,7 +3,9 @@ package io.ppmr.migration;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
-/** How long a migration's thread may sleep while nothing is under way: an open migration must not keep a node busy. */
+/**
+ * The time that a migration's thread may sleep while nothing is under way: an open migration must not keep a node busy.
+ */
 public final class QuietPoll {
     private static final long LONGEST_MS = TimeUnit.SECONDS.toMillis(10);
 

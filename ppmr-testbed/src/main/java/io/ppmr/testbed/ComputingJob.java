@@ -101,7 +101,7 @@ public final class ComputingJob {
                 """.formatted(name, user.uid(), user.gid(), checkpointer, String.join(", ", entries));
     }
 
-    /** What has the PID of a rank's process, as its first node sees it. */
+    /** Returns the file with the PID of a rank's process, as its first node sees it. */
     public Path pidFile(int rank) {
         return ranks.get(rank).file("pid");
     }
@@ -152,7 +152,7 @@ public final class ComputingJob {
         }
     }
 
-    /** How many passes the slowest and the fastest have made. */
+    /** Describes the passes that the slowest and the fastest have made. */
     public String passes() throws IOException {
         int least = Integer.MAX_VALUE;
         int most = 0;
@@ -200,7 +200,7 @@ public final class ComputingJob {
     }
 
     /**
-     * What became of a process.
+     * The outcome of a process.
      *
      * @param continued whether it went on from where it was, in the other node, and the original is gone
      * @param resultOk whether it ended with what an undisturbed run ends with

@@ -160,7 +160,7 @@ public final class Node implements AutoCloseable {
         return init;
     }
 
-    /** What has to stand before a command's words to have it run in this node, in a session of its own. */
+    /** Returns the words before a command that have it run in this node, in a session of its own. */
     public List<String> prefix() {
         List<String> words = Command.words("setsid nsenter --target %s --pid --mount --uts", pid());
         if (ownNetwork) {

@@ -3,8 +3,8 @@ package io.ppmr.testbed;
 import java.time.Duration;
 
 /**
- * How many times longer than usual tests wait for what others bring about: the property {@code ppmr.patience}, for a
- * machine that is busy otherwise. Limits of the product are never raised by it.
+ * The factor by which tests wait longer than usual for what others bring about: the property {@code ppmr.patience}, for
+ * a machine that is busy otherwise. Limits of the product are never raised by it.
  */
 public final class Patience {
     private static final int FACTOR = Math.max(1, Integer.getInteger("ppmr.patience", 1));

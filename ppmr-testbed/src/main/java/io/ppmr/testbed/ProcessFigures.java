@@ -8,7 +8,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
- * What a process has used since it began, from proc(5).
+ * The resources that a process has used since it began, from proc(5).
  *
  * @param cpuSeconds processor time of all its threads, in user space and kernel
  * @param commandsCpuSeconds the same of the children that it has waited for, and of theirs

@@ -91,7 +91,7 @@ public final class ServiceProcess implements AutoCloseable {
         return new ServiceProcess(name, folder, process, service);
     }
 
-    /** How ppmr is started here: as the launcher says, or as this JVM was. */
+    /** Returns the command that starts ppmr here: the launcher's, or that of this JVM. */
     public static JavaCommand java() {
         return JavaCommand.from(
                 System.getenv(), NativePrograms.fromSystemProperty().directory());
@@ -117,12 +117,12 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Where its files are. */
+    /** Returns the directory of its files. */
     public Path folder() {
         return folder;
     }
 
-    /** What was started: the service itself, or in a node nsenter(1), which ends with it. */
+    /** Returns the started process: the service itself, or in a node nsenter(1), which ends with it. */
     public Process process() {
         return process;
     }
@@ -136,7 +136,7 @@ public final class ServiceProcess implements AutoCloseable {
         return process.exitValue();
     }
 
-    /** What it has said since its last start. */
+    /** Returns its log since its last start. */
     public String log() throws IOException {
         return Files.readString(log);
     }
@@ -147,7 +147,7 @@ public final class ServiceProcess implements AutoCloseable {
         return String.join("\n", all.subList(Math.max(0, all.size() - lines), all.size()));
     }
 
-    /** What it has used so far. */
+    /** Returns the resources that it has used so far. */
     public ProcessFigures figures() throws IOException {
         return ProcessFigures.of(service.pid());
     }

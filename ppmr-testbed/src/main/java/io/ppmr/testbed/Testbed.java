@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * file in the folder, which the kernel gives up with the process, says whether its owner lives. Safe for any thread.
  */
 public final class Testbed implements AutoCloseable {
-    /** Where the launcher has the programs of the jobs. */
+    /** The property with the directory of the jobs' programs, set by the launcher. */
     private static final String PROGRAMS_PROPERTY = "ppmr.demo.dir";
 
     private static final Logger LOG = LoggerFactory.getLogger(Testbed.class);

@@ -54,12 +54,12 @@ public final class TwoNodes {
         b.startBy(List.of(launcher, "--without", "map_files"));
     }
 
-    /** Where the job's processes are first, and the source. */
+    /** Returns the node of the source, where the job's processes are first. */
     public Node a() {
         return a;
     }
 
-    /** Where they are moved to, and the target. */
+    /** Returns the node of the target, which they are moved to. */
     public Node b() {
         return b;
     }
@@ -69,7 +69,7 @@ public final class TwoNodes {
         return bin;
     }
 
-    /** How ppmr is started in them. */
+    /** Returns the command that starts ppmr in them. */
     public JavaCommand java() {
         return java;
     }

@@ -33,8 +33,8 @@ import java.util.Set;
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /**
-     * What a {@link Coordinator} needs of the source's service. Called on the migration's thread, in the rules' order.
-     * A method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
+     * The source's service, as a {@link Coordinator} needs it. Called on the migration's thread, in the rules' order. A
+     * method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
      */
     public interface Ports {
         /**
@@ -49,7 +49,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         /** Names for people an original that is not held; asked after {@link #originals} has said so. */
         String whyNotHeld();
 
-        /** Who takes part in another attempt after this failure, or empty if there is to be none. */
+        /** Returns the participants of another attempt after this failure, or empty if there is to be none. */
         List<String> nextAttempt(String reason, String participant);
 
         /**
@@ -99,7 +99,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     private final Map<String, Long> nextFenceNs = new HashMap<>();
     private final Set<String> fencing = new HashSet<>();
     private long pauseEndNs = NEVER;
-    /** When it was found to have been frozen last. */
+    /** The time at which it was last found to have been frozen. */
     private long thawedNs = Long.MIN_VALUE;
 
     private boolean calledOff;
@@ -193,7 +193,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
-    /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
+    /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
     public OperatorDecision.Verdict ruling(OperatorDecision word, boolean hasFence) {
         return OperatorRules.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
     }
@@ -301,7 +301,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
-    /** When the member may be fenced, as far as can be said now. */
+    /** Returns the time from which the member may be fenced, as far as it is known now. */
     private long fenceDueNs(Member member) {
         boolean wanted = state.phase() == Phase.ROLLING_BACK
                 && member.sealed()

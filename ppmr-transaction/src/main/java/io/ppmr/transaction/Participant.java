@@ -29,8 +29,8 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
     /**
-     * What a {@link Participant} needs of the target's service. Called on the migration's thread, in the rules' order.
-     * A method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
+     * The target's service, as a {@link Participant} needs it. Called on the migration's thread, in the rules' order. A
+     * method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
      */
     public interface Ports {
         /**
@@ -261,7 +261,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
-    /** Whether {@link #resolve} would follow an operator's word, and what it would mean. */
+    /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
     public OperatorDecision.Verdict ruling(OperatorDecision word) {
         return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
@@ -386,7 +386,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
     }
 
-    /** When this participant may fence the source: within its window only, once in each. */
+    /** Returns the time from which this participant may fence the source: within its window only, once in each. */
     private long windowOpenNs() {
         boolean mayFence = state.phase() == Phase.PREPARED
                 && state.isFirst()

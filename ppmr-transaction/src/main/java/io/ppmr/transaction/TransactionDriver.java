@@ -24,7 +24,9 @@ abstract class TransactionDriver<S> {
     /** Messages beyond this are dropped while an effect hangs: they are said again. */
     private static final int MOST_WAITING = 512;
 
-    /** Who has not answered for some time is asked again after a sixth of it, at the latest after ten intervals. */
+    /**
+     * A peer that has not answered for some time is asked again after a sixth of it, at the latest after ten intervals.
+     */
     private static final int QUIET_SHARE = 6;
 
     private static final int MOST_RESEND_INTERVALS = 10;
@@ -44,7 +46,7 @@ abstract class TransactionDriver<S> {
     private long sayNs = NEVER;
     private long sayFullNs;
     private long sayDefectNs;
-    /** When the last event came. */
+    /** The time of the last event. */
     private long quietSinceNs;
 
     private long heldSinceNs = NEVER;
@@ -67,7 +69,7 @@ abstract class TransactionDriver<S> {
     /** Says again what waits for an answer; whether anything does. */
     abstract boolean sayAgain();
 
-    /** What is held here and why, or null if nothing is. */
+    /** Describes the ranks that are held here and why, or null if none are. */
     abstract String held();
 
     abstract void say(String text);
@@ -253,15 +255,15 @@ abstract class TransactionDriver<S> {
     /** Called before anything else at each call, with the time of the last one still in {@link #nowNs}. */
     abstract void woke(long now);
 
-    /** What has timers of its own. */
+    /** Lets the role's own timers run. */
     abstract void timers();
 
-    /** When one of those is due next. */
+    /** Returns the time at which one of those is due next. */
     abstract long ownDeadlineNs();
 
     /**
-     * When {@link #tick} is to be called next, on the clock of its caller: when it has something to do,
-     * and so often that a gap between two calls shows that the service was frozen.
+     * Returns the time of the next call of {@link #tick}, on the clock of its caller: when it has something to do, and
+     * so often that a gap between two calls shows that the service was frozen.
      */
     public final long nextDeadlineNs() {
         long nextNs = Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
@@ -273,7 +275,9 @@ abstract class TransactionDriver<S> {
         return nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
     }
 
-    /** Whom it waits for and what can be done, while ranks are held here for somebody who does not answer; or null. */
+    /**
+     * Describes whom it waits for and what can be done, while ranks are held for somebody who does not answer; or null.
+     */
     public final String waitsFor() {
         return pending.isEmpty() ? held() : "it waits to carry out " + pending.peek();
     }
@@ -287,7 +291,7 @@ abstract class TransactionDriver<S> {
         return heldSinceNs;
     }
 
-    /** Where it stands. */
+    /** Returns its state. */
     public final S state() {
         return state;
     }

@@ -27,7 +27,7 @@ public final class NodeMain {
     private NodeMain() {}
 
     /**
-     * What a measured process is started with, as its arguments.
+     * The arguments of a measured process.
      *
      * @param role which part of the data path it is
      * @param warmsUp whether it warms itself as a service does before it is ready
@@ -112,7 +112,10 @@ public final class NodeMain {
         };
     }
 
-    /** What all threads but this one have allocated so far. A thread that has ended is not counted any more. */
+    /**
+     * Returns the bytes that all threads but this one have allocated so far. A thread that has ended is not counted any
+     * more.
+     */
     private static long allocatedBytes() {
         ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
         long self = Thread.currentThread().getId();

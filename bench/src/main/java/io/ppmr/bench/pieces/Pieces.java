@@ -45,7 +45,7 @@ public final class Pieces {
         }
     }
 
-    /** What has been written of a chunk, as ranges: 32 blocks of 4 KiB, in order, and every other one first. */
+    /** The written parts of a chunk, as ranges: 32 blocks of 4 KiB, in order, and every other one first. */
     @State(Scope.Thread)
     public static class RangePieces {
         private static final int BLOCKS = 32;

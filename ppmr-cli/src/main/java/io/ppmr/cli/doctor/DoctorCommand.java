@@ -82,16 +82,16 @@ public final class DoctorCommand implements Callable<Integer> {
 
     private final List<Part> parts = new ArrayList<>();
 
-    /** What was found, for {@code --json}. */
+    /** The findings, for {@code --json}. */
     private record Report(long failures, long warnings, List<Part> parts) {}
 
-    /** What was found about this node, or about a pair and a job. */
+    /** The findings about this node, or about a pair and a job. */
     private record Part(String about, List<Shown> findings) {}
 
     /** A finding as it is shown, its level in small letters. */
     private record Shown(String level, String check, String text, String remedy) {}
 
-    /** What a configuration, or the lack of one, says of this node. */
+    /** The needs of this node by its configuration, or without one. */
     private record Node(
             NodeCheck.Wanted wanted,
             int chunkBytes,

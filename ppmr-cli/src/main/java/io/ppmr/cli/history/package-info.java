@@ -1,2 +1,2 @@
-/** What the journal tells about migrations that were, and how it is shown. */
+/** The past migrations by the journal, and how they are shown. */
 package io.ppmr.cli.history;

@@ -158,7 +158,7 @@ final class Installation {
         put(known.text().getBytes(StandardCharsets.UTF_8), to, false);
     }
 
-    /** Where units cannot want modules, they are loaded when the node boots; modules-load.d(5). */
+    /** Has modules loaded when the node boots where units cannot want them; modules-load.d(5). */
     private void modules(Set<String> modules) throws IOException {
         if (modules.isEmpty()) {
             return;

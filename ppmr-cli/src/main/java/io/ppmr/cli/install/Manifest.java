@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What an installation has put where: the SHA-256 of each file, in the form of sha256sum(1), and the folders that it
- * had to make. Owned by one thread.
+ * The record of an installation: the SHA-256 of each file, in the form of sha256sum(1), and the folders that it had to
+ * make. Owned by one thread.
  */
 final class Manifest {
     static final String NAME = "install.manifest";

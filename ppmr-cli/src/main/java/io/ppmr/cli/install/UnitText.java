@@ -45,7 +45,7 @@ record UnitText(List<String> lines) {
             Map.entry("SystemCallFilter", 239),
             Map.entry("SystemCallErrorNumber", 239));
 
-    /** What the children of a service inherit, and a job must not. */
+    /** Settings of a unit that its processes inherit, and a job must not. */
     private static final List<String> INHERITED = List.of(
             "CapabilityBoundingSet",
             "NoNewPrivileges",

@@ -140,7 +140,7 @@ public record CheckpointerConfig(
 
     private static final String ANOTHER_TYPE = "means nothing for this type: take it out";
 
-    /** What kind of tool it is. */
+    /** The kind of a checkpointer. */
     enum Type {
         BLCR,
         CRIU,

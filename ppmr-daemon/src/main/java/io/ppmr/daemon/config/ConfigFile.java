@@ -125,7 +125,7 @@ final class ConfigFile {
         return reading.here();
     }
 
-    /** What was read so far, resolved. */
+    /** Returns the values that were read so far, resolved. */
     ResolvedValues resolved() {
         return resolved;
     }
@@ -328,7 +328,7 @@ final class ConfigFile {
             return value;
         }
 
-        /** What a value stands for on this node; null where it is not set, is bad, or the file is for another node. */
+        /** Looks up a value on this node; null where it is not set, is bad, or the file is for another node. */
         <T, R> R here(ConfigKey<T> key, Lookup<T, R> lookup) {
             T value = get(key);
             try {
@@ -349,7 +349,7 @@ final class ConfigFile {
             mistake(line(key), prefix + key.name(), text);
         }
 
-        /** Where a key stands; where it does not, its section's heading. */
+        /** Returns the line of a key; of its section's heading if the key is not set. */
         private int line(ConfigKey<?> key) {
             int line = ConfigFile.line(table, key.name());
             return line == 0 ? headingLine : line;

@@ -35,7 +35,7 @@ public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sec
     }
 
     /**
-     * What a file of this role means; throws with all its mistakes.
+     * Resolves a file of this role; throws with all its mistakes.
      *
      * @param here whether this is its node; if not, its key, its users and hosts are not looked for
      */
@@ -49,7 +49,7 @@ public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sec
         return opened.resolved();
     }
 
-    /** What may stand at the top of the file: keys, and the names of sections. */
+    /** Returns the names at the top of the file: keys and sections. */
     public List<String> topNames() {
         return Stream.concat(
                         top.keys().stream().map(ConfigKey::name),

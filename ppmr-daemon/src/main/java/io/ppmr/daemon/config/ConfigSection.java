@@ -53,7 +53,7 @@ public record ConfigSection(
         return key;
     }
 
-    /** How its heading is written. */
+    /** Returns its heading as it is written in the file. */
     public String heading() {
         return name.isEmpty() ? "the top of the file" : many ? "[" + name + ".NAME]" : "[" + name + "]";
     }

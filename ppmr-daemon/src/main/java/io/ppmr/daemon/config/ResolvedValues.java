@@ -8,8 +8,8 @@ import org.tomlj.Toml;
 import org.tomlj.TomlArray;
 
 /**
- * What a configuration file means once its defaults are filled in and its relative paths resolved, and where each value
- * came from. Filled while the file is read, by that thread; afterwards for any.
+ * The values of a configuration file with defaults filled in and relative paths resolved, and where each value came
+ * from. Filled while the file is read, by that thread; afterwards for any.
  */
 public final class ResolvedValues {
     private final Map<String, Group> groups = new LinkedHashMap<>();

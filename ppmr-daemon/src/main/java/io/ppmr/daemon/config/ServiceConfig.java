@@ -17,8 +17,8 @@ import java.util.Optional;
 import org.tomlj.TomlArray;
 
 /**
- * What the file of either role says of its service, with the keys for that; null and default values where the file has
- * mistakes. Immutable.
+ * The part of a configuration that both roles have, with its keys; null and default values where the file has mistakes.
+ * Immutable.
  *
  * @param mountPoint where it mounts
  * @param workDirectory for the checkpointers' own files, outside the mount

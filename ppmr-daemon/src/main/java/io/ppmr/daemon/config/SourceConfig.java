@@ -27,7 +27,7 @@ import java.util.stream.Stream;
 import org.tomlj.TomlArray;
 
 /**
- * What a source's configuration file says, with the keys for that. Immutable.
+ * The configuration of a source, with its keys. Immutable.
  *
  * @param service what both roles' files say
  * @param settings the service's
@@ -203,7 +203,7 @@ public record SourceConfig(
         jobs = Map.copyOf(jobs);
     }
 
-    /** What hooks of a job are told that an earlier run of the service has begun to move. */
+    /** Returns the facts for the hooks of a job that an earlier run of the service has begun to move. */
     public JobNotes notes(String job, List<Integer> ranks) {
         ConfiguredJob configured = jobs.get(job);
         return configured == null

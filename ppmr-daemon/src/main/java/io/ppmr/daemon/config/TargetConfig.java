@@ -17,7 +17,7 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * What a target's configuration file says, with the keys for that. Immutable.
+ * The configuration of a target, with its keys. Immutable.
  *
  * @param service what both roles' files say
  * @param settings the service's

@@ -20,7 +20,7 @@ import org.tomlj.TomlArray;
 import org.tomlj.TomlTable;
 
 /**
- * How a value is written in the file and what it becomes.
+ * The type of a configuration value: its form in the file and its parser.
  *
  * @param form what may be written, as it follows "must be": for messages and for the documentation
  * @param parser gives the value of what stands in the file, or null if that will not do
@@ -124,7 +124,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
     static final ValueType<TomlArray> TABLES = tables(RANKS_FORM);
 
     /**
-     * What a value's meaning depends on beside itself.
+     * The circumstances in which a value is read.
      *
      * @param folder the file's folder, which relative paths start from
      * @param here whether the file is read on the node that it is for: then users and hosts must be known

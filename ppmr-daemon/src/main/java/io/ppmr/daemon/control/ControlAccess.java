@@ -5,7 +5,7 @@ import java.util.Set;
 import java.util.function.Function;
 
 /**
- * Who may use a control socket. Root and the service's own user may do everything; beyond them a group may, and
+ * The access rules of a control socket. Root and the service's own user may do everything; beyond them a group may, and
  * everybody may read the status, where the configuration says so.
  *
  * @param group whose members may do everything
@@ -33,7 +33,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
     /** A group, by both of its names: credentials(7) are shown as either. */
     public record ControlGroup(String name, int gid) {}
 
-    /** What a caller may do. */
+    /** The rights of a caller. */
     public enum Right {
         NOTHING,
         STATUS,
@@ -41,7 +41,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
     }
 
     /**
-     * What a caller may do.
+     * Returns the right of a caller.
      *
      * @param user the caller's user, by SO_PEERCRED of unix(7)
      * @param userGroup its effective group

@@ -58,7 +58,7 @@ public final class ControlClient implements AutoCloseable {
         }
     }
 
-    /** What the service is doing. */
+    /** Asks for the status of the service. */
     public ControlStatus status() throws IOException {
         return ask(ControlProtocol.STATUS, new ControlRequest.Plain(), ANSWER_LIMIT)
                 .status();

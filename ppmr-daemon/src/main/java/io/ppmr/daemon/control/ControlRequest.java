@@ -30,7 +30,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         this(fields, readsOnly, (request, user) -> false, answerer);
     }
 
-    /** Whether a request is about what a user owns. */
+    /** Tells whether a request is about the user's own jobs or pods. */
     @FunctionalInterface
     public interface Owners<T> {
         boolean mayAsk(T request, String user);
@@ -165,7 +165,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             this.serving = serving;
         }
 
-        /** Who asks. */
+        /** Returns the user who asks. */
         public String user() {
             return user;
         }

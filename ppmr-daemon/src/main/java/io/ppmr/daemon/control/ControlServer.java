@@ -111,7 +111,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Where it is. */
+    /** Returns the path of the socket. */
     public Path path() {
         return socket;
     }
@@ -169,7 +169,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Who speaks, what he may do, and why not now if he has no place. */
+    /** A caller by name, with his rights, and the reason for a refusal if there is no place for him. */
     private record Identified(String user, ControlAccess.Right right, Optional<String> refusal) {
         boolean controls() {
             return right == ControlAccess.Right.CONTROL;

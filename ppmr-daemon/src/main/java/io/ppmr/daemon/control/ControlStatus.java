@@ -7,7 +7,7 @@ import io.ppmr.transaction.operator.OpenMigration;
 import java.util.List;
 
 /**
- * What a service is doing.
+ * The status of a service.
  *
  * @param role source or target
  * @param busy whether a migration is under way

@@ -21,7 +21,7 @@ import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What a source's service answers. */
+/** The requests that a source's service answers. */
 public final class SourceRequests {
     private static final Logger LOG = LoggerFactory.getLogger(SourceRequests.class);
     private static final int MAX_WAITING_EVENTS = 256;
@@ -125,7 +125,7 @@ public final class SourceRequests {
         }
     }
 
-    /** Where a request wants a copy to be kept. */
+    /** Returns the directory in which a request wants a copy to be kept. */
     static Optional<Path> directory(ControlRequest.Migrate request) throws RequestException {
         if (request.keep() == null) {
             return Optional.empty();

@@ -48,7 +48,7 @@ public record ConfiguredJob(
     private static final Duration READ_LIMIT = Duration.ofSeconds(10);
 
     /**
-     * Where the PID of a rank's root process is found.
+     * The source of the PID of a rank's root process.
      *
      * @param pid the PID; 0 if it stands in a file
      * @param pidFile that file, else null

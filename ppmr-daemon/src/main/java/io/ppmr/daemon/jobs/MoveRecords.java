@@ -25,7 +25,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What became of jobs that were announced, a file each in a directory that only the service writes and all may read:
+ * Records of what became of announced jobs, a file each in a directory that only the service writes and all may read:
  * whoever waits for a rank's process learns there that it has not died but moved. The first line is {@code underway},
  * {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed}; after it,
  * a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them. Each user's are in a folder

@@ -10,9 +10,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What the file of an announced rank says: lines {@code KEY = VALUE} as in TOML, each on one line, with numbers, texts
- * in quotes without escapes, and lists of such texts. A user writes it and root's service reads it, so it goes through
- * no parser of the whole of TOML, which takes ten megabytes for four kilobytes of mistakes. Immutable.
+ * The file of an announced rank: lines {@code KEY = VALUE} as in TOML, each on one line, with numbers, texts in quotes
+ * without escapes, and lists of such texts. A user writes it and root's service reads it, so it goes through no parser
+ * of the whole of TOML, which takes ten megabytes for four kilobytes of mistakes. Immutable.
  *
  * @param pid of the rank's root process
  * @param startTicks when that started, field 22 of {@code /proc/PID/stat}

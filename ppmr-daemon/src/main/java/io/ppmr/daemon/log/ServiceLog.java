@@ -14,8 +14,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * Where a program's log goes: into the journal, entry by entry, where standard error leads there, else to standard
- * error as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
+ * The log of a program: goes into the journal, entry by entry, where standard error leads there, else to standard error
+ * as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
  * docs/systemd.md has the fields.
  */
 public final class ServiceLog {
@@ -29,7 +29,7 @@ public final class ServiceLog {
     private static final List<Logger> QUIET =
             List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 
-    /** Whether a thread logs nothing, which the threads that it starts take over. */
+    /** True in a thread that logs nothing; the threads that it starts inherit that. */
     private static final ThreadLocal<Boolean> SILENT = new InheritableThreadLocal<>();
 
     private ServiceLog() {}
@@ -70,7 +70,7 @@ public final class ServiceLog {
         root.addHandler(handler);
     }
 
-    /** What is done in silence. */
+    /** Work that is done without a log. */
     public interface Work<T> {
         T run() throws IOException, InterruptedException;
     }

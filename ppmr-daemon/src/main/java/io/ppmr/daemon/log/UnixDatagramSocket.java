@@ -26,7 +26,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
     private static final int EMSGSIZE = 90;
     private static final int ENOBUFS = 105;
 
-    /** What became of a datagram. */
+    /** The result of sending a datagram. */
     public enum Sent {
         TAKEN,
         /** The other side has not read for a while, or is not there: try again. */

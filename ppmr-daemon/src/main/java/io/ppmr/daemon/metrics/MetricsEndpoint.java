@@ -67,7 +67,7 @@ public final class MetricsEndpoint implements AutoCloseable {
                 : null;
     }
 
-    /** Where it listens. */
+    /** Returns the address at which it listens. */
     public InetSocketAddress address() {
         return (InetSocketAddress) server.socket().getLocalSocketAddress();
     }

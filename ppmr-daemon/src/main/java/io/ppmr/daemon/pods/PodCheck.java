@@ -46,7 +46,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     private static final int ENOUGH_RETRIES = 200;
     private static final String RETRIES = "tcp_retries2";
     private static final String RTO_MAX = "tcp_rto_max_ms";
-    /** Who asks sooner than that may give up during a hold; the kernel's own time is two hours. */
+    /** A keepalive that starts sooner than that may give up during a hold; the kernel's default is two hours. */
     private static final double SOON_S = 120;
     /** As ss(8) shows the timer: {@code 1.5sec}, {@code 1min30sec}, {@code 350ms}. */
     private static final Pattern KEEPALIVE =

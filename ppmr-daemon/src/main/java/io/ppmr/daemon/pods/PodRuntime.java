@@ -30,7 +30,7 @@ import java.util.stream.Collectors;
  * @param starter by whom the programs are started
  */
 record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
-    /** What one of them may take; a busy node needs a second. */
+    /** The time limit of one command; a busy node needs a second. */
     static final Duration LIMIT = Duration.ofSeconds(30);
 
     static final String NETWORK_LINK = "eth0";

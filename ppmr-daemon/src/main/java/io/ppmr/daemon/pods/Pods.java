@@ -46,13 +46,13 @@ public final class Pods {
     private static final Logger LOG = LoggerFactory.getLogger(Pods.class);
     private static final int TERM = 15;
     private static final int KILL = 9;
-    /** How long a command may take to end by itself when it is told to. */
+    /** The time limit for a command to end by itself when it is told to. */
     private static final Duration STOP_GRACE = Duration.ofSeconds(10);
-    /** How long the kernel may take to end what it was told to end. */
+    /** The time limit for the kernel to end killed processes. */
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
-    /** How long a command may take to begin. */
+    /** The time limit for a command to begin. */
     private static final Duration BEGIN_LIMIT = Duration.ofSeconds(10);
-    /** How long a further command may take that its caller waits for. */
+    /** The time limit of a further command whose caller waits for it. */
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
     private static final int OUTPUT_CHARACTERS = 256 << 10;

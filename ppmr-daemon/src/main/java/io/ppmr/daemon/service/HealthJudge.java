@@ -7,7 +7,7 @@ package io.ppmr.daemon.service;
  * one thread.
  */
 final class HealthJudge {
-    /** What a call of the command says. */
+    /** The answer of one call of the command. */
     enum Answer {
         WELL,
         GOING,
@@ -61,7 +61,7 @@ final class HealthJudge {
         moved = true;
     }
 
-    /** How it stands, for the log and the status. */
+    /** Describes its state, for the log and the status. */
     String state() {
         if (moved) {
             return "has moved the job; ready again after " + (recoveries - Math.min(goodInARow, recoveries))

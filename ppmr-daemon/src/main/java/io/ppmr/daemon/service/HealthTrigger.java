@@ -66,7 +66,7 @@ public final class HealthTrigger implements AutoCloseable {
         thread.start();
     }
 
-    /** How it stands, in words. */
+    /** Describes its state in words. */
     public String state() {
         return state + (settings.dryRun() ? " (dry run: moves nothing)" : "");
     }

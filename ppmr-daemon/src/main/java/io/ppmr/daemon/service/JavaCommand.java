@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How a further ppmr is started: as the launcher says in the environment, or as this JVM was started itself.
+ * The command that starts a further ppmr: the launcher's, from the environment, or that of this JVM.
  *
  * @param words everything before ppmr's own arguments
  */

@@ -12,7 +12,7 @@ public final class MigrationText {
 
     private MigrationText() {}
 
-    /** How it ended. */
+    /** Describes how a migration ended. */
     public static String of(MigrationReport report) {
         return String.format(
                 Locale.ROOT,
@@ -27,7 +27,7 @@ public final class MigrationText {
                 report.copy() == null ? "" : "; " + report.copy().sentence());
     }
 
-    /** How far it is. */
+    /** Describes how far a migration is. */
     public static String of(MigrationProgress progress) {
         return String.format(
                 Locale.ROOT,

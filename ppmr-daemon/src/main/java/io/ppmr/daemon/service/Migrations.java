@@ -36,7 +36,7 @@ public final class Migrations {
     private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
     private static final int LEAST_OF_ID = 4;
 
-    /** What moves a job: the service's own method, or a test's. */
+    /** Moves a job: the service's own method, or a test's. */
     @FunctionalInterface
     public interface Mover {
         MigrationReport migrate(
@@ -58,7 +58,7 @@ public final class Migrations {
     public record Started(String id, String job) {}
 
     /**
-     * What is known at one moment.
+     * A snapshot of the migrations.
      *
      * @param running the migration that is under way
      * @param progress how far it is, if it has said so yet
@@ -67,7 +67,7 @@ public final class Migrations {
     public record State(
             Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
 
-    /** What is told to those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
+    /** An event for those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
     public sealed interface Event {
 
         /** It goes on. */
@@ -332,7 +332,7 @@ public final class Migrations {
         watchers.remove(watcher);
     }
 
-    /** What is under way, and how the last one ended. */
+    /** Returns the migration that is under way, and the end of the last one. */
     public synchronized State state() {
         Optional<Started> started = Optional.ofNullable(running).map(Running::started);
         return new State(

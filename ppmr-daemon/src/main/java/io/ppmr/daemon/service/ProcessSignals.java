@@ -9,7 +9,7 @@ import java.util.Map;
  * warns of every mention of that class and cannot be told not to.
  */
 public final class ProcessSignals {
-    /** Where HotSpot is told which signal to suspend its threads with. */
+    /** The environment variable that tells HotSpot which signal to suspend its threads with. */
     static final String SUSPEND_SIGNAL = "_JAVA_SR_SIGNUM";
 
     private static final int SIGUSR2 = 12;

@@ -53,7 +53,7 @@ public final class Supervisor {
         return listener.isPresent();
     }
 
-    /** How long it waits for a sign of life before it ends the service, if it does. */
+    /** Returns the time in which it expects a sign of life before it ends the service, if it does. */
     Optional<Duration> watchdog() {
         return watchdog;
     }

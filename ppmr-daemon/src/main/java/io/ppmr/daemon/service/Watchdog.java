@@ -27,9 +27,9 @@ public final class Watchdog implements AutoCloseable {
     private static final Duration REST = Duration.ofDays(1);
     private static final int SIGNS_A_WATCHDOG = 2;
 
-    /** What of a service can be asked. */
+    /** The vital functions of a service. */
     public interface Vitals {
-        /** Why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot do its work, if it cannot; answers within the limit or a little later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
     }
 

@@ -1,2 +1,2 @@
-/** What turns the two services into processes: signals, triggers, orderly ends. */
+/** Turns the two services into processes: signals, triggers, orderly ends. */
 package io.ppmr.daemon.service;

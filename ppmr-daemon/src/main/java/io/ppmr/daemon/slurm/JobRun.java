@@ -29,7 +29,7 @@ public abstract class JobRun {
     private static final Duration NO_CHECK = Duration.ofHours(1);
 
     /**
-     * What every kind of run is given; see {@code ppmr slurm-run --help}.
+     * The settings of every kind of run; see {@code ppmr slurm-run --help}.
      *
      * @param targets where the targets of the job's own spare nodes listen
      * @param socket the control socket of the sources

@@ -54,7 +54,7 @@ public final class MpiRun extends JobRun {
     }
 
     /**
-     * What the user chose; see {@code ppmr slurm-run --help}.
+     * The user's options; see {@code ppmr slurm-run --help}.
      *
      * @param mpirun the program that is the MPI's launcher
      * @param spareSocket the control socket of the service on the spare, which lists the pods that come

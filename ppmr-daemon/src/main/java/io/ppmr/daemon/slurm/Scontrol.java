@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** What is asked of Slurm's controller, by scontrol(1). For one thread. */
+/** Asks Slurm's controller by scontrol(1). For one thread. */
 public final class Scontrol {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");

@@ -22,7 +22,7 @@ import java.util.regex.Pattern;
  * moved ones.
  */
 public final class SlurmRun extends JobRun {
-    /** What the user chose; see {@code ppmr slurm-run --help}. */
+    /** The user's options; see {@code ppmr slurm-run --help}. */
     public record Options(
             String checkpointer, String output, String error, Path announcements, int unknownExit, List<String> srun) {
         public Options {
@@ -204,7 +204,7 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * What Slurm gave the job, and how it is used. Immutable.
+     * The nodes that Slurm gave the job, and how they are used. Immutable.
      *
      * @param job its number
      * @param spares the nodes that start without a rank: the batch host first
@@ -252,7 +252,9 @@ public final class SlurmRun extends JobRun {
         }
     }
 
-    /** What a {@code ppmr-slurm-task} says of its rank, a line each on the standard output of srun; see its source. */
+    /**
+     * A message of {@code ppmr-slurm-task} about its rank, a line each on the standard output of srun; see its source.
+     */
     sealed interface RankLine {
         /** The form of the lines. */
         Pattern WORDS = Pattern.compile("ppmr-rank (\\d{1,9}) ([a-z]+)(| .*)");

@@ -61,7 +61,7 @@ import org.slf4j.LoggerFactory;
 public final class WarmUp implements AutoCloseable {
     /** So many migrations a service makes unless it is told otherwise. */
     public static final int MIGRATIONS = 12;
-    /** How much later a service may be ready for it. */
+    /** The longest time by which it may delay a service's start. */
     public static final Duration LIMIT = Duration.ofSeconds(5);
 
     private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);

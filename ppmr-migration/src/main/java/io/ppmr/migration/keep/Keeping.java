@@ -26,7 +26,7 @@ public final class Keeping implements AutoCloseable {
     private static final int ID_CHARACTERS = 8;
 
     /**
-     * What bounds a copy.
+     * The bounds of a copy.
      *
      * @param bufferBytes of memory between the migration and the copy's files
      * @param patience how long a full buffer may hold the migration up, in all
@@ -38,7 +38,7 @@ public final class Keeping implements AutoCloseable {
     }
 
     /**
-     * Whose images they are.
+     * The job and the migration that the images are of.
      *
      * @param migrationId its name
      * @param job the job's name
@@ -48,7 +48,7 @@ public final class Keeping implements AutoCloseable {
     public record Subject(String migrationId, String job, String checkpointer, JobUser user) {}
 
     /**
-     * Whether and where a copy is wanted.
+     * The wish for a copy.
      *
      * @param directory where copies are kept; empty if none is wanted
      * @param bounds of it
@@ -64,7 +64,7 @@ public final class Keeping implements AutoCloseable {
     }
 
     /**
-     * What became of the copy that was wanted of a migration's images.
+     * The report of the copy that was wanted of a migration's images.
      *
      * @param kept whether it is there
      * @param directory where it is, or was to be
@@ -141,7 +141,7 @@ public final class Keeping implements AutoCloseable {
         }
     }
 
-    /** What an attempt has written cannot be known for certain. */
+    /** Gives up the copy of an attempt, since its content cannot be known for certain. */
     public void lose(int attemptNumber, String reason) {
         if (isWanted(attemptNumber)) {
             copy.lose(reason);
@@ -172,7 +172,7 @@ public final class Keeping implements AutoCloseable {
         }
     }
 
-    /** What became of the copy, or how it stands; null if none was wanted. */
+    /** Returns the report of the copy, as of now; null if none was wanted. */
     public KeptImageReport report() {
         if (directory.isEmpty()) {
             return null;

@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
  * Owned by the copy's thread.
  */
 final class KeptImageDirectory {
-    /** What an unfinished copy's name ends with. */
+    /** The end of an unfinished copy's name. */
     static final String PARTIAL = ".partial";
 
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageDirectory.class);

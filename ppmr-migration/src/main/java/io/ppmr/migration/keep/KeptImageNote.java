@@ -42,7 +42,7 @@ public record KeptImageNote(Path file) {
         }
     }
 
-    /** Whose copy it is. */
+    /** Returns the migration that the copy is of. */
     public String migrationId() {
         String name = file.getFileName().toString();
         return name.substring(PREFIX.length(), name.lastIndexOf('.'));

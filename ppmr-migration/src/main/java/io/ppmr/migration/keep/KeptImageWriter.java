@@ -29,7 +29,7 @@ import org.slf4j.LoggerFactory;
 final class KeptImageWriter implements ImageTee, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageWriter.class);
 
-    /** Where it stands; ends as KEPT or LOST. */
+    /** The states of a copy; ends as KEPT or LOST. */
     private enum State {
         GROWING,
         /** Its names are known, nothing more comes. */
@@ -76,7 +76,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
             return file;
         }
 
-        /** Where its bytes belong, or the new size. */
+        /** Returns the place of its bytes in the file, or the new size. */
         long offset() {
             return offset;
         }
@@ -115,7 +115,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
     private volatile Whole whole;
     private boolean closed;
 
-    /** What is known of an image that is whole. */
+    /** The manifest and the names of an image that is whole. */
     private record Whole(Manifest manifest, List<ImageName> names) {}
 
     /** Begins it, on a thread of its own. */
@@ -205,7 +205,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         }
     }
 
-    /** What became of it; what is not over by the deadline is lost. */
+    /** Waits for its report; a copy that is not over by the deadline is lost. */
     KeptImageReport await(Duration deadline) throws InterruptedException {
         if (!over.await(deadline.toNanos(), TimeUnit.NANOSECONDS)) {
             lose("its files were not on the disk " + deadline.toSeconds() + " s after the migration");
@@ -217,7 +217,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         return report;
     }
 
-    /** How it stands now. */
+    /** Returns its report as of now. */
     KeptImageReport soFar() {
         KeptImageReport now = report;
         return now != null

@@ -68,7 +68,7 @@ public final class KeptImages {
         }
     }
 
-    /** What is believed of a copy is root's alone, in directories in which nobody else can exchange it. */
+    /** Throws unless a copy is root's alone, in directories in which nobody else can exchange it. */
     private static void requireOurs(Path directory) throws RequestException, IOException {
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {

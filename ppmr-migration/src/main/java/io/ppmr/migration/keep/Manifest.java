@@ -21,7 +21,7 @@ import java.util.Map;
 import java.util.zip.CRC32C;
 
 /**
- * What a kept copy of a job's images has in it: a text file of lines, words between single spaces, that ends with the
+ * The manifest of a kept copy of a job's images: a text file of lines, words between single spaces, that ends with the
  * CRC32C of all before it; docs/architecture.md draws it. Immutable.
  *
  * @param version of the ppmr that wrote it

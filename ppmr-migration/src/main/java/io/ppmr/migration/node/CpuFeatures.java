@@ -43,12 +43,14 @@ final class CpuFeatures {
         return List.of();
     }
 
-    /** What the one has, the other lacks, and a program may have chosen when it was started. */
+    /** Returns the features that one has, the other lacks, and a program may have chosen when it was started. */
     static List<String> missing(List<String> needed, List<String> present) {
         return lacking(needed, present, false);
     }
 
-    /** What the one has and the other lacks, and whose lack makes a program slower and nothing else. */
+    /**
+     * Returns the features that one has and the other lacks, and whose lack makes a program slower and nothing else.
+     */
     static List<String> slower(List<String> needed, List<String> present) {
         return lacking(needed, present, true);
     }

@@ -97,7 +97,7 @@ public final class JobProbe {
         return facts;
     }
 
-    /** What the ranks that go to one node are together; as much of it as fits a frame. */
+    /** Adds up the facts of the ranks that go to one node; as many of them as fit a frame. */
     public static JobFacts together(Map<Integer, JobFacts> facts, List<Integer> ranks) {
         String checkpointer = "";
         long residentBytes = 0;
@@ -120,7 +120,7 @@ public final class JobProbe {
         return new JobFacts(checkpointer, residentBytes, streamableBytes, pids, List.copyOf(files.values()));
     }
 
-    /** What is a process's alone; of what it shares with others, its share where the kernel reckons that. */
+    /** Returns the memory that is a process's alone; of shared memory its share, where the kernel reckons that. */
     static long residentBytes(Path proc) throws IOException {
         return residentBytes(proc, KernelFeatures.here());
     }

@@ -15,7 +15,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What of some processes' memory can be streamed into their copies while it is read, and what that would cost; see
+ * The memory of some processes that can be streamed into their copies while it is read, and its cost; see
  * proc_pid_smaps(5) and proc_pid_pagemap(5). Private memory without a file can be, unless it is locked or of huge
  * pages: that is what CRIU calls lazy. Immutable.
  *
@@ -107,7 +107,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
                 reader.streamable, Math.max(0, reader.streamable - reader.share), reader.pages, reader.runs);
     }
 
-    /** What has been added up so far. */
+    /** The sums so far. */
     private static final class Reader {
         private final ByteBuffer entries =
                 ByteBuffer.allocate(ENTRIES * ENTRY_BYTES).order(ByteOrder.nativeOrder());

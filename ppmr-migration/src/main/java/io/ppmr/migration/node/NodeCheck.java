@@ -17,8 +17,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Whether this node can run a service of ppmr. It looks and changes nothing. docs/doctor.md has every check with its
- * reason. Used once, by one thread.
+ * Checks whether this node can run a service of ppmr. It looks and changes nothing. docs/doctor.md has every check with
+ * its reason. Used once, by one thread.
  */
 public final class NodeCheck {
     private static final String LIBRARY = "libfuse.so.2";
@@ -35,7 +35,7 @@ public final class NodeCheck {
     private final List<Finding> findings = new ArrayList<>();
 
     /**
-     * What a configuration wants of the node.
+     * The needs of a configuration.
      *
      * @param poolBytes memory that an RDMA device would lock; the usual where there is no configuration
      * @param workDirectory for the checkpointers' own files
@@ -79,7 +79,7 @@ public final class NodeCheck {
         return check.findings;
     }
 
-    /** What was found so far. */
+    /** Returns the findings so far. */
     List<Finding> found() {
         return List.copyOf(findings);
     }
@@ -104,7 +104,10 @@ public final class NodeCheck {
         }
     }
 
-    /** What there is an older way for is neither failure nor warning: the way is said, with what it costs. */
+    /**
+     * Reports features that the kernel lacks: neither failure nor warning, since there is an older way, whose cost is
+     * said.
+     */
     void kernel(KernelFeatures kernel) {
         if (kernel.missing().isEmpty()) {
             findings.add(Finding.ok("kernel", "Linux " + kernel.release() + " has all that is used where it is there"));
@@ -247,7 +250,7 @@ public final class NodeCheck {
         });
     }
 
-    /** Whether a directory, or the nearest one above it that is there, can be written and has so much room. */
+    /** Checks whether a directory, or the nearest one above it that is there, can be written and has so much room. */
     private void room(String check, Path directory, long bytes, String remedy) {
         Path existing = Stream.iterate(directory.toAbsolutePath(), Path::getParent)
                 .filter(Files::exists)

@@ -131,7 +131,7 @@ public final class NodeProbe {
         return tools;
     }
 
-    /** What processes can still have; before Linux 3.14 reckoned as the kernel does since. */
+    /** Returns the memory that processes can still have; before Linux 3.14 reckoned as the kernel does since. */
     long availableBytes() {
         return availableBytes(KernelFeatures.here());
     }
@@ -220,7 +220,7 @@ public final class NodeProbe {
         }
     }
 
-    /** What is in a directory, nothing where there is none. */
+    /** Lists a directory; empty where there is none. */
     static List<Path> entries(Path directory) {
         List<Path> found = new ArrayList<>();
         if (Files.isDirectory(directory)) {

@@ -16,9 +16,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Whether a job of another node could go on at this one. Run by the target, which alone sees its own files and PIDs:
- * for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal. docs/doctor.md has
- * every check with its reason.
+ * Checks whether a job of another node could go on at this one. Run by the target, which alone sees its own files and
+ * PIDs: for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal.
+ * docs/doctor.md has every check with its reason.
  */
 public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
@@ -30,7 +30,7 @@ public final class PairCheck {
     private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d+)\\.(\\d+)");
 
     /**
-     * What limits a node that is to take a job, besides what it has. Immutable.
+     * The limits of a node that is to take a job, besides its hardware. Immutable.
      *
      * @param stagingInMemory whether an image that waits here takes memory, too
      * @param promisedBytes memory that migrations under way here will still take

@@ -1,2 +1,2 @@
-/** Whether a node can do its part, and whether a job of one node could go on at another: facts, and what they mean. */
+/** Checks of a node, and of a job of one node that is to go on at another: facts, and what they mean. */
 package io.ppmr.migration.node;

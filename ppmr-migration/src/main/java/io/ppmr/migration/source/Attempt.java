@@ -59,7 +59,7 @@ final class Attempt {
     record Heard(int attempt, String participant, SessionEvent event) {}
 
     /**
-     * Why an attempt has failed.
+     * The failure of an attempt.
      *
      * @param participant whose failure it is; empty if it is nobody's
      */
@@ -69,7 +69,7 @@ final class Attempt {
     record NotTaken(int place, boolean refused, String reason) {}
 
     /**
-     * What a migration's attempts move, and what keeps the account of it.
+     * The job that a migration's attempts move, and the records of it.
      *
      * @param secret the migration's, which stands in the journal already
      * @param service what belongs to the service

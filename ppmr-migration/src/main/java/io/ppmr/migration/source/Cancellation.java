@@ -8,9 +8,9 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
 /**
- * Whether a migration may still be called off, and whether it was. Made by whoever starts it, shared with the
- * migration's thread; each outcome is reached once, so that a cancellation that was accepted is never followed by a
- * commit. Any thread.
+ * The cancellation of a migration: whether it is still possible, and whether it was done. Made by whoever starts it,
+ * shared with the migration's thread; each outcome is reached once, so that a cancellation that was accepted is never
+ * followed by a commit. Any thread.
  */
 public final class Cancellation {
     private sealed interface Fate {}
@@ -49,7 +49,7 @@ public final class Cancellation {
         check();
     }
 
-    /** Why it was called off; empty if it was not. */
+    /** Returns the reason why it was called off; empty if it was not. */
     Optional<String> reason() {
         return fate.get() instanceof CalledOff calledOff ? Optional.of(calledOff.reason()) : Optional.empty();
     }

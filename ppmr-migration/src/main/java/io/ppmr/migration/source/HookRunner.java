@@ -49,7 +49,7 @@ final class HookRunner {
         this.workDirectory = service.settings().workDirectory().resolve("hooks-" + migrationId);
     }
 
-    /** Where hooks run, and the fence command. */
+    /** Returns the directory in which hooks run, and the fence command. */
     Path workDirectory() {
         return workDirectory;
     }

@@ -41,7 +41,7 @@ public record Job(
         this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, Map.of());
     }
 
-    /** What its hooks are told of it. */
+    /** Returns the facts for its hooks. */
     JobNotes notes() {
         return new JobNotes(name, ranks.stream().map(RankProcess::rank).toList(), others, hooks);
     }

@@ -19,7 +19,7 @@ public record JobHooks(Optional<SiteCommand> suspend, Optional<SiteCommand> resu
     public static final JobHooks NONE = new JobHooks(Optional.empty(), Optional.empty(), Optional.empty());
 
     /**
-     * What hooks are told of a job; enough to end a migration that an earlier run of the service has begun.
+     * The facts for the hooks of a job; enough to end a migration that an earlier run of the service has begun.
      *
      * @param name as the job manager knows it
      * @param ranks those on this node

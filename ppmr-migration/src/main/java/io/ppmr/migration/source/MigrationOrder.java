@@ -5,7 +5,7 @@ import java.net.InetSocketAddress;
 import java.util.List;
 
 /**
- * What is to be moved where, and who wants it.
+ * The order to migrate a job.
  *
  * @param job whose ranks
  * @param targets these and no others: the ranks are spread over them, neighbours together; empty for the first spare

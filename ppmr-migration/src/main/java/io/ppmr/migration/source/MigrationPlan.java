@@ -10,9 +10,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Which target takes which ranks. The participants' order is part of it: the first one has the duty to find out what
- * was
- * decided when the source is lost.
+ * The ranks that each target takes. The participants' order is part of it: the first one has the duty to find out what
+ * was decided when the source is lost.
  */
 public record MigrationPlan(List<Leg> legs) {
 
@@ -62,7 +61,7 @@ public record MigrationPlan(List<Leg> legs) {
         return legs.stream().map(Leg::address).toList();
     }
 
-    /** Where every rank is when the plan is carried out. */
+    /** Returns the node of every rank when the plan is carried out. */
     public RankMap map(Map<Integer, String> others) {
         Map<Integer, String> nodes = new TreeMap<>(others);
         legs.forEach(

@@ -1,7 +1,7 @@
 package io.ppmr.migration.source;
 
 /**
- * How far a migration is.
+ * The progress of a migration.
  *
  * @param step what is being done
  * @param sentBytes bytes that the checkpointers have written

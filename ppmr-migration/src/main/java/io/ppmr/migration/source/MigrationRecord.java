@@ -24,14 +24,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What is known of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
+ * The account of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
  * watches is told of each step. How long the job stands still, the step and how far the images are, any thread may ask.
  */
 final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
     private static final double NANOS = 1e9;
 
-    /** What is known of the transfer to one target. */
+    /** The account of the transfer to one target. */
     private static final class Leg {
         private volatile LongSupplier sentBytes = () -> 0;
         private volatile DataMessage.Progress atTarget = new DataMessage.Progress(0, 0, 0);

@@ -4,7 +4,7 @@ import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import java.util.List;
 
 /**
- * How a migration went. Times are seconds from its start; where nothing was read or written they are 0.
+ * The report of a migration. Times are seconds from its start; where nothing was read or written they are 0.
  *
  * @param migrationId its name
  * @param checkpointer what checkpointed the job
@@ -43,7 +43,7 @@ public record MigrationReport(
         List<MovedRank> ranks,
         KeptImageReport copy) {
 
-    /** How a migration ends. */
+    /** The outcome of a migration. */
     public enum Outcome {
         /** The ranks run on the target, the originals are gone. */
         COMMITTED,

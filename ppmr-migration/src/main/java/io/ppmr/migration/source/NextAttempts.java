@@ -10,8 +10,8 @@ import java.util.Optional;
 import java.util.Queue;
 
 /**
- * Whether and where a migration is tried again: the next spare in the list takes the place of a target that has failed,
- * as long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's thread.
+ * Plans the next attempt of a migration: the next spare in the list takes the place of a target that has failed, as
+ * long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's thread.
  */
 final class NextAttempts {
     private final TransactionSettings settings;
@@ -58,7 +58,7 @@ final class NextAttempts {
         return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
 
-    /** Why the migration has come to nothing, with all who were passed over. */
+    /** Returns the reason why the migration has failed, with all targets that were passed over. */
     String reason(String last) {
         return begun == 0 && passedOver.size() > 1 ? "no spare node takes it: " + String.join("; ", passedOver) : last;
     }

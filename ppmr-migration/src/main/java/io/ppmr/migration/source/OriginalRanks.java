@@ -42,7 +42,7 @@ final class OriginalRanks {
     private final PodKeeper pods;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
-    /** What was found stopped before anything was done to the job, by rank. */
+    /** The processes that were found stopped before anything was done to the job, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
     private boolean looked;
@@ -102,7 +102,7 @@ final class OriginalRanks {
     }
 
     /**
-     * What an earlier run of the service has left stopped, or running, by what its journal says.
+     * Those that an earlier run of the service has left stopped, or running, by its journal.
      *
      * @param records of the migration, in the journal's order
      */
@@ -268,7 +268,7 @@ final class OriginalRanks {
         frozen = FrozenCgroups.NONE;
     }
 
-    /** Which rank is gone, or null if none is. */
+    /** Names the ranks that are gone; null if none are. */
     String whyNotAlive() {
         List<Integer> gone = roots.entrySet().stream()
                 .filter(root -> !processes.isAlive(root.getValue()))

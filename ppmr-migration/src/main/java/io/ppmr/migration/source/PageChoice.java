@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of the images. A
- * target may want images all the same. Made before anything is done to the job; immutable.
+ * The way in which a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of
+ * the images. A target may want images all the same. Made before anything is done to the job; immutable.
  *
  * @param facts of each rank, with what is offered to be streamed
  * @param why says how, and why

@@ -20,8 +20,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What belongs to a source's service and each of its migrations uses. Made once, when the service starts. Immutable;
- * any thread.
+ * The parts of a source's service that each of its migrations uses. Made once, when the service starts. Immutable; any
+ * thread.
  *
  * @param settings what the service is told
  * @param pool where written bytes wait until a target has pulled them

@@ -28,7 +28,7 @@ import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
 import jdk.jfr.Timespan;
 
-/** What a source counts over its life; everything is registered at its start. Safe for any thread. */
+/** The metrics of a source over its life; all are registered at its start. Safe for any thread. */
 public final class SourceMetrics {
     private static final double NANOS = 1e9;
     private static final Duration[] BOUNDS = {
@@ -122,12 +122,12 @@ public final class SourceMetrics {
         }
     }
 
-    /** How many migrations have ended so. */
+    /** Returns the number of migrations that have ended so. */
     public double count(Outcome outcome) {
         return migrations.get(outcome).count();
     }
 
-    /** Where it is asked which migrations are open. */
+    /** Sets the supplier of the open migrations. */
     void held(Supplier<List<OpenMigration>> from) {
         open = from;
     }
@@ -166,7 +166,7 @@ public final class SourceMetrics {
         pause.record(tookNs, TimeUnit.NANOSECONDS);
     }
 
-    /** What the flight recorder hears. */
+    /** The event for the flight recorder. */
     @Name("ppmr.source.MigrationStep")
     @Label("Migration step")
     @Description("A step of a migration has ended")

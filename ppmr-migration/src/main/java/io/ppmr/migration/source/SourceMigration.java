@@ -86,7 +86,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     private final Cancellation cancellation;
     private final Coordinator coordinator;
     private final OperatorView operators;
-    /** What the journal had of it when an earlier run of the service has begun it; else nothing. */
+    /** Its records in the journal when an earlier run of the service has begun it; else empty. */
     private final List<TransactionRecord> takenUp;
 
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
@@ -109,7 +109,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     private long openSinceNs;
     private long nextSayNs;
     private boolean defective;
-    /** What the journal says of the processes that the job itself has stopped. */
+    /** The processes that the job itself has stopped, by the journal. */
     private List<PlannedRank> stopped = List.of();
 
     private MigrationReport ended;
@@ -240,7 +240,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return id;
     }
 
-    /** Who takes part in the first attempt, or took part in the last one that the journal knows. */
+    /** Returns the participants of the first attempt, or of the last one that the journal knows. */
     List<String> participants() {
         return plan.addresses();
     }
@@ -261,7 +261,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return taken;
     }
 
-    /** Where it stood a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
+    /** Returns its state of a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
         heard.add(LOOK);
         return operators.open();
@@ -406,7 +406,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    /** How long it may sleep while nothing is moved: until something is due, unless it hears of something before. */
+    /**
+     * Returns the time to sleep while nothing is moved: until something is due, unless it hears of something before.
+     */
     private long quietMs() {
         if (!failures.isEmpty()) {
             return 0;

@@ -127,7 +127,7 @@ public final class SourceService implements AutoCloseable {
         return meters;
     }
 
-    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */
     public String transport() {
         return transports.state();
     }
@@ -234,7 +234,7 @@ public final class SourceService implements AutoCloseable {
         LogContext.thread(() -> migration.run(over), "ppmr-migration").start();
     }
 
-    /** What an earlier run of the service was keeping when it died: on a thread of its own, as that disk may hang. */
+    /** Removes copies that an earlier run was writing when it died; on a thread of its own, as that disk may hang. */
     private void removeLeftCopies() throws IOException {
         List<KeptImageNote> own = new ArrayList<>();
         for (KeptImageNote note : KeptImageNote.left(settings.workDirectory())) {
@@ -267,7 +267,9 @@ public final class SourceService implements AutoCloseable {
         }
     }
 
-    /** Why this service cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it. */
+    /**
+     * Returns the reason why it cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it.
+     */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");

@@ -119,7 +119,7 @@ final class SourceSession {
         return outlet;
     }
 
-    /** What checkpoints the ranks of this session, in the form that the target takes. */
+    /** Returns the checkpointer for the ranks of this session, in the form that the target takes. */
     Checkpointer checkpointer() {
         return checkpointer;
     }
@@ -248,7 +248,7 @@ final class SourceSession {
         return attachment;
     }
 
-    /** What the target is told of the job. A streamed attempt that has failed is not repeated as one. */
+    /** Returns the facts of the job for the target. A streamed attempt that has failed is not repeated as one. */
     private JobFacts offered() {
         JobFacts together = JobProbe.together(subject.pages().facts(), leg().ranks());
         JobFacts facts = job.pods().isEmpty() ? together : together.asPods(podsHere());
@@ -288,7 +288,7 @@ final class SourceSession {
         }
     }
 
-    /** What the target says to Begin; the answer to the introduction, and progress, may come before it. */
+    /** Waits for the target's answer to Begin; the answer to the introduction, and progress, may come before it. */
     private Message awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;

@@ -38,7 +38,7 @@ public record SourceSettings(
         Duration silenceLimit,
         TransactionSettings transaction) {
     /**
-     * What bounds a source's migrations as transactions.
+     * The settings of a source's migrations as transactions.
      *
      * @param journal the directory of the journal
      * @param pauseBudget how long the originals may be held before a migration is rolled back

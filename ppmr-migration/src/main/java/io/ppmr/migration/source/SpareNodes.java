@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
 public sealed interface SpareNodes {
 
     /**
-     * Where their services listen, as it is now; names are looked up anew, and one that is not known is left out, with
-     * the reason in the log.
+     * Returns the current addresses of their services; names are looked up anew, and one that is not known is left out,
+     * with the reason in the log.
      *
      * @return at least one
      * @throws IOException if none is left; names the reason and the remedy

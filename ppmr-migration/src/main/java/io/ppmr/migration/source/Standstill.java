@@ -4,9 +4,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
 
 /**
- * How long a job has stood still, and the word of it: as long as it does, people are told every ten seconds, whatever
- * the migration's thread waits for meanwhile (a hook, a target, a command that does not end). It has a thread of its
- * own, while the job stands still. Any thread.
+ * The time that a job has stood still, and its announcement: as long as it does, people are told every ten seconds,
+ * whatever the migration's thread waits for meanwhile (a hook, a target, a command that does not end). It has a thread
+ * of its own, while the job stands still. Any thread.
  */
 final class Standstill {
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);

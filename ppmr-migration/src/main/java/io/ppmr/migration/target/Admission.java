@@ -35,9 +35,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whether a migration that a source asks for can be taken. The source says first what it is and what would come; this
- * answers with what this node is, and with what it finds when it compares. Then it has every reason against the
- * migration that is asked for. Nothing has been done to the originals yet. Immutable, for any thread.
+ * Decides whether a migration that a source asks for can be taken. The source says first what it is and what would
+ * come; this answers with what this node is, and with what it finds when it compares. Then it has every reason against
+ * the migration that is asked for. Nothing has been done to the originals yet. Immutable, for any thread.
  */
 final class Admission {
     private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
@@ -68,7 +68,7 @@ final class Admission {
     }
 
     /**
-     * What a source said would come, and what was found against it.
+     * The announcement of a source, with the findings against it.
      *
      * @param job as it would come here: what it has to be streamed is 0 if this node wants all of it as images
      * @param tool what would restore it, in the form in which it would come; empty if there is none
@@ -76,8 +76,8 @@ final class Admission {
     record Visitor(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool) {}
 
     /**
-     * How much of what this node has is free for one more migration: those that are under way have been promised what
-     * they will still take, and the place of staging may be fuller than its limit. Immutable.
+     * The room on this node for one more migration: those that are under way have been promised what they will still
+     * take, and the place of staging may be fuller than its limit. Immutable.
      *
      * @param node this node, with as much staging as there is for one more
      * @param room what else limits it
@@ -292,7 +292,7 @@ final class Admission {
                 .toList();
     }
 
-    /** What restores the images of a checkpointer, if this node is configured for it. */
+    /** Returns the tool that restores the images of a checkpointer, if this node is configured for it. */
     private Optional<Checkpointer> checkpointer(String name) {
         return settings.checkpointers().stream()
                 .filter(candidate -> candidate.name().equals(name))

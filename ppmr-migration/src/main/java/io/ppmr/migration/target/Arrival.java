@@ -1,7 +1,7 @@
 package io.ppmr.migration.target;
 
 /**
- * How far a migration is that comes to this node. Immutable.
+ * The progress of a migration that comes to this node. Immutable.
  *
  * @param id of the migration
  * @param job its name at the source; empty of one that was taken up again after this service had died
@@ -26,7 +26,7 @@ public record Arrival(
         long stagedBytes,
         double bytesPerSecond) {
 
-    /** What is done. */
+    /** The steps of a migration at the target. */
     public enum Step {
         /** The image comes, and restarts read it. */
         ARRIVING,

@@ -7,7 +7,7 @@ import io.ppmr.target.image.StagingArea;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.Outcome;
 
-/** What is known of a migration from its beginning here, for those who ask how far it is. Any thread. */
+/** The account of a migration from its beginning here, for those who ask how far it is. Any thread. */
 final class Incoming {
     private static final DataMessage.Progress NOTHING = new DataMessage.Progress(0, 0, 0);
     private static final double NS_A_SECOND = 1e9;
@@ -40,7 +40,7 @@ final class Incoming {
         return left(progress.readBytes()) + indexBytes + (stagingInMemory ? stagingBytes : 0);
     }
 
-    /** What it will still put into staging. */
+    /** Returns the bytes that it will still put into staging. */
     long promisedStagingBytes() {
         return Math.max(0, retainedBytes - progress().stagedBytes());
     }
@@ -54,7 +54,7 @@ final class Incoming {
         return coming == null ? NOTHING : coming.lastProgress();
     }
 
-    /** How far it is. */
+    /** Returns its progress. */
     Arrival arrival(TargetMigration migration) {
         DataMessage.Progress progress = progress();
         double seconds = (System.nanoTime() - startNs) / NS_A_SECOND;

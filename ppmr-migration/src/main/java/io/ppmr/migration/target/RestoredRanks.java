@@ -99,7 +99,7 @@ final class RestoredRanks {
                 .toList();
     }
 
-    /** Which is not proved to be alive and held just now; empty if all are. */
+    /** Names a rank that is not proved to be alive and held just now; empty if all are. */
     String whyNotHeld() {
         for (HeldRank rank : ranks) {
             try {

@@ -8,8 +8,8 @@ import io.ppmr.transport.TransportChoice;
 import java.util.function.LongSupplier;
 
 /**
- * What belongs to a target's service and each of its migrations uses. Made once, when the service starts. Immutable;
- * any thread.
+ * The parts of a target's service that each of its migrations uses. Made once, when the service starts. Immutable; any
+ * thread.
  *
  * @param settings what the service is told
  * @param transports how the bytes may travel

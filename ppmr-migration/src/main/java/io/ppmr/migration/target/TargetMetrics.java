@@ -16,9 +16,9 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.function.Supplier;
 
-/** What a target counts over its life; everything is registered at its start. Safe for any thread. */
+/** The metrics of a target over its life; all are registered at its start. Safe for any thread. */
 public final class TargetMetrics {
-    /** What is counted when it happens once in a while. */
+    /** The events that are counted. */
     public enum Meter {
         COMMITTED,
         ROLLED_BACK,
@@ -76,12 +76,12 @@ public final class TargetMetrics {
         hops = new TargetHops(registry);
     }
 
-    /** What a meter has counted so far. */
+    /** Returns the count of a meter so far. */
     public double count(Meter meter) {
         return counters.get(meter).count();
     }
 
-    /** How many chunks of the pools are free. */
+    /** Returns the number of free chunks in the pools. */
     public int freeChunks() {
         return pools.stream().mapToInt(BufferPool::freeChunks).sum();
     }
@@ -98,7 +98,7 @@ public final class TargetMetrics {
         return taken + hops.stagingUsedBytes();
     }
 
-    /** Where it is asked which migrations are open. */
+    /** Sets the supplier of the open migrations. */
     void held(Supplier<List<OpenMigration>> from) {
         open = from;
     }

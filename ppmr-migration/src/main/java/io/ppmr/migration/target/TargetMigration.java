@@ -66,7 +66,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private final List<TransactionRecord> records;
     private final OperatorView operators;
     private final JobCommands jobCommands;
-    /** What its thread is to hear or to do, in the order in which it came. */
+    /** The messages and the work for its thread, in the order in which they came. */
     private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
     /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
     private final Map<String, PersistentLink> couriers = new HashMap<>();
@@ -119,7 +119,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         this.operators = new OperatorView(id, this, clock);
     }
 
-    /** What restores the ranks of an attempt that begins. */
+    /** Makes the restoration of the ranks of an attempt that begins. */
     Restoration restoration(
             ControlMessage.Begin begin,
             Map<Integer, PodFacts> pods,
@@ -144,7 +144,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return voted;
     }
 
-    /** How it ended; empty while it has not. Any thread. */
+    /** Returns its outcome; empty while it has not ended. Any thread. */
     Optional<Outcome> outcome() {
         return Optional.ofNullable(outcome);
     }
@@ -156,7 +156,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return taken;
     }
 
-    /** Where it stood a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
+    /** Returns its state of a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
         look();
         return operators.open();

@@ -149,7 +149,7 @@ public final class TargetService implements AutoCloseable {
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
 
-    /** Where sources connect to. */
+    /** Returns the address that sources connect to. */
     public InetSocketAddress address() {
         return listener.address();
     }
@@ -167,7 +167,7 @@ public final class TargetService implements AutoCloseable {
         return metrics;
     }
 
-    /** How the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */
     public String transport() {
         return transports.state();
     }
@@ -177,7 +177,7 @@ public final class TargetService implements AutoCloseable {
         return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
-    /** How far the migrations are that come here. */
+    /** Returns the progress of each migration that comes here. */
     public List<Arrival> arrivals() {
         return conversations.arrivals();
     }

@@ -50,8 +50,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What sources and other targets say to this one, and the migrations that it is about: begun on a connection, or known
- * from the journal. Safe for any thread; each connection and each migration has a thread of its own.
+ * The connections of sources and other targets to this one, and the migrations that they are about: begun on one, or
+ * known from the journal. Safe for any thread; each connection and each migration has a thread of its own.
  */
 final class TargetSessions {
     private static final Logger LOG = LoggerFactory.getLogger(TargetSessions.class);
@@ -110,7 +110,7 @@ final class TargetSessions {
             BlockingQueue<SessionEvent> early,
             AtomicReference<Consumer<SessionEvent>> listener) {}
 
-    /** Where data connections come in; said before the first connection is served. */
+    /** Sets the listener for data connections, before the first connection is served. */
     void listener(PeerListener peers) {
         listener = peers;
         rails = new RailAddresses(service.transports().rails(), peers);
@@ -132,7 +132,7 @@ final class TargetSessions {
         return List.copyOf(running.values());
     }
 
-    /** How far each of them is. */
+    /** Returns the progress of each of them. */
     List<Arrival> arrivals() {
         return running.values().stream()
                 .map(one -> Optional.ofNullable(incoming.get(one.id()))

@@ -204,7 +204,7 @@ public final class Demo implements Callable<Integer> {
                 nodes.a().name(), TwoNodes.ADDRESS_A, nodes.b().name(), TwoNodes.ADDRESS_B);
     }
 
-    /** Why CRIU cannot be had; empty if it can. */
+    /** Returns the reason why CRIU cannot be had; empty if it can. */
     private static String whyNoCriu() {
         Availability found = CheckpointerSettings.Criu.of(CheckpointerConfig.criu(System.getenv()))
                 .create("criu", NativePrograms.fromSystemProperty())

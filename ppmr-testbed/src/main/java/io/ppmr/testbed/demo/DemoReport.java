@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * What a demonstration has shown, for {@code --json}.
+ * The result of a demonstration, for {@code --json}.
  *
  * @param outcome {@code committed} if every migration was, and every process went on to the right result; else the
  *     outcome of the first that was not, or {@code failed}

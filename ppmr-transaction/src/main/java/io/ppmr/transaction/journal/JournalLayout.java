@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.zip.CRC32C;
 
 /**
- * How a journal lies in its file. Numbers are big-endian; records are aligned to 8 bytes.
+ * The layout of a journal in its file. Numbers are big-endian; records are aligned to 8 bytes.
  *
  * <pre>
  * file    0  "PPMRJRN"     7  version: "1" or "2" (1)   8  records ... zeros
@@ -25,13 +25,13 @@ final class JournalLayout {
     private static final byte FIRST_VERSION = '1';
     private static final int FRAME_BYTES = 8;
     private static final int PREFIX_BYTES = 10;
-    /** How often each byte after the end is read, at most, in looking for records there. */
+    /** The most times that a byte after the end is read in looking for records there. */
     private static final long MOST_LOOKS = 64;
 
     private JournalLayout() {}
 
     /**
-     * What a file holds.
+     * The content of a file.
      *
      * @param entries the whole records, in order
      * @param endOffset where the next one goes

@@ -5,7 +5,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** Where the records of all migrations of one service go. Any thread. */
+/** The journal of all migrations of one service. Any thread. */
 public interface TransactionJournal extends AutoCloseable {
     /**
      * A record and when it was written.

@@ -6,14 +6,14 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What stands in the journal, one record a step; docs/transaction.md says which are synced and when. The journal adds
- * the time of each.
+ * A record of the journal, one for each step; docs/transaction.md says which are synced and when. The journal adds the
+ * time of each.
  */
 public sealed interface TransactionRecord {
-    /** Which migration. */
+    /** Returns the name of the migration. */
     String migrationId();
 
-    /** Which attempt of it, from 1; 0 where it is about all of them. */
+    /** Returns the number of the attempt, from 1; 0 where it is about all of them. */
     int attempt();
 
     /** Returns true if it belongs to the rules; the others are for the services and for {@code ppmr history}. */

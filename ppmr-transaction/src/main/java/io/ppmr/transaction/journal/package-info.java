@@ -1,2 +1,2 @@
-/** What is written down of a migration, and the file that it is written to; knows nothing of the rules. */
+/** The records of a migration, and the file that they are written to; knows nothing of the rules. */
 package io.ppmr.transaction.journal;

@@ -8,11 +8,13 @@ import io.ppmr.transaction.rules.ParticipantState;
 import java.util.Collection;
 import java.util.List;
 
-/** What is held and why, in words. What an operator's decision would mean is in {@link OperatorRules}. */
+/**
+ * Explains in words which ranks are held and why. What an operator's decision would mean is in {@link OperatorRules}.
+ */
 public final class Explanations {
     private Explanations() {}
 
-    /** What is held at the source and why, or null where it only takes its time. */
+    /** Explains what is held at the source and why, or null where it only takes its time. */
     public static String heldAtCoordinator(CoordinatorState state, Collection<String> unreached) {
         List<String> missing =
                 awaited(state).stream().filter(unreached::contains).toList();
@@ -56,7 +58,7 @@ public final class Explanations {
         };
     }
 
-    /** What is held at a target and why, or null where it only takes its time. */
+    /** Explains what is held at a target and why, or null where it only takes its time. */
     public static String heldAtParticipant(ParticipantState state, String source, boolean fence) {
         String resolve = "`ppmr resolve " + state.migrationId();
         return switch (state.phase()) {

@@ -4,8 +4,8 @@ import io.ppmr.transaction.journal.Outcome;
 import java.util.Set;
 
 /**
- * What an operator decides for a migration whose ranks are held, and what they vouch for (docs/transaction.md,
- * "Operators"). Immutable.
+ * The decision of an operator for a migration whose ranks are held, and what the operator vouches for
+ * (docs/transaction.md, "Operators"). Immutable.
  *
  * @param outcome the decision
  * @param targetsOff targets, by their names in the plan, that the operator says are off for good
@@ -22,13 +22,13 @@ public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean 
     }
 
     /**
-     * What an operator's word would mean where it is said, in words. Immutable.
+     * The effect that an operator's decision would have, in words. Immutable.
      *
      * @param how whether it would be followed
      * @param text what it would mean, or why it is refused and what to do instead; whole sentences
      */
     public record Verdict(How how, String text) {
-        /** Whether a word is followed. */
+        /** Tells whether a decision is followed. */
         public enum How {
             /** It is not; nothing changes. */
             REFUSED,

@@ -12,15 +12,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Where operators' words for one migration come in and are answered. {@link #take} may be called by any thread, the
- * others are for the migration's.
+ * The inbox of operators' decisions for one migration, which are answered here. {@link #take} may be called by any
+ * thread, the others are for the migration's.
  */
 public final class OperatorInbox {
     private static final Logger LOG = LoggerFactory.getLogger(OperatorInbox.class);
 
-    /** What the migration does with a word; called on its thread. */
+    /** The migration that a decision is for; called on its thread. */
     public interface Migration {
-        /** Whether it would follow the word, and what it would mean. */
+        /** Tells whether it would follow the decision, and what that would mean. */
         OperatorDecision.Verdict ruling(OperatorDecision word);
 
         /** Follows the word. */
@@ -29,7 +29,7 @@ public final class OperatorInbox {
         /** Returns true if nothing is held here any more. */
         boolean isOver();
 
-        /** How it has ended, in a sentence. */
+        /** Describes its end in a sentence. */
         String ending();
 
         /** For whom ranks are held, or null. */
@@ -150,7 +150,7 @@ public final class OperatorInbox {
             this.patienceNs = patienceNs;
         }
 
-        /** What the operator says. */
+        /** Returns the operator's decision. */
         public OperatorDecision word() {
             return word;
         }
@@ -160,7 +160,7 @@ public final class OperatorInbox {
             return carryOut;
         }
 
-        /** Who asks. */
+        /** Returns the user who asks. */
         public String by() {
             return by;
         }

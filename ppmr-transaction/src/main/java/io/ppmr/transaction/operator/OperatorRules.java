@@ -10,7 +10,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 
-/** Whether an operator's word is followed, and what it would mean, in words. */
+/** Decides whether an operator's decision is followed, and says in words what it would mean. */
 public final class OperatorRules {
     private static final String MAY_RUN_TWICE =
             " If it is not, originals and copies may run at once, and the result may be wrong.";

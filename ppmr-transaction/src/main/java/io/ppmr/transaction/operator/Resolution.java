@@ -8,7 +8,7 @@ import java.time.Duration;
 import java.util.Collection;
 
 /**
- * What has become of an operator's word for a migration. Immutable.
+ * The answer to an operator's decision for a migration. Immutable.
  *
  * @param migrationId its whole name
  * @param result how far it has come
@@ -21,7 +21,7 @@ public record Resolution(String migrationId, Result result, String text, Outcome
         this(migrationId, result, text, null);
     }
 
-    /** How far it has come. */
+    /** The results of a decision. */
     public enum Result {
         /** Nothing was changed: it cannot be decided here, or not so. */
         REFUSED,
@@ -29,7 +29,7 @@ public record Resolution(String migrationId, Result result, String text, Outcome
         EXPLAINED,
         /** It is decided and carried out: nothing is held here any more. */
         DONE,
-        /** What was said is noted, but ranks stay held: the text says for whom. */
+        /** The decision is noted, but ranks stay held: the text says for whom. */
         STILL_HELD
     }
 

@@ -1,2 +1,2 @@
-/** What operators are told of a migration whose ranks are held, what they may decide, and what they are answered. */
+/** The operator's side of a migration whose ranks are held: explanations, decisions and answers. */
 package io.ppmr.transaction.operator;

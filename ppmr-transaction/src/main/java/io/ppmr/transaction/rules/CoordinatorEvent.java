@@ -5,7 +5,7 @@ import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.util.List;
 
-/** What can happen to a coordinator. */
+/** An event of a coordinator. */
 public sealed interface CoordinatorEvent {
     /** A migration begins. */
     record Start(List<String> participants, List<PlannedRank> originals) implements CoordinatorEvent {
@@ -54,7 +54,7 @@ public sealed interface CoordinatorEvent {
     /** An operator decides. */
     record Resolve(Outcome outcome) implements CoordinatorEvent {}
 
-    /** What has just been proved about all originals of a migration together, thread by thread. */
+    /** The proved state of all originals of a migration together, thread by thread. */
     enum Originals {
         /** Every one is alive and held, and has not run since it was found held. */
         HELD,

@@ -21,7 +21,7 @@ import java.util.concurrent.TimeUnit;
 public final class CoordinatorRules {
     private CoordinatorRules() {}
 
-    /** What follows from an event. */
+    /** Applies an event. */
     public static Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
         if (event instanceof CoordinatorEvent.Heard heard) {
             boolean known = heard.attempt() == state.attempt() && state.member(heard.participant()) != null;
@@ -59,7 +59,7 @@ public final class CoordinatorRules {
         return resolve(state, ((CoordinatorEvent.Resolve) event).outcome());
     }
 
-    /** What waits for an answer, to be said again until it comes. */
+    /** Returns the messages that wait for an answer, to be sent again until it comes. */
     public static List<Effect.Send> unanswered(CoordinatorState state) {
         List<Effect.Send> sends = new ArrayList<>();
         for (Member member : state.members()) {
@@ -314,7 +314,7 @@ public final class CoordinatorRules {
     }
 
     /**
-     * What a restarted coordinator does.
+     * Returns the first transition of a restarted coordinator.
      *
      * @param records those of this migration, in order
      * @param originals proved just now
@@ -341,7 +341,7 @@ public final class CoordinatorRules {
         return state.all(Member::sealed) ? confirm(state, List.of()) : breakOff(state);
     }
 
-    /** Where a coordinator stood when its service ended, by the records of the migration, oldest first. */
+    /** Returns the state of a coordinator when its service ended, by the records of the migration, oldest first. */
     public static CoordinatorState replay(String migrationId, List<TransactionRecord> records) {
         CoordinatorState state = CoordinatorState.fresh(migrationId);
         for (TransactionRecord record : records) {

@@ -7,7 +7,7 @@ import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 
 /**
- * Where a coordinator stands. Immutable; {@link CoordinatorRules} makes the next one.
+ * The state of a coordinator. Immutable; {@link CoordinatorRules} makes the next one.
  *
  * @param attempt from 1; 0 before the start
  * @param members who takes part in this attempt, in order

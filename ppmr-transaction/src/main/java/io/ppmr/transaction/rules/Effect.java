@@ -6,7 +6,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 
 /**
- * What a step of the rules has to be followed by. The effects of a transition are carried out one after the other, in
+ * An effect that has to follow a step of the rules. The effects of a transition are carried out one after the other, in
  * order; one that cannot be carried out yet is tried again, and those behind it wait.
  */
 public sealed interface Effect {

@@ -5,7 +5,7 @@ import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.util.List;
 
-/** What can happen to a participant. */
+/** An event of a participant. */
 public sealed interface ParticipantEvent {
     /** A message of the coordinator about an attempt. */
     record Heard(int attempt, ControlMessage message) implements ParticipantEvent {}

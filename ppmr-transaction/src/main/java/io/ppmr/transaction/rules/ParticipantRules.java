@@ -25,7 +25,7 @@ import java.util.concurrent.TimeUnit;
 public final class ParticipantRules {
     private ParticipantRules() {}
 
-    /** What follows from an event. */
+    /** Applies an event. */
     public static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
         if (event instanceof ParticipantEvent.Heard heard) {
             return hear(state, heard.attempt(), heard.message());
@@ -60,7 +60,7 @@ public final class ParticipantRules {
         return TakeOverRules.apply(state, event);
     }
 
-    /** What waits for an answer, to be said again until it comes. */
+    /** Returns the effects that wait for an answer, to be repeated until it comes. */
     public static List<Effect> unanswered(ParticipantState state) {
         List<Effect> effects = new ArrayList<>();
         switch (state.phase()) {
@@ -266,8 +266,8 @@ public final class ParticipantRules {
     }
 
     /**
-     * What a restarted participant does. Where it has voted, its copies are found by the names in the record of the
-     * vote.
+     * Returns the first transition of a restarted participant. Where it has voted, its copies are found by the names in
+     * the record of the vote.
      *
      * @param records those of this migration, in order
      */

@@ -6,7 +6,7 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Where a participant stands. Immutable; {@link ParticipantRules} makes the next one.
+ * The state of a participant. Immutable; {@link ParticipantRules} makes the next one.
  *
  * @param attempt the newest that it knows of, 0 for none
  * @param participants all who take part, in order; empty where it was never told

@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** What a participant does with the words of another one. */
+/** The rules of a participant for the messages of another one. */
 final class PeerRules {
     private PeerRules() {}
 

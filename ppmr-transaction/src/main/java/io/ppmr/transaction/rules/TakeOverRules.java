@@ -8,7 +8,7 @@ import io.ppmr.transaction.rules.ParticipantState.Phase;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What a participant does when the source does not answer: fence it, take over, decide. */
+/** The rules of a participant whose source does not answer: fence it, take over, decide. */
 final class TakeOverRules {
     private TakeOverRules() {}
 

@@ -41,7 +41,7 @@ public record TransactionTimes(
         return new TransactionTimes(resendNs, retryNs, sayNs, silenceLimitNs, pauseBudgetNs, delayNs, deadlineNs);
     }
 
-    /** How long after it has lost the source a participant may still fence it; 0 if it never does. */
+    /** Returns the time within which a participant may fence a source that it has lost; 0 if it never does. */
     public long fenceWindowNs() {
         return fenceDeadlineNs == 0 ? 0 : fenceDelayNs + fenceDeadlineNs;
     }

@@ -3,7 +3,7 @@ package io.ppmr.transaction.rules;
 import java.util.List;
 
 /**
- * What follows from an event: the next state and what has to be done, in order.
+ * The transition after an event: the next state and the effects, in order.
  *
  * @param <S> {@link CoordinatorState} or {@link ParticipantState}
  */
