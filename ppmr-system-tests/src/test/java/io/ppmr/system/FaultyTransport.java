@@ -11,6 +11,7 @@ import io.ppmr.system.transport.SocketExporter;
 import io.ppmr.system.transport.SocketPuller;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.Rails;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.Transport;
@@ -38,7 +39,7 @@ import java.util.function.Supplier;
  * @param way how they get there
  * @param faults gives the fault of the next chunk; any thread
  */
-record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implements Transport {
+public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implements Transport {
     private static final int CONNECTIONS = 2;
     private static final int SLICE_MS = 20;
 
@@ -59,6 +60,13 @@ record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implem
             case PULLED -> new SocketExporter(pool, channels, onFailure);
             case WRITTEN -> new MemoryChunkSender(pool, channels.get(0), onFailure);
         };
+    }
+
+    @Override
+    public Rails.Line connectRail(
+            BufferPool pool, InetAddress from, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+            throws IOException {
+        return (Rails.Line) connect(pool, target, deadline, onFailure);
     }
 
     @Override

@@ -36,7 +36,7 @@ import java.util.concurrent.TimeUnit;
  * A job of real processes, whose checkpointer and restart are the program image-replay: each makes the system calls
  * of a script. The processes are stopped, ended and set going as any others; what is replayed is the I/O.
  */
-final class ReplayJob implements AutoCloseable {
+public final class ReplayJob implements AutoCloseable {
     /** The ordinary user as whom the jobs of these tests run. */
     static final JobUser USER = new JobUser(20001, 20001);
 
@@ -55,7 +55,8 @@ final class ReplayJob implements AutoCloseable {
     private Map<String, String> temporary = Map.of();
     private boolean saysNotHowItWrites;
 
-    ReplayJob(Path directory) throws IOException {
+    /** A job whose scripts, and what they make outside the mounts, lie in that directory. */
+    public ReplayJob(Path directory) throws IOException {
         this.directory = Files.createDirectory(directory.resolve("job"));
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
         Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));
@@ -88,7 +89,7 @@ final class ReplayJob implements AutoCloseable {
     }
 
     /** Adds a rank: the calls of its checkpointer, which stops the process in the end, and those of its restart. */
-    ReplayJob rank(List<String> checkpoint, List<String> restart) throws IOException {
+    public ReplayJob rank(List<String> checkpoint, List<String> restart) throws IOException {
         int rank = originals.size();
         write("checkpoint-" + rank, checkpoint, "stop");
         write("restart-" + rank, restart, "spawn");
@@ -129,11 +130,12 @@ final class ReplayJob implements AutoCloseable {
     }
 
     /** A file outside the mounts, for "touch" and "await" in scripts. */
-    Path outside(String name) {
+    public Path outside(String name) {
         return directory.resolve(name);
     }
 
-    Checkpointer checkpointer() {
+    /** What checkpoints and restarts it. */
+    public Checkpointer checkpointer() {
         return new CheckpointerSettings.Command(
                         List.of(
                                 REPLAY.toString(),
@@ -291,7 +293,7 @@ final class ReplayJob implements AutoCloseable {
     }
 
     /** Moves the job, which must succeed: the originals are gone and the copies run. */
-    MigrationReport commits(ServicePair pair) throws InterruptedException {
+    public MigrationReport commits(ServicePair pair) throws InterruptedException {
         MigrationReport report = migrate(pair);
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
         assertTrue(originalsAreGone(), "an original is left");

@@ -145,7 +145,7 @@ public final class ServicePair implements AutoCloseable {
     }
 
     /** A pair whose bytes travel as these allow. */
-    ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
+    public ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
             throws IOException, InterruptedException {
         this(directory, options, UnaryOperator.identity(), List.of(), sourceChoice, targetChoice);
     }

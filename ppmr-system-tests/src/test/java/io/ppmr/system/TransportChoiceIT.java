@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.testbed.ChunkWay;
+import io.ppmr.testbed.FaultyPuller;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.RegionExporter;
 import io.ppmr.transport.Transport;
@@ -26,6 +28,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -214,14 +217,81 @@ class TransportChoiceIT {
     }
 
     private static TransportChoice rails(String... names) {
+        return rails(WITHOUT_DEVICE, names);
+    }
+
+    /** @param names of the rails; those over RDMA begin with "ib" */
+    private static TransportChoice rails(Transport rdma, String... names) {
         InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
         return new TransportChoice(
                 TransportChoice.Wish.TCP,
                 TransportChoice.ModeWish.AUTO,
-                mode -> WITHOUT_DEVICE,
+                mode -> rdma,
                 Arrays.stream(names)
-                        .map(name -> new RailSettings(name, Optional.of(any), 0, 0))
+                        .map(name -> new RailSettings(name, Optional.of(any), name.startsWith("ib"), 0, 0))
                         .toList());
+    }
+
+    /** What stands in for RDMA Write between two services of one process. */
+    private static Transport written() {
+        return new FaultyTransport(ChunkWay.WRITTEN, () -> FaultyPuller.Drawn.NOTHING);
+    }
+
+    @Test
+    void shouldUseARailOverRdmaBesideOneOverTcp() throws Exception {
+        String state = commits(rails(written(), "ib0", "eth0"), rails(written(), "eth0", "ib0"));
+        assertTrue(state.startsWith("rails: rails ib0, eth0; "), state);
+        for (String rail : List.of("ib0", "eth0")) {
+            assertTrue(state.contains(rail + " up when the last migration ended, "), state);
+        }
+        assertTrue(!state.contains("ib0 up when the last migration ended, 0 bytes"), state);
+    }
+
+    @Test
+    void shouldUseARailOverRdmaAlone() throws Exception {
+        String state = commits(rails(written(), "ib0"), rails(written(), "ib0"));
+        assertTrue(state.startsWith("rails: rails ib0; ib0 up when the last migration ended, "), state);
+    }
+
+    @Test
+    void shouldSayByNameThatARailIsNotUsableWhenTheSourceHasNoRdma() throws Exception {
+        String state = commits(rails("ib0", "eth0"), rails(written(), "ib0", "eth0"));
+        assertTrue(
+                state.contains("ib0 down: its transport is \"rdma\", which this node cannot use: this node has no RDMA"
+                        + " device, 0 bytes"),
+                state);
+        assertTrue(state.contains("eth0 up when the last migration ended, "), state);
+    }
+
+    @Test
+    void shouldSayByNameThatARailIsNotUsableWhenTheTargetHasNoRdma() throws Exception {
+        String state = commits(rails(written(), "ib0", "eth0"), rails("ib0", "eth0"));
+        assertTrue(
+                state.contains("ib0 down: the other end of the rail says: the rail cannot be joined by RDMA: this node"
+                        + " cannot use it: this node has no RDMA device, 0 bytes"),
+                state);
+        assertTrue(state.contains("eth0 up when the last migration ended, "), state);
+    }
+
+    @Test
+    void shouldSayByNameThatARailIsNotUsableWhenTheNodesDisagreeAboutIt() throws Exception {
+        TransportChoice target = new TransportChoice(
+                TransportChoice.Wish.TCP,
+                TransportChoice.ModeWish.AUTO,
+                mode -> WITHOUT_DEVICE,
+                Stream.of("ib0", "eth0")
+                        .map(name -> new RailSettings(
+                                name,
+                                Optional.of(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0)),
+                                false,
+                                0,
+                                0))
+                        .toList());
+        String state = commits(rails(written(), "ib0", "eth0"), target);
+        assertTrue(
+                state.contains("ib0 down: its transport is \"rdma\" here and \"tcp\" at the target: write the same"
+                        + " into both files"),
+                state);
     }
 
     @Test

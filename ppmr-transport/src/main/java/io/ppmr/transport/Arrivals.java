@@ -34,6 +34,14 @@ public interface Arrivals extends PullListener {
         broken("the connection of " + chunk + " has ended in the middle of it");
     }
 
+    /**
+     * A connection by which chunks are written has failed, and the source has not broken the protocol. Who has no other
+     * takes it for broken.
+     */
+    default void connectionLost(String reason) {
+        broken(reason);
+    }
+
     /** A connection has failed in the middle of a chunk, or its peer breaks the protocol. */
     void broken(String reason);
 }

@@ -298,7 +298,7 @@ public final class Rails implements ChunkSender {
 
     /**
      * Connects one rail, of the highest priority that can be had, so that it is known before anything depends on it
-     * that there is one. Blocks.
+     * that there is one. The target takes their connections by then, or will soon. Blocks.
      *
      * @throws IOException if no rail can be connected; names each with its reason
      */

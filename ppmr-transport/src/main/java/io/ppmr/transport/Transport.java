@@ -42,6 +42,21 @@ public interface Transport {
     SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException, InterruptedException;
 
+    /**
+     * At the source: connects a rail, which the session outlives.
+     *
+     * @param from this node's address that the connection leaves from
+     * @param target where the target's listener is
+     * @param deadline for all steps together
+     * @param onFailure told once if the connection fails before it is closed
+     * @throws IOException names the step that failed or took too long, or says that no rail travels so
+     */
+    default Rails.Line connectRail(
+            BufferPool pool, InetAddress from, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
+            throws IOException {
+        throw new IOException("no rail travels by this transport");
+    }
+
     /** Waits at the target for one source's connection. Owned by the thread of the control connection. */
     interface Listener extends AutoCloseable {
 

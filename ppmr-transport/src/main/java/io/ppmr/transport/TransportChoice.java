@@ -82,6 +82,8 @@ public final class TransportChoice {
     private final Map<RdmaMode, Transport> rdma = new EnumMap<>(RdmaMode.class);
 
     private final List<RailSettings> rails;
+    /** By which the rails over RDMA travel; null where there are none. */
+    private final Transport direct;
     /** Of each rail, by its name. */
     private final Map<String, RailFigures> figures = new LinkedHashMap<>();
 
@@ -115,6 +117,15 @@ public final class TransportChoice {
         if (wish != Wish.TCP) {
             modes.forEach(mode -> this.rdma.put(mode, rdma.apply(mode)));
         }
+        boolean isAnyDirect = rails.stream().anyMatch(RailSettings::direct);
+        direct = isAnyDirect ? rdma.apply(RdmaMode.WRITE) : null;
+        String whyNotDirect = isAnyDirect ? direct.unusable() : null;
+        if (whyNotDirect != null) {
+            rails.stream()
+                    .filter(RailSettings::direct)
+                    .forEach(rail -> LOG.warn(
+                            "rail {} cannot be used: its transport is \"rdma\", and {}", rail.name(), whyNotDirect));
+        }
         String names = rails.stream().map(RailSettings::name).collect(Collectors.joining(", "));
         String without = withoutRails(whyNotRdma());
         state = rails.isEmpty() ? without : "rails " + names + " where the peer has them, else " + without;
@@ -145,6 +156,11 @@ public final class TransportChoice {
     /** The rails of this node's configuration. */
     public List<RailSettings> rails() {
         return rails;
+    }
+
+    /** Gives by what rails over RDMA travel, whether that can be used or not; null where this node has no such rail. */
+    public Transport direct() {
+        return direct;
     }
 
     /** Gives what each rail has done since the service began. */
@@ -211,7 +227,7 @@ public final class TransportChoice {
         return new Proposal(target, tcp, deadline, why);
     }
 
-    /** Connects a rail over TCP, at the source: one of its own, as the target has it. */
+    /** Connects a rail, at the source: one of its own, as the target has it. */
     @FunctionalInterface
     public interface RailOpener {
         /** As {@link Rails.Opener#open}. */
@@ -282,11 +298,11 @@ public final class TransportChoice {
         }
 
         /**
-         * Connects one of the rails that both nodes have; by TCP where there is none.
+         * Takes the rails that both nodes have, to be opened when the target has been told; connects by TCP where there
+         * is none.
          *
          * @param opener connects a rail
          * @param link by which the target is told to end rails
-         * @throws IOException if there are such rails, and none can be connected
          */
         public Attachment attach(
                 DataMessage.Rails offer,
@@ -315,7 +331,6 @@ public final class TransportChoice {
                     link::send,
                     onFailure,
                     Rails.Limits.USUAL);
-            path.open();
             chosen("rails", path.path());
             return attachment(true, path, path.path());
         }
@@ -412,12 +427,8 @@ public final class TransportChoice {
         /** Those at which this node listens now. */
         List<Rail> offered();
 
-        /**
-         * The session's end of them, to which their connections come from now on.
-         *
-         * @param count how many were offered
-         */
-        Transport.Peer join(int count);
+        /** Gives the session's end of those that were offered, to which their connections come from now on. */
+        Transport.Peer join(List<Rail> offered);
     }
 
     /**
@@ -448,7 +459,7 @@ public final class TransportChoice {
             Attached said = requireAttached(events);
             if (said.direct()) {
                 chosen("rails", said.reason());
-                return ports.join(offered.size());
+                return ports.join(offered);
             }
             return takeTcp(tcp, pool, here, source, said.reason());
         }

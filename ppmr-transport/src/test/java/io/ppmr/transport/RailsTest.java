@@ -142,7 +142,7 @@ class RailsTest {
     }
 
     private static RailSettings rail(String name, int priority, int minBytes) {
-        return new RailSettings(name, Optional.empty(), priority, minBytes);
+        return new RailSettings(name, Optional.empty(), false, priority, minBytes);
     }
 
     private void send(int chunk, int lengthBytes) throws IOException {

@@ -18,7 +18,8 @@ final class RailConfig {
 
     /** By what a rail's bytes travel. */
     enum Way {
-        TCP
+        TCP,
+        RDMA
     }
 
     /** The keys of a rail at a source. */
@@ -31,8 +32,12 @@ final class RailConfig {
             "address",
             ValueType.OWN_ADDRESS,
             "this node's address on it, which its connections leave from; without it, what the kernel chooses");
-    private static final ConfigKey<Way> TRANSPORT =
-            OF_SOURCE.withDefault("transport", ValueType.choice(Way.class), "tcp", "by what its bytes travel");
+    private static final ConfigKey<Way> TRANSPORT = OF_SOURCE.withDefault(
+            "transport",
+            ValueType.choice(Way.class),
+            "tcp",
+            "by what its bytes travel, the same on both nodes; over rdma the source writes, whatever transport"
+                    + " and transport_mode say of sessions without rails");
     private static final ConfigKey<Integer> PRIORITY = OF_SOURCE.withDefault(
             "priority",
             ValueType.number(0, MAX_PRIORITY),
@@ -61,7 +66,7 @@ final class RailConfig {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
         for (ConfigFile.Section entry : top.tables(ServiceConfig.RAILS, OF_SOURCE)) {
-            entry.get(TRANSPORT);
+            boolean direct = entry.get(TRANSPORT) == Way.RDMA;
             String name = name(entry, NAME, names);
             InetAddress from = entry.get(FROM);
             int priority = entry.get(PRIORITY);
@@ -70,6 +75,7 @@ final class RailConfig {
                 rails.add(new RailSettings(
                         name,
                         Optional.ofNullable(from).map(address -> new InetSocketAddress(address, 0)),
+                        direct,
                         priority,
                         (int) Math.min(min, Integer.MAX_VALUE)));
             }
@@ -83,7 +89,7 @@ final class RailConfig {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
         for (ConfigFile.Section entry : top.tables(ServiceConfig.RAILS, OF_TARGET)) {
-            entry.get(TRANSPORT_THERE);
+            boolean direct = entry.get(TRANSPORT_THERE) == Way.RDMA;
             String name = name(entry, NAME_THERE, names);
             InetSocketAddress listen = entry.get(LISTEN);
             boolean isAny = listen != null
@@ -94,7 +100,7 @@ final class RailConfig {
                         LISTEN,
                         "stands for every address, and sources must be told one: name this node's on that network");
             } else if (name != null && listen != null) {
-                rails.add(new RailSettings(name, Optional.of(listen), 0, 0));
+                rails.add(new RailSettings(name, Optional.of(listen), direct, 0, 0));
             }
         }
         requireFew(top, rails);

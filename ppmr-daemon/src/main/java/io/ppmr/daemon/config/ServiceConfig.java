@@ -154,8 +154,11 @@ public record ServiceConfig(
             top.bad(WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
         }
         TransportChoice.Wish transport = top.get(TRANSPORT);
-        if (!rails.isEmpty() && transport == TransportChoice.Wish.RDMA) {
-            top.bad(TRANSPORT, "is rdma, and rails travel by tcp: take one of both out");
+        if (transport == TransportChoice.Wish.RDMA) {
+            rails.stream()
+                    .filter(rail -> !rail.direct())
+                    .forEach(rail -> top.bad(
+                            TRANSPORT, "is rdma, and rail " + rail.name() + " travels by tcp: take one of both out"));
         }
         ConfigFile.Section poolSection = file.section(POOL);
         Optional<Long> chunk = poolSection.get(POOL_CHUNK);

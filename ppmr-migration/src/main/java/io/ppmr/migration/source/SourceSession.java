@@ -28,7 +28,7 @@ import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
 import io.ppmr.transport.tcp.ControlWays;
-import io.ppmr.transport.tcp.TcpRails;
+import io.ppmr.transport.tcp.RailConnector;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -175,6 +175,9 @@ final class SourceSession {
             TransportChoice.Attachment attachment = attach(transport, answer, control);
             path = attachment.path();
             link.send(attachment.message());
+            if (path instanceof Rails rails) {
+                rails.open();
+            }
             answer = awaitAnswer(cancellation);
             if (answer instanceof DataMessage.Writable writable) {
                 path.mayWrite(writable);
@@ -215,13 +218,14 @@ final class SourceSession {
             return transport.attach((DataMessage.Offer) offer, service.pool(), end::lost);
         }
         railsSinceEpochMs = System.currentTimeMillis();
-        TcpRails opener = new TcpRails(
+        RailConnector opener = new RailConnector(
                 service.pool(),
                 settings.authenticator(),
                 settings.connectDeadline(),
                 control.session(),
                 attempt,
-                settings.dataConnections());
+                settings.dataConnections(),
+                service.transports().direct());
         TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
         if (attachment.message().direct()) {
             List<ControlWays.Way> ways = new ArrayList<>();

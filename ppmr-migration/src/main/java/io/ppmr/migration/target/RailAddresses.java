@@ -39,8 +39,8 @@ final class RailAddresses {
                 address = open(rail.name(), rail.address().get());
             }
             if (address != null) {
-                listening.add(
-                        new DataMessage.Rail(rail.name(), address.getAddress().getHostAddress(), address.getPort()));
+                listening.add(new DataMessage.Rail(
+                        rail.name(), address.getAddress().getHostAddress(), address.getPort(), rail.direct()));
             }
         }
         return listening;

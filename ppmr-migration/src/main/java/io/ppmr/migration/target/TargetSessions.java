@@ -30,7 +30,7 @@ import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
-import io.ppmr.transport.tcp.TcpRailPeer;
+import io.ppmr.transport.tcp.RailPeer;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
@@ -409,7 +409,7 @@ final class TargetSessions {
         } while (event != null && !(event instanceof SessionEvent.LinkLost));
     }
 
-    private TransportChoice.RailPorts railPorts(Connection from) {
+    private TransportChoice.RailPorts railPorts(Connection from, ReceiveBuffers berth) {
         return new TransportChoice.RailPorts() {
             @Override
             public List<DataMessage.Rail> offered() {
@@ -417,11 +417,16 @@ final class TargetSessions {
             }
 
             @Override
-            public Transport.Peer join(int count) {
+            public Transport.Peer join(List<DataMessage.Rail> offered) {
                 // Where there are several networks the session outlives the one of its control connection.
                 from.link().mayResume(true);
                 listener.replaceControl(from.session(), from.link()::offer);
-                return new TcpRailPeer(count, from.link(), taker -> listener.handOver(from.session(), taker));
+                return new RailPeer(
+                        offered,
+                        service.transports().direct(),
+                        berth.pool(),
+                        from.link(),
+                        taker -> listener.handOver(from.session(), taker));
             }
         };
     }
@@ -436,7 +441,7 @@ final class TargetSessions {
                     .join(
                             begin.transports(),
                             tcp,
-                            railPorts(from),
+                            railPorts(from, berth),
                             berth.pool(),
                             from.channel(),
                             from.link(),

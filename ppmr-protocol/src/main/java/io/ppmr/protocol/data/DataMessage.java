@@ -119,8 +119,9 @@ public sealed interface DataMessage extends Message {
      *
      * @param name of the network, which both nodes' configurations have
      * @param host where the target listens for it, as an address of that network
+     * @param direct whether its chunks are written by RDMA; if not they go by data connections
      */
-    record Rail(String name, String host, int port) {}
+    record Rail(String name, String host, int port, boolean direct) {}
 
     /** T to S, where the source has rails: these the target has; their places in the list are their numbers. */
     record Rails(List<Rail> rails) implements DataMessage {
@@ -131,14 +132,16 @@ public sealed interface DataMessage extends Message {
             for (Rail rail : rails) {
                 MessageFields.writeTexts(out, rail.name(), rail.host());
                 out.writeInt(rail.port());
+                MessageFields.writeFlag(out, rail.direct());
             }
         }
 
         private static Rails read(Bytes<?> in) throws ProtocolException {
-            int count = MessageFields.count(in, 2 + Integer.BYTES);
+            int count = MessageFields.count(in, 2 + Integer.BYTES + 1);
             List<Rail> rails = new ArrayList<>(count);
             for (int i = 0; i < count; i++) {
-                rails.add(new Rail(MessageFields.text(in), MessageFields.text(in), in.readInt()));
+                rails.add(
+                        new Rail(MessageFields.text(in), MessageFields.text(in), in.readInt(), MessageFields.flag(in)));
             }
             return new Rails(rails);
         }

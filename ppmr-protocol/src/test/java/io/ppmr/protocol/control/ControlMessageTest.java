@@ -89,7 +89,7 @@ class ControlMessageTest {
                         new DataMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
                         "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(
-                        new DataMessage.Rails(List.of(new DataMessage.Rail("ib0", "10.1.0.2", 4660))),
+                        new DataMessage.Rails(List.of(new DataMessage.Rail("ib0", "10.1.0.2", 4660, true))),
                         "2b 01000000 03 696230 08 31302e312e302e32 34120000"),
                 Arguments.of(new DataMessage.EndRail(1, 7), "2c 01000000 07000000"),
                 Arguments.of(

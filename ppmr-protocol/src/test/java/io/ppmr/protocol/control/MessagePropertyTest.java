@@ -82,7 +82,7 @@ class MessagePropertyTest {
                 Combinators.combine(wide, wide, wide, wide, number).as(DataMessage.Writable::new),
                 Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
                         .as(DataMessage.Attached::new),
-                Combinators.combine(text, text, number)
+                Combinators.combine(text, text, number, Arbitraries.of(true, false))
                         .as(DataMessage.Rail::new)
                         .list()
                         .ofMaxSize(8)

@@ -21,6 +21,7 @@ class RdmaGuestIT {
             "RdmaStrangersInGuest",
             "RdmaMemoryLockInGuest",
             "RdmaMigrationInGuest",
+            "RdmaRailsInGuest",
             "RdmaSpeedInGuest",
             "RdmaBenchInGuest");
 

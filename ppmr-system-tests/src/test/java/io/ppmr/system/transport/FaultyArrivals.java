@@ -55,6 +55,11 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
     }
 
     @Override
+    public void connectionLost(String reason) {
+        inner.connectionLost(reason);
+    }
+
+    @Override
     public void broken(String reason) {
         inner.broken(reason);
     }

@@ -85,7 +85,7 @@ public final class MemoryChunkReceiver implements ChunkReceiver {
             arrivals.broken("chunks cannot be taken: " + e);
         } catch (IOException e) {
             if (!closed && !(e instanceof EOFException)) {
-                arrivals.broken("the connection to the source failed: " + e);
+                arrivals.connectionLost("the connection to the source failed: " + e);
             }
         }
     }

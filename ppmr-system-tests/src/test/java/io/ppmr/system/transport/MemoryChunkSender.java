@@ -3,17 +3,19 @@ package io.ppmr.system.transport;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
-import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.Rails;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
+import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import org.agrona.UnsafeApi;
@@ -25,8 +27,9 @@ import org.agrona.concurrent.UnsafeBuffer;
  * socket. For tests, as the other end ({@link MemoryChunkReceiver}). Any thread sends; one of its own reads the
  * releases.
  */
-public final class MemoryChunkSender implements ChunkSender {
+public final class MemoryChunkSender implements Rails.Line {
     private static final long JOIN_MS = 2_000;
+    private static final long NOT_HERE = -1;
 
     private final BufferPool pool;
     private final SocketChannel channel;
@@ -37,6 +40,9 @@ public final class MemoryChunkSender implements ChunkSender {
     private final Thread thread = LogContext.thread(this::run, "test-memory-sender");
     private Writable target;
     private long nextOrder;
+    /** Of each chunk its place among all, or {@link #NOT_HERE}. */
+    private final long[] orders;
+
     private volatile Releases releases;
     private volatile int attempt;
     private volatile boolean closed;
@@ -45,6 +51,8 @@ public final class MemoryChunkSender implements ChunkSender {
         this.pool = pool;
         this.channel = channel;
         this.onFailure = onFailure;
+        orders = new long[pool.geometry().chunkCount()];
+        Arrays.fill(orders, NOT_HERE);
         thread.start();
     }
 
@@ -69,6 +77,7 @@ public final class MemoryChunkSender implements ChunkSender {
         int flags = soon ? ChunkFrame.RELEASE_SOON : 0;
         ChunkFrame.encode(frame, 0, attempt, file, offset, lengthBytes, crc32c, chunk, slot, flags);
         ChunkFrame.number(frame, 0, nextOrder);
+        orders[chunk] = nextOrder;
         int entry = (int) (nextOrder++ % target.ringEntries());
         long to = target.address() + (long) slot * pool.geometry().chunkBytes() + offsetInChunk;
         UnsafeApi.copyMemory(pool.address(chunk) + offsetInChunk, to, lengthBytes);
@@ -95,13 +104,30 @@ public final class MemoryChunkSender implements ChunkSender {
                 if (Frame.requireValid(view, 0) != FrameType.RELEASE) {
                     throw new ProtocolException("no release");
                 }
-                releases.released(release.wrap(view, 0).sourceChunk());
+                int chunk = release.wrap(view, 0).sourceChunk();
+                noteReleased(chunk);
+                releases.released(chunk);
             }
         } catch (IOException e) {
             if (!closed) {
                 onFailure.accept("the connection to the target failed: " + e);
             }
         }
+    }
+
+    private synchronized void noteReleased(int chunk) {
+        orders[chunk] = NOT_HERE;
+    }
+
+    @Override
+    public long movedBytes() {
+        return work.get();
+    }
+
+    @Override
+    public synchronized boolean hasArrived(int chunk, RailEnded word) {
+        long arrived = word.arrived().isEmpty() ? 0 : word.arrived().get(0);
+        return orders[chunk] != NOT_HERE && orders[chunk] < arrived;
     }
 
     @Override

@@ -130,11 +130,11 @@ final class RdmaChunkReceiver implements ChunkReceiver {
 
     @Override
     public void close() {
-        if (closing) {
-            return;
-        }
-        closing = true;
         synchronized (queueLock) {
+            if (closing) {
+                return;
+            }
+            closing = true;
             endpoint.disconnect();
             // Not left to the agent, which may hang: the slots are used again after this.
             endpoint.revoke();
@@ -173,7 +173,12 @@ final class RdmaChunkReceiver implements ChunkReceiver {
             }
         } catch (IOException | RuntimeException | Error e) {
             if (!closing) {
-                broken("chunks cannot be taken any more: " + e);
+                String reason = "chunks cannot be taken any more: " + e;
+                if (e instanceof IOException && !(e instanceof ProtocolException)) {
+                    lost(reason);
+                } else {
+                    broken(reason);
+                }
                 if (!(e instanceof IOException)) {
                     LOG.error("receiving by RDMA fails", e);
                 }
@@ -184,16 +189,33 @@ final class RdmaChunkReceiver implements ChunkReceiver {
     }
 
     private void broken(String reason) {
-        if (!over && !left && !closing) {
-            over = true;
-            arrivals.broken("RDMA connection to the source failed (" + endpoint.path() + "): " + reason);
+        if (ends()) {
+            arrivals.broken(failed(reason));
         }
+    }
+
+    /** The connection carries nothing more, and the source has broken nothing. */
+    private void lost(String reason) {
+        if (ends()) {
+            arrivals.connectionLost(failed(reason));
+        }
+    }
+
+    /** Takes nothing more; tells whether that is news to the session. */
+    private boolean ends() {
+        boolean isNews = !over && !left && !closing;
+        over |= isNews;
+        return isNews;
+    }
+
+    private String failed(String reason) {
+        return "RDMA connection to the source failed (" + endpoint.path() + "): " + reason;
     }
 
     private void completed(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException {
         int kind = WorkId.kind(workId);
         if (status != WorkFailure.SUCCESS) {
-            broken(WorkFailure.text(
+            lost(WorkFailure.text(
                     kind == WorkId.ARRIVAL ? "receiving a chunk" : "releasing chunks", status, endpoint.path()));
         } else if (kind == WorkId.RELEASES_OUT) {
             freeMessages |= 1 << WorkId.entry(workId);
@@ -297,7 +319,7 @@ final class RdmaChunkReceiver implements ChunkReceiver {
                 LOG.debug("RDMA ({}): closed by the source", endpoint.path());
                 left = true;
             } else if (type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
-                broken("its device was removed");
+                lost("its device was removed");
             }
         }
     }

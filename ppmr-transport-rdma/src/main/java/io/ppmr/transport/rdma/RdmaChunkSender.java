@@ -5,14 +5,16 @@ import com.ibm.disni.verbs.SVCPostRecv;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
-import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.Rails;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -35,7 +37,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Nothing is allocated for a chunk that is written well.
  */
-final class RdmaChunkSender implements ChunkSender {
+final class RdmaChunkSender implements Rails.Line {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkSender.class);
     private static final int SLEEP_MS = 50;
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
@@ -58,6 +60,7 @@ final class RdmaChunkSender implements ChunkSender {
     private final Endpoint endpoint;
     private final Consumer<String> onFailure;
     private final long writeDeadlineNs;
+    private final long reasonNs;
     private final AtomicLong work = new AtomicLong();
 
     /** A frame for each chunk, which the device reads; a chunk is on its way once at a time. */
@@ -78,10 +81,14 @@ final class RdmaChunkSender implements ChunkSender {
     private final int[] offsets;
     private final int[] lengths;
     private final int[] slots;
+    /** Of each chunk that is under way, its place among all. */
+    private final long[] orders;
+
     private int firstWaiting;
     private int waitingCount;
     private int underWay;
     private long nextOrder;
+    private long writtenBytes;
     private Writable target;
     private ChunkRequest[] requests = {};
     private final int[] chunkOfEntry = new int[FrameRing.MOST_ENTRIES];
@@ -102,13 +109,18 @@ final class RdmaChunkSender implements ChunkSender {
     private volatile boolean closing;
 
     private RdmaChunkSender(
-            BufferPool pool, SourceConnection connection, Duration writeDeadline, Consumer<String> onFailure)
+            BufferPool pool,
+            SourceConnection connection,
+            Duration writeDeadline,
+            long reasonNs,
+            Consumer<String> onFailure)
             throws IOException {
         this.pool = pool;
         this.connection = connection;
         this.onFailure = onFailure;
         endpoint = connection.endpoint();
         writeDeadlineNs = writeDeadline.toNanos();
+        this.reasonNs = reasonNs;
         int chunks = pool.geometry().chunkCount();
         frameBytes = BufferUtil.allocateDirectAligned(chunks * FrameRing.ENTRY_BYTES, FrameRing.ENTRY_BYTES);
         frames = new UnsafeBuffer(frameBytes);
@@ -123,26 +135,31 @@ final class RdmaChunkSender implements ChunkSender {
         offsets = new int[chunks];
         lengths = new int[chunks];
         slots = new int[chunks];
+        orders = new long[chunks];
         completions = new Completions(endpoint, this::completed);
     }
 
     /**
      * Connects to a target that listens.
      *
+     * @param from this node's address that the connection leaves from; null for what the kernel chooses
      * @param deadlineNs for all steps of the connection
      * @param writeDeadline for each write later
+     * @param reasonNs when the target has ended the connection: how long it may take to say why
      */
     static RdmaChunkSender connect(
             BufferPool pool,
+            InetAddress from,
             InetSocketAddress target,
             long deadlineNs,
             Duration writeDeadline,
+            long reasonNs,
             Consumer<String> onFailure)
             throws IOException {
         // The peer has no right to the pool, and this node's device only reads it.
-        SourceConnection connection = SourceConnection.open(pool, 0, target, deadlineNs);
+        SourceConnection connection = SourceConnection.open(pool, 0, from, target, deadlineNs);
         try {
-            RdmaChunkSender sender = new RdmaChunkSender(pool, connection, writeDeadline, onFailure);
+            RdmaChunkSender sender = new RdmaChunkSender(pool, connection, writeDeadline, reasonNs, onFailure);
             sender.agent.start();
             return sender;
         } catch (IOException | RuntimeException | Error e) {
@@ -230,6 +247,7 @@ final class RdmaChunkSender implements ChunkSender {
             int frameAt = chunk * FrameRing.ENTRY_BYTES;
             ChunkFrame.number(frames, frameAt, nextOrder);
             states[chunk] = POSTED;
+            orders[chunk] = nextOrder;
             chunkOfEntry[entry] = chunk;
             dueNs[entry] = (System.nanoTime() + writeDeadlineNs) | 1;
             underWay++;
@@ -253,6 +271,26 @@ final class RdmaChunkSender implements ChunkSender {
     @Override
     public long work() {
         return work.get();
+    }
+
+    /** What the target's device has acknowledged. */
+    @Override
+    public long movedBytes() {
+        synchronized (queueLock) {
+            return writtenBytes;
+        }
+    }
+
+    @Override
+    public boolean hasArrived(int chunk, RailEnded word) throws ProtocolException {
+        synchronized (queueLock) {
+            long arrived = word.arrived().isEmpty() ? 0 : word.arrived().get(0);
+            if (arrived < 0 || arrived > nextOrder || word.arrived().size() > 1) {
+                throw new ProtocolException(word.arrived() + " chunks have arrived of " + nextOrder
+                        + " that were written: the target is broken");
+            }
+            return states[chunk] != HERE && orders[chunk] < arrived;
+        }
     }
 
     @Override
@@ -365,6 +403,7 @@ final class RdmaChunkSender implements ChunkSender {
         synchronized (queueLock) {
             dueNs[entry] = NONE;
             chunk = chunkOfEntry[entry];
+            writtenBytes += lengths[chunk];
         }
         note(chunk, WRITTEN);
     }
@@ -423,7 +462,7 @@ final class RdmaChunkSender implements ChunkSender {
             connection.hears(0, event -> ended = event);
             endedNs = nowNs;
         }
-        if (ended != null && nowNs - endedNs > SourceConnection.REASON_NS) {
+        if (ended != null && nowNs - endedNs > reasonNs) {
             fail(connection.lost(ended));
         }
         synchronized (queueLock) {

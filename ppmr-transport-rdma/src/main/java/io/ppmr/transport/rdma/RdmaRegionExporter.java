@@ -40,7 +40,7 @@ final class RdmaRegionExporter implements RegionExporter {
     static RdmaRegionExporter connect(
             BufferPool pool, InetSocketAddress target, long deadlineNs, Consumer<String> onFailure) throws IOException {
         RdmaRegionExporter exporter = new RdmaRegionExporter(
-                pool, SourceConnection.open(pool, IbvMr.IBV_ACCESS_REMOTE_READ, target, deadlineNs), onFailure);
+                pool, SourceConnection.open(pool, IbvMr.IBV_ACCESS_REMOTE_READ, null, target, deadlineNs), onFailure);
         exporter.watcher.start();
         return exporter;
     }

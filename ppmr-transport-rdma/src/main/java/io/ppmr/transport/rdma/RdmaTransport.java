@@ -4,6 +4,7 @@ import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaProvider;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.transport.Rails;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
@@ -177,7 +178,7 @@ public final class RdmaTransport implements Transport {
             RdmaCmId id = channel.createId();
             try {
                 SourceConnection.resolve(
-                        channel, id, new InetSocketAddress(peer, 1), System.nanoTime() + within.toNanos());
+                        channel, id, null, new InetSocketAddress(peer, 1), System.nanoTime() + within.toNanos());
                 Device.of(id.getVerbs()).requireUsable();
             } finally {
                 Closing.quietly("a connection's id", id::destroyId);
@@ -203,6 +204,24 @@ public final class RdmaTransport implements Transport {
         long deadlineNs = System.nanoTime() + connectDeadline.toNanos();
         return mode == RdmaMode.READ
                 ? RdmaRegionExporter.connect(pool, target, deadlineNs, onFailure)
-                : RdmaChunkSender.connect(pool, target, deadlineNs, deadline, onFailure);
+                : RdmaChunkSender.connect(
+                        pool, null, target, deadlineNs, deadline, SourceConnection.REASON_NS, onFailure);
+    }
+
+    @Override
+    public Rails.Line connectRail(
+            BufferPool pool,
+            InetAddress from,
+            InetSocketAddress target,
+            Duration connectDeadline,
+            Consumer<String> onFailure)
+            throws IOException {
+        if (mode != RdmaMode.WRITE || !(from instanceof Inet4Address)) {
+            throw new IOException("a rail over RDMA is written, between addresses of IPv4; this one would leave from "
+                    + from.getHostAddress() + " in mode " + mode);
+        }
+        long deadlineNs = System.nanoTime() + connectDeadline.toNanos();
+        // A rail that has ended has no reason but this.
+        return RdmaChunkSender.connect(pool, from, target, deadlineNs, deadline, 0, onFailure);
     }
 }

@@ -9,6 +9,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.rdma.RdmaException.Step;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
@@ -49,16 +50,18 @@ final class SourceConnection {
     /**
      * Connects to a target that listens; every step within the one deadline.
      *
+     * @param from this node's address that it leaves from; null for what the kernel chooses
      * @param poolAccess what the peer and this node's device may do with the pool (ibv_reg_mr(3))
      */
-    static SourceConnection open(BufferPool pool, int poolAccess, InetSocketAddress target, long deadlineNs)
+    static SourceConnection open(
+            BufferPool pool, int poolAccess, InetAddress from, InetSocketAddress target, long deadlineNs)
             throws IOException {
         CmChannel channel = new CmChannel();
         RdmaCmId id = null;
         Endpoint endpoint = null;
         try {
             id = channel.createId();
-            resolve(channel, id, target, deadlineNs);
+            resolve(channel, id, from, target, deadlineNs);
             endpoint = Endpoint.open(id, target);
             IbvMr region = endpoint.register(
                     "the pool",
@@ -83,8 +86,12 @@ final class SourceConnection {
         }
     }
 
-    /** Finds the device and the path to a peer. */
-    static void resolve(CmChannel channel, RdmaCmId id, InetSocketAddress peer, long deadlineNs) throws IOException {
+    /** Finds the device and the path to a peer; {@code from} is null for what the kernel chooses. */
+    static void resolve(CmChannel channel, RdmaCmId id, InetAddress from, InetSocketAddress peer, long deadlineNs)
+            throws IOException {
+        if (from != null) {
+            id.bindAddr(new InetSocketAddress(from, 0));
+        }
         id.resolveAddr(null, peer, leftMs(deadlineNs));
         channel.await(EventType.RDMA_CM_EVENT_ADDR_RESOLVED, Step.ADDRESS, String.valueOf(peer), deadlineNs);
         id.resolveRoute(leftMs(deadlineNs));

@@ -1,6 +1,8 @@
 package io.ppmr.transport.tcp;
 
+import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.Rail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
@@ -9,7 +11,10 @@ import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ChunkReceiver;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.Transport;
+import java.io.EOFException;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,7 +27,8 @@ import org.slf4j.LoggerFactory;
  * Takes chunks from the rails of a session, whose connections come whenever the source needs them. Each says first
  * which rail it belongs to, and which life of that; one of a life that has ended is closed, however late it comes. A
  * rail is ended at the source's word: when the last of its connections' threads has ended, and not before, the source
- * is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that back.
+ * is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that back. The
+ * thread of a connection that stands for a rail over RDMA owns what is written by that ({@link WrittenRail}).
  *
  * <p>One a session; {@link #take} for any thread, {@link #endRail} for the session's agent.
  */
@@ -35,6 +41,9 @@ public final class RailReceiver implements ChunkReceiver {
     private static final long FIRST_WORD_NS = TimeUnit.SECONDS.toNanos(5);
     private static final int NONE = -1;
 
+    private final List<Rail> rails;
+    private final Transport direct;
+    private final BufferPool pool;
     private final Arrivals arrivals;
     private final ControlLink link;
 
@@ -47,13 +56,20 @@ public final class RailReceiver implements ChunkReceiver {
     private boolean closed;
 
     /**
-     * @param rails how many there are
+     * Takes what comes from now on.
+     *
+     * @param rails those that the source was told of
+     * @param direct by which the chunks of rails over RDMA are written; null where there is no such rail
+     * @param pool into which they are written
      * @param link by which the source is told that a rail is ended
      */
-    public RailReceiver(int rails, Arrivals arrivals, ControlLink link) {
+    public RailReceiver(List<Rail> rails, Transport direct, BufferPool pool, Arrivals arrivals, ControlLink link) {
+        this.rails = List.copyOf(rails);
+        this.direct = direct;
+        this.pool = pool;
         this.arrivals = arrivals;
         this.link = link;
-        endedLives = new int[rails];
+        endedLives = new int[rails.size()];
     }
 
     /** Takes over a connected and authenticated channel; does not wait. */
@@ -116,7 +132,7 @@ public final class RailReceiver implements ChunkReceiver {
                     arrived.add(0L);
                 }
                 if (line.life == word.life()) {
-                    arrived.set(line.number, line.arrivedChunks());
+                    arrived.set(line.number, line.arrived());
                 }
             }
             words.add(new RailEnded(word.rail(), word.life(), arrived));
@@ -132,6 +148,9 @@ public final class RailReceiver implements ChunkReceiver {
             closed = true;
             left = List.copyOf(lines);
         }
+        left.forEach(DataConnection::beginToClose);
+        // Not left to their threads, which may hang: the slots are used again after this.
+        left.forEach(Line::endWriting);
         DataConnection.closeAll(left);
     }
 
@@ -149,6 +168,8 @@ public final class RailReceiver implements ChunkReceiver {
         private int life;
         private int number;
         private boolean hasEnded;
+        /** Of a rail over RDMA. */
+        private WrittenRail written;
 
         private Line(SocketChannel channel) {
             super(channel, "ppmr-rail-receive", arrivals, RELEASES_WAIT_NS);
@@ -159,7 +180,7 @@ public final class RailReceiver implements ChunkReceiver {
         }
 
         @Override
-        void begin() throws IOException {
+        void run() throws IOException {
             UnsafeBuffer said = first(ValueFrame.LENGTH_BYTES, System.nanoTime() + FIRST_WORD_NS);
             FrameType type = Frame.requireValid(said, 0);
             if (type != FrameType.RAIL
@@ -170,6 +191,62 @@ public final class RailReceiver implements ChunkReceiver {
             }
             ValueFrame frame = new ValueFrame().wrap(said, 0);
             join(frame.file(), (int) (frame.value() >>> Integer.SIZE), (int) frame.value());
+            if (rails.get(frame.file()).direct()) {
+                takeWritten();
+            } else {
+                super.run();
+            }
+        }
+
+        /** Has the source write by RDMA, until either end ends that. */
+        private void takeWritten() throws IOException {
+            try (WrittenRail rail =
+                    new WrittenRail(direct, pool, channel, link.attempt(), arrivals, this::connectionLost)) {
+                synchronized (RailReceiver.this) {
+                    written = rail;
+                }
+                rail.open(this::isClosing);
+                watch(true, false);
+                ByteBuffer nothing = ByteBuffer.allocate(1);
+                while (true) {
+                    await();
+                    requireSilent(channel.read(nothing));
+                }
+            }
+        }
+
+        private void requireSilent(int read) throws IOException {
+            if (read < 0) {
+                throw new EOFException("closed by the source");
+            }
+            if (read > 0) {
+                throw new ProtocolException("a byte by the connection of a rail over RDMA, which has nothing to say");
+            }
+        }
+
+        private void connectionLost(String reason) {
+            LOG.info("the connection of rail {} is lost: {}", name(), reason);
+            beginToClose();
+        }
+
+        /** Any thread: from now on the source can write nothing by this rail. */
+        private void endWriting() {
+            WrittenRail rail;
+            synchronized (RailReceiver.this) {
+                rail = written;
+            }
+            if (rail != null) {
+                rail.close();
+            }
+        }
+
+        /** Of a connection whose thread has ended. */
+        private long arrived() {
+            return written == null ? arrivedChunks() : written.shownChunks();
+        }
+
+        private String name() {
+            return rails.get(rail).name();
         }
 
         private void join(int ofRail, int ofLife, int withNumber) throws IOException {
@@ -198,9 +275,9 @@ public final class RailReceiver implements ChunkReceiver {
             if (rail == NONE) {
                 LOG.warn("a connection of a rail is refused: {}", cause.getMessage());
             } else if (cause instanceof IOException && !(cause instanceof ProtocolException)) {
-                LOG.info("a connection of rail {} has ended: {}", rail, cause.toString());
+                LOG.info("a connection of rail {} has ended: {}", name(), cause.toString());
             } else {
-                breaks("connection " + number + " of rail " + rail + " from the source failed: " + cause);
+                breaks("connection " + number + " of rail " + name() + " from the source failed: " + cause);
             }
         }
 
@@ -208,8 +285,13 @@ public final class RailReceiver implements ChunkReceiver {
         void ended() {
             giveBackChunk();
             synchronized (RailReceiver.this) {
+                if (!closed && written != null && !written.hasEnded()) {
+                    // The source is never told that it has: a chunk could be shown yet.
+                    LOG.error("rail {} is not ended: a thread hangs that is about to show a chunk of it", name());
+                    return;
+                }
                 hasEnded = true;
-                if (arrivedChunks() == 0) {
+                if (arrived() == 0) {
                     // There is nothing to be told of it.
                     lines.remove(this);
                 }

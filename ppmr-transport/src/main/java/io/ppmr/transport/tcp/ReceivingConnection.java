@@ -59,11 +59,6 @@ class ReceivingConnection extends DataConnection {
         this.releasesWaitNs = releasesWaitNs;
     }
 
-    /** Does what comes before the first chunk. */
-    void begin() throws IOException {
-        // Nothing does, unless there are rails.
-    }
-
     /** Counts the chunks that have come whole on this connection; for its thread, and after its end. */
     final long arrivedChunks() {
         return arrivedChunks;
@@ -102,8 +97,7 @@ class ReceivingConnection extends DataConnection {
     }
 
     @Override
-    final void run() throws IOException {
-        begin();
+    void run() throws IOException {
         boolean good = true;
         while (good) {
             ByteBuffer header = headers[current];

@@ -9,6 +9,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.Rail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
@@ -25,6 +26,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -100,7 +102,10 @@ class RailReceiverTest {
         LoopbackPair control = LoopbackPair.open();
         link = new ControlLink(control.near(), ATTEMPT, LONG_NS);
         far = new ControlLink(control.far(), ATTEMPT, LONG_NS);
-        receiver = new RailReceiver(RAILS, taken, link);
+        List<Rail> rails = IntStream.range(0, RAILS)
+                .mapToObj(rail -> new Rail("r" + rail, "127.0.0.1", 1, false))
+                .toList();
+        receiver = new RailReceiver(rails, null, pool, taken, link);
     }
 
     @AfterEach

@@ -1,0 +1,375 @@
+package io.ppmr.system.guest;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.RailEnded;
+import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.system.ReplayJob;
+import io.ppmr.system.ServicePair;
+import io.ppmr.transport.Arrivals;
+import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.Loopback;
+import io.ppmr.transport.RailFigures;
+import io.ppmr.transport.RailSettings;
+import io.ppmr.transport.Rails;
+import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.rdma.RdmaTransport;
+import io.ppmr.transport.tcp.DirectRails;
+import io.ppmr.transport.tcp.LoopbackPair;
+import io.ppmr.transport.tcp.RailReceiver;
+import io.ppmr.transport.tcp.TcpChunkSender;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.function.Consumer;
+import org.agrona.concurrent.UnsafeBuffer;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A rail over soft-RoCE beside one over TCP: at once, one in the other's place, and back. */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RdmaRailsInGuest {
+    private static final int ATTEMPT = 3;
+    private static final int CHUNK_BYTES = 64 << 10;
+    private static final int CHUNKS = 24;
+    private static final int RDMA = 0;
+    private static final int TCP = 1;
+    private static final byte UNTOUCHED = 0x5A;
+    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final int CONNECT_MS = 3_000;
+    private static final long DETECTION_MS = 2_000;
+    /** For taking both ends down, a round trip of the control connection, and what the emulation adds. */
+    private static final long SLACK_MS = 4_000;
+
+    private final RdmaTransport transport = RdmaTransport.load(RdmaMode.WRITE);
+    private final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
+    private final BufferPool targetPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
+    private final Taken taken = new Taken();
+    private final List<RailFigures> figures = List.of(new RailFigures("ib0"), new RailFigures("eth0"));
+    private final List<String> failures = new CopyOnWriteArrayList<>();
+    private final List<RailEnded> ended = new CopyOnWriteArrayList<>();
+    /** Of each chunk the rounds in which it came back. */
+    private final AtomicIntegerArray released = new AtomicIntegerArray(CHUNKS);
+
+    private final Thread pump = new Thread(this::pump, "test-control");
+    private ServerSocketChannel server;
+    private ControlLink sourceLink;
+    private ControlLink targetLink;
+    private RailReceiver receiver;
+    private Rails rails;
+    private int round;
+    private volatile boolean over;
+
+    /** Takes chunks whose bytes are what their round and place say, each of them once a round. */
+    private final class Taken implements Arrivals {
+        private final List<String> broken = new CopyOnWriteArrayList<>();
+        /** Of each slot the rounds in which something was shown. */
+        private final AtomicIntegerArray shown = new AtomicIntegerArray(CHUNKS);
+
+        @Override
+        public ByteBuffer comes(ChunkFrame chunk) {
+            return targetPool.buffer(chunk.slot()).limit(chunk.lengthBytes()).position(0);
+        }
+
+        @Override
+        public boolean came(ChunkFrame chunk) {
+            int times = shown.incrementAndGet(chunk.slot());
+            if (times != chunk.crc32c()) {
+                broken("slot " + chunk.slot() + " is shown " + times + " times in round " + chunk.crc32c());
+            }
+            for (int i = 0; i < CHUNK_BYTES; i++) {
+                if (targetPool.buffer(chunk.slot()).get(i) != content(chunk.slot(), chunk.crc32c(), i)) {
+                    broken("byte " + i + " of slot " + chunk.slot() + " is wrong");
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        @Override
+        public void lost(ChunkFrame chunk) {
+            // It comes again by the other rail.
+        }
+
+        @Override
+        public void broken(String reason) {
+            broken.add(reason);
+        }
+
+        @Override
+        public void pulled(long pullId) {
+            throw new AssertionError("nothing is pulled here");
+        }
+
+        @Override
+        public void pullFailed(long pullId, String reason) {
+            throw new AssertionError("nothing is pulled here");
+        }
+    }
+
+    private static byte content(int chunk, int ofRound, int at) {
+        return (byte) (chunk * 31 + ofRound * 7 + at);
+    }
+
+    @BeforeEach
+    void setUp() throws Exception {
+        LoopbackPair control = LoopbackPair.open();
+        sourceLink = new ControlLink(control.near(), ATTEMPT, LONG.toNanos());
+        targetLink = new ControlLink(control.far(), ATTEMPT, LONG.toNanos());
+        server = ServerSocketChannel.open().bind(new InetSocketAddress(RdmaPair.target(), 0));
+        List<Rail> offered = List.of(new Rail("ib0", "10.77.0.2", 1, true), new Rail("eth0", "127.0.0.1", 1, false));
+        receiver = new RailReceiver(offered, transport, targetPool, taken, targetLink);
+        pump.start();
+    }
+
+    @AfterEach
+    void tearDown() throws Exception {
+        mend();
+        if (rails != null) {
+            rails.close();
+        }
+        receiver.close();
+        over = true;
+        pump.join(LONG.toMillis());
+        sourceLink.close();
+        targetLink.close();
+        server.close();
+    }
+
+    /** Carries what both ends say over the control connection. */
+    private void pump() {
+        try {
+            while (!over) {
+                targetLink.doWork((type, buffer, offset, lengthBytes) -> {
+                    if (type == FrameType.MESSAGE && ControlMessage.read(buffer, offset) instanceof EndRail word) {
+                        receiver.endRail(word);
+                    }
+                });
+                targetLink.transmit();
+                sourceLink.doWork((type, buffer, offset, lengthBytes) -> {
+                    if (type == FrameType.MESSAGE && ControlMessage.read(buffer, offset) instanceof RailEnded word) {
+                        ended.add(word);
+                        if (rails != null) {
+                            rails.railEnded(word);
+                        }
+                    }
+                });
+                if (sourceLink.transmit() == 0) {
+                    sourceLink.idle(1);
+                }
+            }
+        } catch (IOException e) {
+            failures.add("the control connection fails: " + e);
+        }
+    }
+
+    /** Connects a rail as a source does, after the handshake. */
+    private Rails.Line connect(int rail, int life, Consumer<String> onFailure) throws IOException {
+        LoopbackPair pair = rail == RDMA ? overTheLink() : LoopbackPair.open();
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
+        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, (long) life << Integer.SIZE);
+        pair.near().write(frame.byteBuffer());
+        receiver.take(pair.far());
+        return rail == RDMA
+                ? DirectRails.join(sourcePool, transport, pair.near(), ATTEMPT, onFailure)
+                : new TcpChunkSender(sourcePool, List.of(pair.near()), onFailure);
+    }
+
+    private synchronized LoopbackPair overTheLink() throws IOException {
+        SocketChannel near = SocketChannel.open();
+        try {
+            near.bind(new InetSocketAddress(RdmaPair.source(), 0));
+            near.socket().connect(server.getLocalAddress(), CONNECT_MS);
+            return new LoopbackPair(near, server.accept());
+        } catch (Exception e) {
+            near.close();
+            throw new IOException("the link does not carry: " + e, e);
+        }
+    }
+
+    private void open() throws IOException {
+        rails = new Rails(
+                sourcePool,
+                ATTEMPT,
+                List.of(way(RDMA, true), way(TCP, false)),
+                this::connect,
+                sourceLink::send,
+                failures::add,
+                Rails.Limits.USUAL);
+        rails.open();
+        rails.begin(ATTEMPT, released::incrementAndGet);
+    }
+
+    private Rails.Way way(int rail, boolean direct) {
+        return new Rails.Way(
+                rail, new RailSettings(figures.get(rail).name(), Optional.empty(), direct, 0, 0), figures.get(rail));
+    }
+
+    /** Sends every chunk with new bytes, without waiting for any. */
+    private void sendAll() throws IOException {
+        round++;
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            for (int i = 0; i < CHUNK_BYTES; i++) {
+                sourcePool.buffer(chunk).put(i, content(chunk, round, i));
+            }
+        }
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            rails.send(chunk, 0, CHUNK_BYTES, 1, 0, chunk, round, false);
+        }
+    }
+
+    /** Every chunk has come back from this round, and was shown once in each. */
+    private void awaitAll() throws Exception {
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            int one = chunk;
+            Loopback.until("chunk " + one + " is released", LONG, () -> released.get(one) == round || !isWell());
+            assertEquals(round, taken.shown.get(one), "slot " + one);
+        }
+        assertTrue(isWell(), taken.broken + " " + failures);
+    }
+
+    private boolean isWell() {
+        return taken.broken.isEmpty() && failures.isEmpty();
+    }
+
+    /** Nothing comes through the pair of links any more, and neither end hears that. */
+    private static void cut() throws Exception {
+        GuestLink.run("nft", "add table ip ppmr_cut");
+        GuestLink.run("nft", "add chain ip ppmr_cut in { type filter hook prerouting priority 0 ; }");
+        GuestLink.run("nft", "add rule ip ppmr_cut in iifname { v0, v1 } drop");
+    }
+
+    private static void mend() throws Exception {
+        GuestLink.run("nft", "add table ip ppmr_cut");
+        GuestLink.run("nft", "delete table ip ppmr_cut");
+    }
+
+    private void openBoth() throws Exception {
+        open();
+        // The second rail is connected when it is needed.
+        do {
+            sendAll();
+            awaitAll();
+        } while (figures.get(RDMA).arrivedChunks() == 0 || figures.get(TCP).arrivedChunks() == 0);
+    }
+
+    @Test
+    void shouldBringEveryChunkOnceByBothRails() throws Exception {
+        openBoth();
+        for (int i = 0; i < 8; i++) {
+            sendAll();
+            awaitAll();
+        }
+        long sum = figures.get(RDMA).arrivedChunks() + figures.get(TCP).arrivedChunks();
+        assertEquals((long) round * CHUNKS, sum);
+        assertEquals(0, figures.get(RDMA).losses() + figures.get(TCP).losses());
+        System.out.println("both rails: " + figures);
+    }
+
+    @Test
+    void shouldBringTheRestOnceByTheOtherRailAndUseTheOneOverRdmaAgainWhenItWasCut() throws Exception {
+        openBoth();
+        long before = figures.get(RDMA).arrivedChunks();
+        cut();
+        long sinceNs = System.nanoTime();
+        sendAll();
+        awaitAll();
+        long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNs);
+        System.out.println("all chunks have come " + tookMs + " ms after the rail was cut: " + figures);
+        assertEquals(1, figures.get(RDMA).losses());
+        assertEquals(before, figures.get(RDMA).arrivedChunks());
+        assertTrue(figures.get(RDMA).resentChunks() > 0, figures.toString());
+        assertTrue(tookMs < DETECTION_MS + SLACK_MS, tookMs + " ms");
+        mend();
+        Loopback.until("it is back", LONG, () -> figures.get(RDMA).state().equals("up"));
+        sendAll();
+        awaitAll();
+        assertTrue(figures.get(RDMA).arrivedChunks() > before, figures.toString());
+        assertEquals(0, figures.get(TCP).losses());
+    }
+
+    /** The source is not asked whether it has closed its end: what the network still carries would be no better. */
+    @Test
+    void shouldLetNothingLandWhenTheTargetHasEndedTheRail() throws Exception {
+        Rails.Line line = connect(RDMA, 1, failures::add);
+        try {
+            line.begin(ATTEMPT, released::incrementAndGet);
+            for (int i = 0; i < CHUNK_BYTES; i++) {
+                sourcePool.buffer(0).put(i, content(0, 1, i));
+            }
+            line.send(0, 0, CHUNK_BYTES, 1, 0, 0, 1, true);
+            Loopback.until("it is released", LONG, () -> released.get(0) == 1 || !isWell());
+            sourceLink.send(new EndRail(RDMA, 1));
+            Loopback.until("the rail is ended", LONG, () -> !ended.isEmpty());
+            assertEquals(List.of(new RailEnded(RDMA, 1, List.of(1L))), ended);
+            for (int i = 0; i < targetPool.region().capacity(); i++) {
+                targetPool.region().put(i, UNTOUCHED);
+            }
+            try {
+                line.send(1, 0, CHUNK_BYTES, 1, 0, 1, 1, true);
+            } catch (IOException e) {
+                assertTrue(e.getMessage().contains("RDMA"), e.getMessage());
+            }
+            Loopback.until("the write has failed", LONG, () -> !failures.isEmpty());
+            for (int i = 0; i < targetPool.region().capacity(); i++) {
+                assertEquals(UNTOUCHED, targetPool.region().get(i), "byte " + i);
+            }
+            assertEquals(List.of(), taken.broken);
+        } finally {
+            line.close();
+        }
+    }
+
+    private static TransportChoice choice(InetAddress rdma) {
+        InetSocketAddress loopback = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        return new TransportChoice(
+                TransportChoice.Wish.TCP,
+                TransportChoice.ModeWish.AUTO,
+                RdmaTransport::load,
+                List.of(
+                        new RailSettings("ib0", Optional.of(new InetSocketAddress(rdma, 0)), true, 0, 0),
+                        new RailSettings("eth0", Optional.of(loopback), false, 0, 0)));
+    }
+
+    @Test
+    @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldMoveAJobWhoseBytesTravelByBothRails(@TempDir Path directory) throws Exception {
+        int bytes = 1 << 20;
+        try (ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write " + bytes, "close"),
+                                List.of("open image r", "read " + bytes, "eof"));
+                ServicePair pair = new ServicePair(
+                        directory,
+                        ServicePair.Options.with(job.checkpointer()),
+                        choice(RdmaPair.source()),
+                        choice(RdmaPair.target()))) {
+            job.commits(pair);
+            String state = pair.source().transport();
+            assertTrue(state.startsWith("rails: rails ib0, eth0; ib0 up when the last migration ended, "), state);
+            assertTrue(!state.contains("ib0 up when the last migration ended, 0 bytes"), state);
+        }
+    }
+}

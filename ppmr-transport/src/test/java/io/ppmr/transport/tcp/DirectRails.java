@@ -1,0 +1,23 @@
+package io.ppmr.transport.tcp;
+
+import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.transport.Rails;
+import io.ppmr.transport.Transport;
+import java.io.IOException;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.function.Consumer;
+
+/** Joins the source's end of a rail over RDMA by a connection that no handshake has proved. For tests. */
+public final class DirectRails {
+    private static final Duration DEADLINE = Duration.ofSeconds(10);
+
+    private DirectRails() {}
+
+    /** Joins the other end of the connection, which has been told which rail it is of. */
+    public static Rails.Line join(
+            BufferPool pool, Transport direct, SocketChannel channel, int attempt, Consumer<String> onFailure)
+            throws IOException {
+        return new RailConnector(pool, null, DEADLINE, null, attempt, 1, direct).openDirect(channel, onFailure);
+    }
+}
