@@ -8,6 +8,8 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.migration.source.Job;
 import io.ppmr.protocol.data.ReadingMode;
+import io.ppmr.transport.RailSettings;
+import io.ppmr.transport.TransportChoice;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -217,6 +219,21 @@ class SourceConfigTest {
         assertMistake(
                 mistakes(GOOD.replace("rank = 7", "rank = 0")),
                 ":21: jobs.solver.ranks[1].rank: rank 0 stands there twice");
+    }
+
+    @Test
+    void shouldKnowByWhatEachRailTravelsAndLetRdmaAloneWhereAllDo() throws Exception {
+        String rail = "[[rails]]\nname = \"%s\"\ntransport = \"%s\"\n";
+        List<RailSettings> rails = load(GOOD + rail.formatted("ib0", "rdma") + "[[rails]]\nname = \"eth0\"\n")
+                .service()
+                .rails();
+        assertEquals(
+                List.of(
+                        new RailSettings("ib0", Optional.empty(), true, 0, 0),
+                        new RailSettings("eth0", Optional.empty(), false, 0, 0)),
+                rails);
+        SourceConfig alone = load("transport = \"rdma\"\n" + GOOD + rail.formatted("ib0", "rdma"));
+        assertEquals(TransportChoice.Wish.RDMA, alone.service().transport());
     }
 
     @Test

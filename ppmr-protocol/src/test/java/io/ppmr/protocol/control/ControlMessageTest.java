@@ -90,7 +90,7 @@ class ControlMessageTest {
                         "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(
                         new DataMessage.Rails(List.of(new DataMessage.Rail("ib0", "10.1.0.2", 4660, true))),
-                        "2b 01000000 03 696230 08 31302e312e302e32 34120000"),
+                        "2b 01000000 03 696230 08 31302e312e302e32 34120000 01"),
                 Arguments.of(new DataMessage.EndRail(1, 7), "2c 01000000 07000000"),
                 Arguments.of(
                         new DataMessage.RailEnded(1, 7, List.of(0x1122334455667788L, 5L)),

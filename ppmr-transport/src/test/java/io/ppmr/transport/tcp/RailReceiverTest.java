@@ -8,24 +8,39 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.ChunkFrame;
+import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.EndRail;
+import io.ppmr.protocol.data.DataMessage.Offer;
 import io.ppmr.protocol.data.DataMessage.Rail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
+import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.Arrivals;
+import io.ppmr.transport.ChunkReceiver;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.SourcePath;
+import io.ppmr.transport.TargetPath;
+import io.ppmr.transport.Transport;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
@@ -39,12 +54,19 @@ class RailReceiverTest {
     private static final int ATTEMPT = 4;
     private static final int CHUNK_BYTES = 16 << 10;
     private static final int CHUNKS = 4;
-    private static final int RAILS = 2;
-    private static final long LONG_NS = TimeUnit.SECONDS.toNanos(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Writable WRITABLE = new Writable(1, 2, 3, 4, 5);
+    private static final int PORT = 4711;
+    private static final int RAILS = 3;
+    /** The rail over RDMA. */
+    private static final int DIRECT = 2;
+
+    private static final Duration LONG = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final long LONG_NS = LONG.toNanos();
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     private final List<SocketChannel> open = new ArrayList<>();
     private final Taken taken = new Taken();
+    private final Written written = new Written();
     private ControlLink link;
     private ControlLink far;
     private RailReceiver receiver;
@@ -97,15 +119,85 @@ class RailReceiverTest {
         }
     }
 
+    /** Stands in for RDMA: the test itself says what is written. */
+    private static final class Written implements Transport {
+        private volatile String unusable;
+        private volatile Arrivals arrivals;
+        private volatile MemoryProof proved;
+        private volatile boolean closed;
+
+        @Override
+        public String unusable() {
+            return unusable;
+        }
+
+        @Override
+        public SourcePath connect(
+                BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure) {
+            throw new AssertionError("the test is the source");
+        }
+
+        @Override
+        public Listener listen(BufferPool pool, InetAddress address) {
+            return new Listener() {
+                @Override
+                public int port() {
+                    return PORT;
+                }
+
+                @Override
+                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) {
+                    while (!spoken.getAsBoolean()) {
+                        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+                    }
+                    return new WrittenPeer();
+                }
+
+                @Override
+                public void close() {
+                    // Nothing is open.
+                }
+            };
+        }
+
+        private final class WrittenPeer implements Peer {
+            @Override
+            public void require(MemoryProof proof, Duration deadline) {
+                proved = proof;
+            }
+
+            @Override
+            public Optional<Writable> writable() {
+                return Optional.of(WRITABLE);
+            }
+
+            @Override
+            public TargetPath open(Arrivals hears) {
+                arrivals = hears;
+                return (ChunkReceiver) () -> closed = true;
+            }
+
+            @Override
+            public String path() {
+                return "the test's";
+            }
+
+            @Override
+            public void close() {
+                closed = true;
+            }
+        }
+    }
+
     @BeforeEach
     void setUp() throws IOException {
         LoopbackPair control = LoopbackPair.open();
         link = new ControlLink(control.near(), ATTEMPT, LONG_NS);
         far = new ControlLink(control.far(), ATTEMPT, LONG_NS);
         List<Rail> rails = IntStream.range(0, RAILS)
-                .mapToObj(rail -> new Rail("r" + rail, "127.0.0.1", 1, false))
+                .mapToObj(rail -> new Rail("r" + rail, "127.0.0.1", 1, rail == DIRECT))
                 .toList();
-        receiver = new RailReceiver(rails, null, pool, taken, link);
+        receiver = new RailReceiver(rails, written, pool, taken, link);
     }
 
     @AfterEach
@@ -249,6 +341,95 @@ class RailReceiverTest {
         until("that of the next life is taken", () -> taken.came.size() == 1);
         assertEquals(List.of(1), taken.came);
         assertEquals(List.of(), taken.broken);
+    }
+
+    /** Joins a rail over RDMA as a source does; the near end of its connection of TCP. */
+    private SocketChannel joinDirect() throws IOException {
+        SocketChannel near = connect(DIRECT, 1, 0);
+        near.configureBlocking(false);
+        RailWords words = new RailWords(near, ATTEMPT);
+        assertEquals(new Offer(Optional.of(RdmaMode.WRITE), PORT, ""), words.await(Offer.class, LONG, () -> false));
+        words.say(new Attached(true, 7, 8, "digest", "the test's"));
+        assertEquals(WRITABLE, words.await(Writable.class, LONG, () -> false));
+        assertEquals(new MemoryProof(7, 8, "digest"), written.proved);
+        return near;
+    }
+
+    private static ChunkFrame chunk(int slot) {
+        UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ChunkFrame.LENGTH_BYTES));
+        ChunkFrame.encode(frame, 0, ATTEMPT, 1, 0, CHUNK_BYTES, 0, slot, slot, 0);
+        return new ChunkFrame().wrap(frame, 0);
+    }
+
+    @Test
+    void shouldCountWhatWasShownAndShowNothingMoreWhenItEndsARailOverRdma() throws Exception {
+        SocketChannel near = joinDirect();
+        for (int slot = 0; slot < 2; slot++) {
+            written.arrivals.comes(chunk(slot));
+            assertTrue(written.arrivals.came(chunk(slot)));
+        }
+        receiver.endRail(new EndRail(DIRECT, 1));
+        assertEquals(new RailEnded(DIRECT, 1, List.of(2L)), heard());
+        assertTrue(written.closed);
+        assertThrows(ProtocolException.class, () -> written.arrivals.comes(chunk(2)));
+        isClosed(near);
+        assertEquals(List.of(0, 1), taken.came);
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldNeverSayThatARailOverRdmaIsEndedWhenAThreadHangsThatIsAboutToShowAChunk() throws Exception {
+        SocketChannel near = joinDirect();
+        written.arrivals.comes(chunk(0));
+        receiver.endRail(new EndRail(DIRECT, 1));
+        isClosed(near);
+        List<RailEnded> said = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            hear(said);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+        }
+        assertEquals(List.of(), said);
+        assertTrue(written.closed);
+    }
+
+    @Test
+    void shouldTakeARailOverRdmaForLostAndTheSessionForSoundWhenItsConnectionFails() throws Exception {
+        SocketChannel near = joinDirect();
+        written.arrivals.comes(chunk(3));
+        assertTrue(written.arrivals.came(chunk(3)));
+        written.arrivals.connectionLost("the device has failed");
+        isClosed(near);
+        receiver.endRail(new EndRail(DIRECT, 1));
+        assertEquals(new RailEnded(DIRECT, 1, List.of(1L)), heard());
+        assertTrue(written.closed);
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldEndWhatIsWrittenWhenTheSourceClosesTheConnectionOfTheRail() throws Exception {
+        SocketChannel near = joinDirect();
+        near.close();
+        until("the source can write nothing more", () -> written.closed);
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldTellTheSourceByNameWhenARailOverRdmaCannotBeJoined() throws Exception {
+        written.unusable = "this node has no RDMA device";
+        SocketChannel near = connect(DIRECT, 1, 0);
+        near.configureBlocking(false);
+        RailWords words = new RailWords(near, ATTEMPT);
+        IOException said = assertThrows(IOException.class, () -> words.await(Offer.class, LONG, () -> false));
+        assertTrue(said.getMessage().contains("this node has no RDMA device"), said.getMessage());
+        assertEquals(List.of(), taken.broken);
+    }
+
+    @Test
+    void shouldFailTheSessionWhenTheSourceSaysMoreThanJoinsARailOverRdma() throws Exception {
+        SocketChannel near = joinDirect();
+        near.write(ByteBuffer.allocate(1));
+        until("the session hears", () -> taken.broken.size() == 1);
+        assertTrue(written.closed);
     }
 
     @Test
