@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Timeout;
 class PodBetweenGuests {
     private static final String OLDER = "10.20.0.202:7411";
     private static final String YOUNGER = "10.20.0.201:7411";
-    private static final Duration LIMIT = Duration.ofSeconds(600);
+    private static final Duration LIMIT = Duration.ofMinutes(10);
     private static final Pattern ROUND = Pattern.compile("round (\\d+) leap (\\d+)");
 
     /**
