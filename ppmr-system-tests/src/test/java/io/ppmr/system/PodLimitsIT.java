@@ -36,7 +36,7 @@ class PodLimitsIT {
     static void start() throws Exception {
         MovingNode.assumePossible();
         Assumptions.assumeTrue(
-                VERSION_2 || Files.isDirectory(ALL.resolve("memory")) && Files.isDirectory(ALL.resolve("pids")),
+                VERSION_2 || (Files.isDirectory(ALL.resolve("memory")) && Files.isDirectory(ALL.resolve("pids"))),
                 "needs cgroups for memory and tasks");
         testbed = Testbed.create("limits");
         String limits = "tmp = \"8m\"\nshm = \"8m\"\nmemory = \"64m\"\ntasks = 20";
