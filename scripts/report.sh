@@ -4,6 +4,7 @@
 
 summaries=()
 skipped=()
+failed=()
 
 # The lines of Maven's output that tell how the tests stand, without the formatter's diffs; the rest is in the log.
 show_progress() {
@@ -29,6 +30,9 @@ collect_report() {
     while IFS= read -r line; do
         skipped+=("$name: $line")
     done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_skipped)
+    while IFS= read -r line; do
+        failed+=("$name: $line")
+    done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_failed)
     local outcome=passed
     if [ "$((failures + errors))" -gt 0 ]; then
         outcome=FAILED
@@ -44,6 +48,27 @@ collect_report() {
     fi
     summaries+=("$name: $outcome: $tests tests, $failures failed, $errors in error, $skips skipped")
     return "$status"
+}
+
+# Prints "Class.method: message" of each failed test in the reports given on standard input, and a line for each cause
+# of it, since the first message often says only where the failure was noticed.
+list_failed() {
+    awk '
+        function readable(text) {
+            gsub(/&quot;/, "\"", text); gsub(/&apos;/, "\x27", text); gsub(/&lt;/, "<", text); gsub(/&#10;.*/, "", text)
+            gsub(/&gt;/, ">", text); gsub(/&amp;/, "\\&", text)
+            return substr(text, 1, 400)
+        }
+        function value(key) {
+            return match($0, " " key "=\"[^\"]*\"") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 4) : ""
+        }
+        /<testcase / { test = value("classname") "." value("name") }
+        /<(failure|error)[ >]/ {
+            message = value("message"); causes = 0; inside = 1
+            print readable(test ": " (message == "" ? value("type") : message))
+        }
+        inside && causes < 8 && /^[ \t]*(Caused by|Suppressed): / { sub(/^[ \t]*/, ""); causes++; print readable("  " $0) }
+        /<\/(failure|error)>/ { inside = 0 }'
 }
 
 # Prints "Class.method: reason" of each skipped test in the reports given on standard input.
@@ -70,6 +95,7 @@ print_summary() {
     local line
     printf '\nppmr test: %s after %d min %d s\n' "$([ "$1" -eq 0 ] && echo PASSED || echo FAILED)" "$(($2 / 60))" "$(($2 % 60))"
     for line in "${summaries[@]}"; do printf '  %s\n' "$line"; done
+    for line in "${failed[@]}"; do printf '  failed   %s\n' "$line"; done
     for line in "${skipped[@]}"; do printf '  skipped  %s\n' "$line"; done
     for line in "${left_out[@]}"; do printf '  left out %s\n' "$line"; done
 }

@@ -1,10 +1,15 @@
 package io.ppmr.system;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -37,6 +42,9 @@ class ManyFilesIT {
                             .stall(Duration.ofSeconds(8)))) {
                 job.commits(pair);
             }
+            // A service that is closed has nothing at work any more: 64 ranks' folders take some time to remove.
+            assertEquals(List.of(), namesIn(directory.resolve("target-work")));
+            assertEquals(List.of(), namesIn(directory.resolve("source-work")));
         }
     }
 
@@ -95,6 +103,12 @@ class ManyFilesIT {
                                 .staging(stagingBytes)
                                 .stall(Duration.ofSeconds(8)))) {
             job.commits(pair);
+        }
+    }
+
+    private static List<String> namesIn(Path folder) throws IOException {
+        try (Stream<Path> found = Files.list(folder)) {
+            return found.map(Path::getFileName).map(Path::toString).toList();
         }
     }
 

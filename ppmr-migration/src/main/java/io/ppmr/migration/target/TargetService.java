@@ -252,8 +252,14 @@ public final class TargetService implements AutoCloseable {
         }
         Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
         running.forEach(migration -> migration.giveUp("the target's service ends"));
-        Polling.until(CLOSE_LIMIT, () -> running.stream()
-                .allMatch(migration -> migration.isPrepared() || migration.isGone()));
+        // What is over is taken down to its last file: nothing of it is at work once this has returned.
+        Polling.until(
+                CLOSE_LIMIT,
+                () -> conversations == null
+                        || conversations.running().stream()
+                                .filter(running::contains)
+                                .allMatch(migration -> migration.isPrepared()
+                                        && migration.outcome().isEmpty()));
         List<String> held = running.stream()
                 .filter(migration -> migration.outcome().isEmpty())
                 .map(TargetMigration::id)
