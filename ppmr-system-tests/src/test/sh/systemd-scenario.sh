@@ -4,10 +4,11 @@
 # site ask the guest's simulated management controller (--bmc). Prints a line for each thing that it has seen; ends with
 # 0 if it has seen all of them. Run by SystemdIT.
 #
-#   systemd-scenario.sh JAVA HOME     the JDK's java, and the built tree
+#   systemd-scenario.sh JAVA HOME PATIENCE    the JDK's java, the built tree, how many times longer it waits than usual
 set -u
 java=$1
 home=$2
+patience=$3
 prefix=/opt/ppmr
 work=/var/tmp/ppmr-scenario
 native_test=$home/ppmr-checkpoint/target/native-test
@@ -21,9 +22,9 @@ fail() {
     journalctl --no-pager -o cat -n 120 -u ppmr-source -u ppmr-target
     exit 1
 }
-# await SECONDS WHAT COMMAND...: until the command succeeds. The time is a quiet machine's; a busy one gets five times that.
+# await SECONDS WHAT COMMAND...: until the command succeeds. The time is a quiet machine's; a busy one gets so many times that.
 await() {
-    local deadline=$((SECONDS + 5 * $1)) what=$2
+    local deadline=$((SECONDS + patience * $1)) what=$2
     shift 2
     until "$@"; do
         [ "$SECONDS" -lt "$deadline" ] || fail "$what: not within its time"

@@ -3,6 +3,7 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.testbed.Patience;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,6 +27,8 @@ class SystemdIT {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final int NO_GUEST = 77;
     private static final int GUEST_LIMIT_S = 1800;
+    /** An emulated machine is so many times slower than the one for which the scenario's times are meant. */
+    private static final int PATIENCE = 5;
 
     @TempDir
     private Path directory;
@@ -40,18 +43,19 @@ class SystemdIT {
                         "--no-rdma",
                         "--bmc",
                         "--timeout",
-                        Integer.toString(GUEST_LIMIT_S),
+                        Long.toString(Patience.of(GUEST_LIMIT_S)),
                         "--",
                         "bash",
                         HOME.resolve("ppmr-system-tests/src/test/sh/systemd-scenario.sh")
                                 .toString(),
                         System.getProperty("java.home") + "/bin/java",
-                        HOME.toString())
+                        HOME.toString(),
+                        Long.toString(Patience.of(PATIENCE)))
                 .redirectErrorStream(true)
                 .redirectOutput(output.toFile())
                 .start();
         try {
-            assertTrue(guest.waitFor(GUEST_LIMIT_S + 60, TimeUnit.SECONDS), "the guest has not ended");
+            assertTrue(guest.waitFor(Patience.of(GUEST_LIMIT_S + 60), TimeUnit.SECONDS), "the guest has not ended");
         } finally {
             // QEMU is a child of the launcher, which ends it on SIGTERM.
             guest.destroy();

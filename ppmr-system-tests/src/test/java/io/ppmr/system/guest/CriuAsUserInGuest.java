@@ -28,6 +28,7 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.system.ServicePair;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -66,7 +67,7 @@ import org.junit.jupiter.api.Timeout;
 class CriuAsUserInGuest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final JobUser USER = new JobUser(41_234, 41_234);
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
     private static final int TURNS_AFTER = 25;
     private static final long STAGING_BYTES = 64L << 20;
     private static final String CAPABILITY = "CAP_CHECKPOINT_RESTORE";

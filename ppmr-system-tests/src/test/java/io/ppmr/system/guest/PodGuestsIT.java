@@ -1,6 +1,7 @@
 package io.ppmr.system.guest;
 
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -23,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("guest")
 @Tag("soak")
 class PodGuestsIT {
-    private static final Duration LIMIT = Duration.ofSeconds(TestsInGuest.LIMIT_S);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(TestsInGuest.LIMIT_S));
 
     @TempDir
     private Path directory;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
@@ -28,7 +29,7 @@ class RdmaFailuresInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;
     private static final Duration SHORT = Duration.ofSeconds(3);
-    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(30));
     /** For what the kernel and the emulation add. */
     private static final long SLACK_MS = 6_000;
 
@@ -108,7 +109,7 @@ class RdmaFailuresInGuest {
             startPulls(pair, puller, pulls);
             RemoteBlock block = block(pair);
             assertThrows(IllegalStateException.class, () -> puller.pull(999, block, 0, 0), "beyond its depth");
-            Loopback.until("the first answer comes", Duration.ofSeconds(40), () -> answers.count() > 0);
+            Loopback.until("the first answer comes", LONG, () -> answers.count() > 0);
             answers.requireEachOnce(pulls);
             for (long pull = 0; pull < pulls; pull++) {
                 String said = answers.answer(pull);

@@ -25,6 +25,7 @@ import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
@@ -66,8 +67,8 @@ class RdmaMigrationInGuest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path PROGRAMS = HOME.resolve("ppmr-checkpoint/target/native-test");
     private static final JobUser USER = new JobUser(20001, 20001);
-    private static final Duration LONG = Duration.ofSeconds(90);
-    private static final Duration CONNECT = Duration.ofSeconds(20);
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(90));
+    private static final Duration CONNECT = Patience.of(Duration.ofSeconds(20));
     /** Longer than a device takes to give its peer up, so that the control connection outlives it. */
     private static final Duration SILENCE = Duration.ofSeconds(80);
 

@@ -1,6 +1,7 @@
 package io.ppmr.system.guest;
 
 import io.ppmr.bufferpool.BufferPool;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.PullsAlone;
@@ -22,7 +23,7 @@ import java.util.function.Consumer;
  * @param peer the target's, proved
  */
 record RdmaPair(SourcePath path, Transport.Peer peer) {
-    static final Duration DEADLINE = Duration.ofSeconds(60);
+    static final Duration DEADLINE = Patience.of(Duration.ofSeconds(60));
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
 

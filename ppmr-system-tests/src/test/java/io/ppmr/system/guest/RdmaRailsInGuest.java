@@ -15,6 +15,7 @@ import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.system.ReplayJob;
 import io.ppmr.system.ServicePair;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.Loopback;
@@ -59,7 +60,7 @@ class RdmaRailsInGuest {
     private static final int RDMA = 0;
     private static final int TCP = 1;
     private static final byte UNTOUCHED = 0x5A;
-    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     private static final int CONNECT_MS = 3_000;
     /** Detection takes 2 s, and the emulation its time for the rest; the device itself gives up after about 8 s. */
     private static final long LIMIT_MS = 7_000;

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.AnswerBook;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.Loopback;
@@ -44,7 +45,7 @@ class RdmaStrangersInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 8;
     private static final Duration SHORT = Duration.ofSeconds(5);
-    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     private static final String LEFT = "could not be destroyed";
 
     private final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));

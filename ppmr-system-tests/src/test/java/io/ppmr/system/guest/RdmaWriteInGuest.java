@@ -12,6 +12,7 @@ import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.RdmaMode;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ChunkReceiver;
 import io.ppmr.transport.ChunkSender;
@@ -35,7 +36,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * its own session, for as long as that lasts.
  */
 class RdmaWriteInGuest extends SendContract {
-    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     private static final long RING_ENTRY_BYTES = 64;
     private static final byte UNTOUCHED = 0x5A;
     /** DiSNI allocates when the connection is looked at, by both ends a few times a second, whatever is written. */

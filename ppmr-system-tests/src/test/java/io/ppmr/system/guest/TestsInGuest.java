@@ -3,6 +3,7 @@ package io.ppmr.system.guest;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import io.ppmr.testbed.Patience;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -22,7 +23,7 @@ import org.junit.jupiter.api.DynamicTest;
  * each class is skipped with the reason. Blocks its caller until the guest has ended.
  */
 final class TestsInGuest {
-    /** The time that a guest may take in all. */
+    /** The time that a guest may take in all, on a machine that does nothing else. */
     static final int LIMIT_S = 840;
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -109,7 +110,7 @@ final class TestsInGuest {
             flags.load(in);
         }
         List<String> words = new ArrayList<>(
-                List.of(HOME.resolve("ppmr").toString(), "guest", "--timeout", String.valueOf(LIMIT_S)));
+                List.of(HOME.resolve("ppmr").toString(), "guest", "--timeout", String.valueOf(Patience.of(LIMIT_S))));
         words.addAll(options);
         words.addAll(List.of(
                 "--", Path.of(System.getProperty("java.home"), "bin", "java").toString()));
