@@ -78,8 +78,11 @@ int main(int argc, char **argv)
     double longest_of_all = 0;
     MPI_Reduce(&sum, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(&longest, &longest_of_all, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
         printf("result %016llx, %ld rounds, longest gap %.3f s\n", (unsigned long long)all, round, longest_of_all);
+        /* Some runs of MPICH hang in MPI_Finalize. */
+        fflush(stdout);
+    }
     MPI_Finalize();
     return 0;
 }
