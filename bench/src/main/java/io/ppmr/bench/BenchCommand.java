@@ -116,7 +116,7 @@ abstract class BenchCommand implements Callable<Integer> {
         bench.addSubcommand(name, stage);
     }
 
-    /** What this machine can do at most, without any of ours. */
+    /** Measures the most that this machine can do, without any program of ours. */
     @Command(
             name = "limits",
             description = "only the limits of this machine: copy, A, B, R, loopback, disk",

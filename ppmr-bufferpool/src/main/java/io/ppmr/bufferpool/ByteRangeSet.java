@@ -51,7 +51,10 @@ public final class ByteRangeSet {
         }
     }
 
-    /** Where the run of offsets that starts at {@code offset} ends; {@code offset} itself if it is not in the set. */
+    /**
+     * Returns where the run of offsets that starts at {@code offset} ends; {@code offset} itself if it is not in the
+     * set.
+     */
     public long coveredTo(long offset) {
         int range = firstEndingAfter(offset);
         return range < count && starts[range] <= offset ? ends[range] : offset;

@@ -29,7 +29,7 @@ public final class FairClaims {
         this.pool = pool;
     }
 
-    /** How many threads wait for a chunk now. */
+    /** Returns how many threads wait for a chunk now. */
     public int waiting() {
         return waiting;
     }

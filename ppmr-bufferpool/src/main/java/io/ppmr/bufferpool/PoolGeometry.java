@@ -60,12 +60,12 @@ public record PoolGeometry(int chunkBytes, int chunkCount) {
         return new PoolGeometry(chunkBytes, chunkCount + chunks);
     }
 
-    /** Which window of a file an offset lies in: window {@code n} starts at {@code n * chunkBytes}. */
+    /** Returns which window of a file an offset lies in: window {@code n} starts at {@code n * chunkBytes}. */
     public long windowOf(long offset) {
         return offset >>> Integer.numberOfTrailingZeros(chunkBytes);
     }
 
-    /** Where in its window, and so in its chunk, an offset lies. */
+    /** Returns where in its window, and so in its chunk, an offset lies. */
     public int offsetInWindow(long offset) {
         return (int) (offset & (chunkBytes - 1));
     }

@@ -17,7 +17,7 @@ class FairClaimsTest {
     private final FairClaims claims = new FairClaims(pool);
     private final List<Thread> threads = new ArrayList<>();
 
-    /** What a waiter got, and which. */
+    /** The chunk that a waiter got. */
     private record Got(int waiter, int chunk) {}
 
     private final LinkedBlockingQueue<Got> got = new LinkedBlockingQueue<>();

@@ -23,7 +23,7 @@ final class RestartMark {
         this.whole = whole;
     }
 
-    /** That of one restart. */
+    /** Returns the mark of one restart. */
     static RestartMark of(RestartTask task) {
         return new RestartMark(variable(task), true);
     }

@@ -26,8 +26,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /**
- * What {@code old-kernel} shows is what was recorded on Linux 3.10, and under it the native helpers go the older way by
- * themselves.
+ * Tests that {@code old-kernel} shows what was recorded on Linux 3.10, and that under it the native helpers go the
+ * older way by themselves.
  */
 @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
 @Timeout(60)

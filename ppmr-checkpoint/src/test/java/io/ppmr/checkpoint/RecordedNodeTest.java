@@ -161,7 +161,7 @@ class RecordedNodeTest {
                 files);
     }
 
-    /** What smaps has of a mapping whose path is one file's and whose device and inode are another's. */
+    /** Returns what smaps has of a mapping whose path is one file's and whose device and inode are another's. */
     private static String mapping(String permissions, Path path, Path of, String flags) throws Exception {
         Map<String, Object> file = Files.readAttributes(of, "unix:dev,ino");
         long device = (Long) file.get("dev");

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What srun starts for each rank, with the variables that srun would give it. */
+/** Tests what srun starts for each rank, with the variables that srun would give it. */
 @Timeout(60)
 class SlurmTaskIT {
     private static final Duration SOON = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What root reads where an ordinary user can put anything. */
+/** Tests what root reads where an ordinary user can put anything. */
 @Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class UserPathIT {
     private static final int LIMIT = UserPath.MAX_TEXT_BYTES;

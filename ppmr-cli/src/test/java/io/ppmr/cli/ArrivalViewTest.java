@@ -7,7 +7,7 @@ import io.ppmr.migration.target.Arrival;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What an operator reads of the migrations that come to a target. */
+/** Tests what an operator reads of the migrations that come to a target. */
 class ArrivalViewTest {
     private static final long MIB = 1 << 20;
 

@@ -35,7 +35,7 @@ public enum Errno {
         return number;
     }
 
-    /** What a hot-path call returns to report this error. */
+    /** Returns the value by which a hot-path call reports this error. */
     public int negated() {
         return -number;
     }

@@ -1,7 +1,7 @@
 package io.ppmr.fuse;
 
 /**
- * What {@code stat(2)} answers for one name.
+ * The answer of {@code stat(2)} for one name.
  *
  * @param inode number of the file, stable for its life, above 0
  * @param mode type and permission bits as in {@code st_mode} ({@link FileType})

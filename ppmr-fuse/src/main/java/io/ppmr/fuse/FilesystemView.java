@@ -17,10 +17,12 @@ import java.util.List;
  */
 public interface FilesystemView {
 
-    /** Who makes a call, as the kernel reports it: effective user and group, and the calling thread's id. */
+    /**
+     * The process that makes a call, as the kernel reports it: effective user and group, and the calling thread's id.
+     */
     record Caller(int uid, int gid, int pid) {}
 
-    /** What {@code statfs(2)} answers: block size, blocks in all, blocks free, files in use. */
+    /** The answer of {@code statfs(2)}: block size, blocks in all, blocks free, files in use. */
     record Capacity(int blockBytes, long blocks, long freeBlocks, long files) {}
 
     /** Attributes of a name; ENOENT where there is none. Never blocks: a blocked lookup stops its whole directory. */

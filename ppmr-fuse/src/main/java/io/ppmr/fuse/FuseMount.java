@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory;
 public final class FuseMount implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(FuseMount.class);
     private static final int REQUEST_BYTES = 128 * 1024;
-    /** How long a close waits for clients to leave by themselves before it aborts what they wait for. */
+    /** A close waits so long for clients to leave by themselves before it aborts what they wait for. */
     private static final long GRACE_NS = TimeUnit.MILLISECONDS.toNanos(300);
 
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -78,19 +78,19 @@ public final class FuseMount implements AutoCloseable {
         return mount;
     }
 
-    /** Where the filesystem is, absolute and without symbolic links. */
+    /** Returns where the filesystem is, absolute and without symbolic links. */
     public Path mountPoint() {
         return mountPoint;
     }
 
-    /** Whether the mount is served. False once it was closed, or unmounted by somebody else. */
+    /** Returns true if the mount is served, and false once it was closed, or unmounted by somebody else. */
     public boolean isMounted() {
         return proved && !closing && !loopEnd.isDone();
     }
 
     /**
-     * Whether the mount answers a child process that asks for its root's attributes. Blocks the caller, at most as long
-     * as it is told.
+     * Returns true if the mount answers a child process that asks for its root's attributes. Blocks the caller, at most
+     * as long as it is told.
      */
     public boolean answers(long timeoutNs) throws InterruptedException {
         try {
@@ -106,7 +106,7 @@ public final class FuseMount implements AutoCloseable {
         }
     }
 
-    /** Why the mount ended without {@link #close}; empty while it is served and after an ordinary close. */
+    /** Returns why the mount ended without {@link #close}; empty while it is served and after an ordinary close. */
     public Optional<MountException> failure() {
         if (!ended.isCompletedExceptionally()) {
             return Optional.empty();

@@ -28,7 +28,7 @@ import ru.serce.jnrfuse.struct.Timespec;
  */
 final class JnrFuseAdapter {
     private static final Logger LOG = LoggerFactory.getLogger(JnrFuseAdapter.class);
-    /** Whoever may enter a mount can cause refusals as often as he likes. */
+    /** A user who may enter a mount can cause refusals as often as he likes. */
     private static final RareLog REFUSALS = new RareLog(LOG::warn);
 
     private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));

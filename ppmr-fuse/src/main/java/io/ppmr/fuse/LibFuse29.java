@@ -11,11 +11,11 @@ import jnr.ffi.annotations.In;
 public interface LibFuse29 {
     /** Size of {@code struct fuse_buf}: size, flags, memory, descriptor, position. */
     int FUSE_BUF_BYTES = 40;
-    /** Where that structure has its size. */
+    /** The offset of that structure's size. */
     int FUSE_BUF_SIZE_OFFSET = 0;
-    /** Where that structure has its flags. */
+    /** The offset of that structure's flags. */
     int FUSE_BUF_FLAGS_OFFSET = 8;
-    /** Where that structure has the address of its memory. */
+    /** The offset of the address of that structure's memory. */
     int FUSE_BUF_MEMORY_OFFSET = 16;
 
     static LibFuse29 load() {

@@ -101,7 +101,7 @@ final class LibFuseSession extends FuseStubFS {
         return answers == 0 || (answers > 0 && (asked.getShort(POLLFD_ANSWER_OFFSET) & POLLERR) == 0);
     }
 
-    /** Who made the call that the current thread serves. */
+    /** Returns who made the call that the current thread serves. */
     Caller caller() {
         FuseContext context = getContext();
         return new Caller(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());

@@ -3,7 +3,7 @@ package io.ppmr.fuse;
 import java.util.concurrent.TimeUnit;
 
 /**
- * How a filesystem is mounted; the options that every ppmr mount has stand in {@link FuseMount}.
+ * The settings of one mount; the options that every ppmr mount has stand in {@link FuseMount}.
  *
  * @param fsname what {@code df} and {@code /proc/self/mountinfo} show as the source; the service's identity is added
  * @param allowOther whether other users than the service's own may use the mount; without root this needs

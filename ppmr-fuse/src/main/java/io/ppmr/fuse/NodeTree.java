@@ -66,12 +66,12 @@ public final class NodeTree<F> {
             return type == FileType.REGULAR;
         }
 
-        /** What stands behind a regular file; null for others. */
+        /** Returns what stands behind a regular file; null for others. */
         public F file() {
             return file;
         }
 
-        /** What stands behind a regular file; EISDIR for others. */
+        /** Returns what stands behind a regular file; fails with EISDIR for others. */
         public F requireFile(String path) throws ErrnoException {
             if (!isFile()) {
                 throw new ErrnoException(Errno.EISDIR, path + " is no file");
@@ -100,7 +100,7 @@ public final class NodeTree<F> {
             return modifiedEpochNs;
         }
 
-        /** What stat(2) answers, with the size that the caller knows. */
+        /** Returns what stat(2) answers, with the size that the caller knows. */
         public FileAttributes attributes(long sizeBytes) {
             int links = isDirectory() ? 2 : 1;
             return new FileAttributes(inode, mode(), links, uid, gid, sizeBytes, modifiedEpochNs);
@@ -116,7 +116,7 @@ public final class NodeTree<F> {
         root = new Node<>(1, FileType.DIRECTORY | 0755, uid, gid, nowEpochNs(), null, null);
     }
 
-    /** What a change of names did: the node concerned, and the node that it replaced or null. */
+    /** The result of a change of names: the node concerned, and the node that it replaced or null. */
     public record Renamed<F>(Node<F> node, Node<F> replaced) {}
 
     /** The node at a path. */

@@ -6,9 +6,9 @@ import java.io.UncheckedIOException;
 import java.nio.file.Path;
 
 /**
- * Which process serves a mount: process id, its start time and its PID namespace, so that neither a reused id nor an
- * equal id in another namespace is taken for it. It is part of the mount's source in {@code /proc/self/mountinfo} and
- * therefore survives the service's death.
+ * Identifies the process that serves a mount by process id, its start time and its PID namespace, so that neither a
+ * reused id nor an equal id in another namespace is taken for it. It is part of the mount's source in {@code
+ * /proc/self/mountinfo} and therefore survives the service's death.
  */
 record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
     static ServiceIdentity ofThisProcess() throws IOException {
@@ -38,8 +38,8 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
     }
 
     /**
-     * Whether the process still serves. One that was killed and hangs in the kernel, because it held a file of its own
-     * mount, is still listed in /proc, but as exiting.
+     * Returns true if the process still serves. One that was killed and hangs in the kernel, because it held a file of
+     * its own mount, is still listed in /proc, but as exiting.
      */
     boolean isServing() throws IOException {
         try {

@@ -23,8 +23,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 
 /**
- * What every view must do, seen by a client: run against the view alone, then against a real mount of it. A module
- * that implements a view extends this class and gives the driver, already open, on an empty writable root.
+ * Tests what every view must do, seen by a client: run against the view alone, then against a real mount of it. A
+ * module that implements a view extends this class and gives the driver, already open, on an empty writable root.
  */
 @Timeout(60)
 public abstract class FilesystemViewContract {

@@ -19,7 +19,7 @@ public class InMemoryView implements FilesystemView {
     private static final int KEEP_SIZE = 1;
     private static final int PUNCH_HOLE = 2;
 
-    /** What waits on a held name. */
+    /** The call that waits on a held name. */
     public enum Held {
         OPEN,
         READ

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
+/** Tests what a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
 @Timeout(60)
 class StaleMountIT {
     // Cleaned by hand: a walk into a dead mount could hang.

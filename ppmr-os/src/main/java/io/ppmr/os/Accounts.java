@@ -26,7 +26,7 @@ public final class Accounts {
     /** The C library's modules for directory services are not written for the JVM's small stacks. */
     private static final long STACK_BYTES = 8 << 20;
 
-    /** Where both {@code struct passwd} and {@code struct group} have their number, after two pointers. */
+    /** The offset of the number in {@code struct passwd} and in {@code struct group}: it stands after two pointers. */
     private static final int ID_OFFSET = 16;
 
     private static final int GROUP_OF_USER_OFFSET = 20;

@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
  * all its descendants. For one thread; what {@link #start} gives is the starting thread's.
  */
 public final class Command {
-    /** Who prints more than this is killed. */
+    /** A program that prints more than this is killed. */
     public static final int OUTPUT_MAX_BYTES = 4 << 20;
 
     private static final File NULL = new File("/dev/null");
@@ -112,7 +112,7 @@ public final class Command {
     }
 
     /**
-     * How a program ended.
+     * The way in which a program ended.
      *
      * @param words the program and its arguments
      * @param exitCode its exit status, 128 and the signal's number where one ended it, -1 if it was killed at its
@@ -120,17 +120,17 @@ public final class Command {
      * @param output what it has printed, without blanks around it
      */
     public record Result(List<String> words, int exitCode, String output) {
-        /** Whether it ended by itself and with 0. */
+        /** Returns true if it ended by itself and with 0. */
         public boolean succeeded() {
             return exitCode == 0;
         }
 
-        /** Whether it had to be killed at its deadline. */
+        /** Returns true if it had to be killed at its deadline. */
         public boolean timedOut() {
             return exitCode == KILLED;
         }
 
-        /** What it has printed; throws if it did not end by itself and with 0. */
+        /** Returns what it has printed; throws if it did not end by itself and with 0. */
         public String requireOutput() throws IOException {
             if (timedOut()) {
                 throw new IOException(describe());

@@ -28,13 +28,13 @@ public final class KernelFeatures {
                         + " stopped for that moment"),
         /** Closing all descriptors at once: close_range(2). */
         CLOSE_RANGE("close_range", "5.9", "the helpers close one descriptor after the other"),
-        /** What a process is called in each of its PID namespaces: NSpid in proc_pid_status(5). */
+        /** The PID of a process in each of its PID namespaces: NSpid in proc_pid_status(5). */
         NSPID(
                 "NSpid",
                 "4.1",
                 "ranks live in the service's own PID namespace; CRIU, and ranks in namespaces of their own, are"
                         + " refused"),
-        /** What processes can still have of the memory: MemAvailable in proc_meminfo(5). */
+        /** The memory that processes can still have: MemAvailable in proc_meminfo(5). */
         MEM_AVAILABLE("MemAvailable", "3.14", "reckoned from free, file and slab pages, as the kernel would"),
         /** Resident memory by kind: RssAnon in proc_pid_status(5). */
         RSS_ANON("RssAnon", "4.5", "added up over smaps, which costs the kernel a walk over the process's pages"),
@@ -77,7 +77,7 @@ public final class KernelFeatures {
             return since;
         }
 
-        /** How it is done without it, and what that costs. */
+        /** Returns how the same is done without the feature, and what that costs. */
         public String olderWay() {
             return olderWay;
         }
@@ -155,12 +155,12 @@ public final class KernelFeatures {
         return release;
     }
 
-    /** Whether this kernel has it. */
+    /** Returns true if this kernel has the feature. */
     public boolean has(Feature feature) {
         return present.contains(feature);
     }
 
-    /** What it lacks, in the order of {@link Feature}. */
+    /** Returns the features that this kernel lacks, in the order of {@link Feature}. */
     public List<Feature> missing() {
         return Arrays.stream(Feature.values()).filter(feature -> !has(feature)).toList();
     }

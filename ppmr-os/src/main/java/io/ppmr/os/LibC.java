@@ -47,7 +47,9 @@ public interface LibC {
         return CALLS.strerror(errno) + " (errno " + errno + ")";
     }
 
-    /** Whether this process has root's rights over files and processes, as far as its capabilities leave them. */
+    /**
+     * Returns true if this process has root's rights over files and processes, as far as its capabilities leave them.
+     */
     static boolean isRoot() {
         return CALLS.geteuid() == 0;
     }

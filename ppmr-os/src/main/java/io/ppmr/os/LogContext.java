@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * What a thread's log lines are about: a migration, a rank, a peer. The journal has these as fields of each entry,
+ * The subject of a thread's log lines: a migration, a rank, a peer. The journal has these as fields of each entry,
  * systemd.journal-fields(7); plain lines do not show them. A thread has a field from when it opens a scope until it
  * closes that scope. No thread inherits one: {@link #thread} hands them to a thread that works for the calling one.
  * Immutable, any thread.
@@ -46,7 +46,7 @@ public final class LogContext {
         }
     }
 
-    /** What the calling thread is about now. */
+    /** Returns what the calling thread is about now. */
     public static LogContext ofThisThread() {
         LogContext current = CURRENT.get();
         return current == null ? NOTHING : current;

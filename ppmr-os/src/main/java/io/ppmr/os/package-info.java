@@ -1,5 +1,5 @@
 /**
- * What is asked of the operating system in one way by all modules: calls of the C library, short runs of other
+ * Asks the operating system in one way for all modules: calls of the C library, short runs of other
  * programs, users and groups, Unix datagrams, names of processes. Knows no other module.
  */
 package io.ppmr.os;

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the C library says of users and groups, beside what the system's programs say. */
+/** Tests what the C library says of users and groups, beside what the system's programs say. */
 class AccountsTest {
     private static final Duration LIMIT = Duration.ofSeconds(60);
 

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a kernel is said to have, by the recording of a Linux 3.10 node and by what newer ones show. */
+/** Tests what a kernel is said to have, by the recording of a Linux 3.10 node and by what newer ones show. */
 class KernelFeaturesTest {
     private static final Path RECORDED = Path.of("src/test/resources/linux-3.10");
 

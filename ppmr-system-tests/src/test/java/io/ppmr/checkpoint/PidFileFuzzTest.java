@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a job's user, or a restart command, writes into a PID file that a service reads. */
+/** Tests what a job's user, or a restart command, writes into a PID file that a service reads. */
 class PidFileFuzzTest {
     private static final int MOST_BYTES = 5000;
     private static final JobUser USER = new JobUser(0, 0);

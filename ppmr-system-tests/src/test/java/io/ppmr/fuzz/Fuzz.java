@@ -35,7 +35,7 @@ public final class Fuzz {
     private long bytesAByte = 64;
     private volatile long inputSinceNs = Long.MAX_VALUE;
 
-    /** What is tried. */
+    /** The parser that is tried. */
     @FunctionalInterface
     public interface Parser {
         void parse(byte[] input) throws Exception;
@@ -57,7 +57,7 @@ public final class Fuzz {
         return this;
     }
 
-    /** What a parser may allocate for an input: so much, and so much more for each of its bytes. */
+    /** Limits what a parser may allocate for an input: so much, and so much more for each of its bytes. */
     public Fuzz allocatesAtMost(long fixed, long aByte) {
         fixedBytes = fixed;
         bytesAByte = aByte;

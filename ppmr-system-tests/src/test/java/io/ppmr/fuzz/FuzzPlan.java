@@ -1,6 +1,6 @@
 package io.ppmr.fuzz;
 
-/** How many inputs each parser gets: in the gate, and with the tests tagged {@code soak}. */
+/** The number of inputs that each parser gets: in the gate, and with the tests tagged {@code soak}. */
 public enum FuzzPlan {
     HANDSHAKE_AT_THE_TARGET(10_000, 500_000),
     HANDSHAKE_AT_THE_SOURCE(10_000, 500_000),

@@ -30,7 +30,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What a bad network does to chunks, and when fsync returns. */
+/** Tests what a bad network does to chunks, and when fsync returns. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FaultIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 24m 1m", "close");
@@ -172,7 +172,7 @@ class FaultIT {
         }
     }
 
-    /** Whether a thread of this JVM ends a file and waits for its chunks. */
+    /** Returns true if a thread of this JVM ends a file and waits for its chunks. */
     private static boolean anEndWaits() {
         return Thread.getAllStackTraces().values().stream()
                 .map(stack ->

@@ -78,13 +78,13 @@ final class FaultMatrix {
         }
     }
 
-    /** What is promised. */
+    /** The promised end of a case. */
     enum End {
         /** The originals go on, and no copy is left. */
         HERE,
         /** The copies go on, and no original is left. */
         THERE,
-        /** What is left stands still, and a service says so. */
+        /** The processes that are left stand still, and a service says so. */
         HELD,
         /** Nothing is left: the named cases, in which the computation is lost. */
         NOWHERE
@@ -98,7 +98,7 @@ final class FaultMatrix {
         }
     }
 
-    /** What stands in a table of this kind, where there is something: rows are faults, columns are moments. */
+    /** A cell of a table of this kind that is not empty: rows are faults, columns are moments. */
     record Cell(String row, String column, End end, boolean onlyInTheLongRun) {
         @Override
         public String toString() {

@@ -101,7 +101,7 @@ final class FaultRig implements AutoCloseable {
         return shape.targets() == 1 ? FIRST : SECOND;
     }
 
-    /** Where the source reaches a target. */
+    /** Returns where the source reaches a target. */
     private String address(String target) {
         return shape.cable()
                 ? CABLE_TARGET + ":" + CABLE_PORT
@@ -171,7 +171,7 @@ final class FaultRig implements AutoCloseable {
         Conditions.until("the " + asking + " asks for the fence", () -> hasAsked(asking));
     }
 
-    /** Whether the fence command of a service has begun. */
+    /** Returns true if the fence command of a service has begun. */
     boolean hasAsked(String asking) {
         return Files.exists(directory.resolve(asking + "-asks"));
     }
@@ -251,14 +251,14 @@ final class FaultRig implements AutoCloseable {
                 () -> services.get(name).log().contains(words));
     }
 
-    /** Whether every node and service lives and can take the next job. */
+    /** Returns true if every node and service lives and can take the next job. */
     boolean isWell() {
         return services.size() == nodes.size()
                 && nodes.values().stream().allMatch(Node::isAlive)
                 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }
 
-    /** What every service has said since its last start, for a case that has failed. */
+    /** Returns what every service has said since its last start, for a case that has failed. */
     String logs() throws IOException {
         StringBuilder all = new StringBuilder();
         for (String name : services.keySet()) {

@@ -199,7 +199,7 @@ final class FaultScene {
         endsAsPromised();
     }
 
-    /** What the one that lives does when it hears the message. */
+    /** Waits until the service that lives has done what the message asks for. */
     private void awaitItsEffect() throws Exception {
         switch (now.moment()) {
             case PREPARED -> rig.relay(FIRST).awaitBehind(ControlMessage.Confirm.class);

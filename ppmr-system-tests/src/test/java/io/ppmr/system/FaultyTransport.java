@@ -43,7 +43,7 @@ public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults)
     private static final int CONNECTIONS = 2;
     private static final int SLICE_MS = 20;
 
-    /** What is written is told of by one. */
+    /** Returns the number of connections: one tells of all that is written. */
     private int connections() {
         return way == ChunkWay.WRITTEN ? 1 : CONNECTIONS;
     }

@@ -292,7 +292,7 @@ class JobUserIT {
         rollsBack("it has " + program + " (of user 0) open for reading", "user 20001 cannot open it so");
     }
 
-    /** What a shell does before it becomes the copy, with mounts of its own. */
+    /** Returns what a shell does before it becomes the copy, with mounts of its own. */
     private static String inMountsOfItsOwn(String before) {
         return "unshare --mount sh -c '" + before + "; exec \"$@\"' sh " + AS_USER;
     }
@@ -362,7 +362,7 @@ class JobUserIT {
     }
 
     /**
-     * How the copy is made.
+     * Makes the copy.
      *
      * @param prefix what starts it
      * @param before what the shell that starts it does before
@@ -459,7 +459,7 @@ class JobUserIT {
         return Command.of(List.of(command)).run(Duration.ofSeconds(20)).requireOutput();
     }
 
-    /** What a shell of the job's user says to a command that must fail. */
+    /** Returns what a shell of the job's user says to a command that must fail. */
     private static String asUser(String command) throws Exception {
         List<String> words = new ArrayList<>(List.of(AS_USER.trim().split(" ")));
         words.addAll(List.of("sh", "-c", command));

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What keeping a copy costs the migration, on a disk that can keep up. */
+/** Tests what keeping a copy costs the migration, on a disk that can keep up. */
 @Tag("soak")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeepCostIT {

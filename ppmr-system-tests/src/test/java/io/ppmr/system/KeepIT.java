@@ -37,7 +37,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A copy of the images that is kept while they pass. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeepIT {
-    /** What checkpointers do with files, and some things that none does. */
+    /** Calls that checkpointers make with files, and some that none makes. */
     private static final List<String> CALLS = List.of(
             "open image wcx",
             "write 300000",

@@ -103,7 +103,7 @@ final class KillablePair implements AutoCloseable {
         return services.get(role);
     }
 
-    /** What both services have of a migration in their work directories. */
+    /** Returns what both services have of a migration in their work directories. */
     List<Path> workDirectories(String id) throws IOException {
         List<Path> found = new ArrayList<>();
         for (String role : List.of(SOURCE, TARGET)) {
@@ -160,12 +160,12 @@ final class KillablePair implements AutoCloseable {
         return "127.0.0.1:" + port;
     }
 
-    /** Where a service listens to commands. */
+    /** Returns where a service listens to commands. */
     Path socket(String role) {
         return directory.resolve(role + ".sock");
     }
 
-    /** Whether both live and can take the next job. */
+    /** Returns true if both live and can take the next job. */
     boolean isWell() {
         return services.size() == 2 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }

@@ -93,7 +93,10 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** What a rank's checkpointer does between stopping the process, saving its state, and the end of the image. */
+    /**
+     * Adds calls that a rank's checkpointer makes between stopping the process, saving its state, and the end of the
+     * image.
+     */
     void checkpoints(int rank, String... calls) throws IOException {
         List<String> lines = new ArrayList<>(List.of("stop", "open image wcx", "save " + ledger(rank)));
         lines.addAll(List.of(calls));
@@ -114,7 +117,7 @@ final class LedgerJob implements AutoCloseable {
         script("checkpoint-" + rank, List.of("ask " + ledger(rank) + " " + directory + "/within-" + rank));
     }
 
-    /** What a rank's restart does between reading the state and making the copy. */
+    /** Adds calls that a rank's restart makes between reading the state and making the copy. */
     void restarts(int rank, String... calls) throws IOException {
         restartsBy("restart", rank, calls);
     }
@@ -292,12 +295,15 @@ final class LedgerJob implements AutoCloseable {
         return stat.charAt(stat.lastIndexOf(')') + 2) == 'T';
     }
 
-    /** How many steps a rank has come. */
+    /** Returns how many steps a rank has come. */
     int stepsOf(int rank) throws IOException {
         return steps(rank).size();
     }
 
-    /** Whether every rank goes on in a copy, or every one in its original; anything else is half a job, and fails. */
+    /**
+     * Returns true if every rank goes on in a copy, or every one in its original; anything else is half a job, and
+     * fails.
+     */
     boolean isMoved() throws Exception {
         int first = originals.keySet().iterator().next();
         boolean moved = goesOn(first) != pid(first);
@@ -368,12 +374,12 @@ final class LedgerJob implements AutoCloseable {
         return pids.stream().filter(living()::contains).toList();
     }
 
-    /** How many copies of a rank exist, held or not. */
+    /** Returns how many copies of a rank exist, held or not. */
     int livingCopies(int rank) throws IOException {
         return (int) copies(rank).stream().filter(living()::contains).count();
     }
 
-    /** What the restarts have made so far. */
+    /** Returns what the restarts have made so far. */
     private List<Long> copies(int rank) throws IOException {
         Path noted = directory.resolve("ledger-" + rank + ".copies");
         return Files.exists(noted)
@@ -381,7 +387,7 @@ final class LedgerJob implements AutoCloseable {
                 : List.of();
     }
 
-    /** How far a rank was at each checkpoint. */
+    /** Returns how far a rank was at each checkpoint. */
     List<String> saved(int rank) throws IOException {
         Path noted = directory.resolve("ledger-" + rank + ".saved");
         return Files.exists(noted) ? Files.readAllLines(noted) : List.of();
@@ -453,7 +459,7 @@ final class LedgerJob implements AutoCloseable {
                 .toList();
     }
 
-    /** Whether a rank's original exists, held or not. */
+    /** Returns true if a rank's original exists, held or not. */
     boolean originalLives(int rank) {
         return lives(pid(rank));
     }

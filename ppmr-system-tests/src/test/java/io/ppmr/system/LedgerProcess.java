@@ -89,7 +89,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
         }
     }
 
-    /** Whether a process exists and runs this program. */
+    /** Returns true if a process exists and runs this program. */
     private static boolean isReplay(long pid) {
         try {
             return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "exe"))

@@ -33,7 +33,7 @@ class ManyMigrationsIT {
     @TempDir
     private Path directory;
 
-    /** What this process and its services have at a moment when no migration is under way. */
+    /** The resources that this process and its services have at a moment when no migration is under way. */
     private record Belongings(long descriptors, long threads, long mounts, long files, long residentKib, long heapKib) {
         static Belongings now(Path directory) throws IOException {
             System.gc();
@@ -78,7 +78,7 @@ class ManyMigrationsIT {
             }
         }
 
-        /** What is in use when all that nobody refers to is gone. */
+        /** Returns what is in use when all that nobody refers to is gone. */
         private static long heapInUseKib() {
             System.gc();
             return (Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory()) >> 10;
@@ -93,7 +93,7 @@ class ManyMigrationsIT {
             throw new IOException("no VmRSS");
         }
 
-        /** Whether there is hardly more than there was. */
+        /** Returns true if there is hardly more than there was. */
         boolean isNoMoreThan(Belongings before) {
             return descriptors <= before.descriptors + 2
                     && threads <= before.threads + 2

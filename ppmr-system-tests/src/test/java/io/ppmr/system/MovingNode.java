@@ -74,7 +74,9 @@ final class MovingNode {
         Files.setPosixFilePermissions(criu, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
 
-    /** What the services here call from now on goes through scripts, so that a test can have it {@link #hold}. */
+    /**
+     * From now on the tools that the services here call go through scripts, so that a test can have it {@link #hold}.
+     */
     void useHeldTools() throws IOException, InterruptedException {
         useHeldTool("ip", """
                 *" link set dev ppmr"*" down ") hold cable-out ;;

@@ -39,7 +39,7 @@ class MpiMoveIT {
     private static final int ROLLBACK_EACH = 5;
     private static final Duration LONGEST = Duration.ofHours(1);
     private static final int MPICH_RUNS = 12;
-    /** Whatever has not ended so long after its result hangs. */
+    /** A run that has not ended so long after its result hangs. */
     private static final long FINALIZE_S = Patience.of(20);
 
     private static final Duration HPCC_LIMIT = Duration.ofMinutes(10);
@@ -93,7 +93,7 @@ class MpiMoveIT {
         }
     }
 
-    /** When this file is there the job ends. Pods see it. */
+    /** Returns the file that ends the job as soon as it is there. Pods see it. */
     private static Path stop() {
         return ring.folder().resolve("stop");
     }

@@ -140,7 +140,7 @@ final class Nodes implements AutoCloseable {
         }
     }
 
-    /** What a service's journal has, oldest first; also while it runs. */
+    /** Returns what a service's journal has, oldest first; also while it runs. */
     List<TransactionRecord> journal(String name) throws IOException {
         return journal(directory, name);
     }

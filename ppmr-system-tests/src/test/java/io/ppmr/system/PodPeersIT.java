@@ -368,7 +368,7 @@ class PodPeersIT {
         assertEquals("", tables(c, server).strip());
     }
 
-    /** Whoever moves it dies on both sides, so that nobody renews anything, until both go on. */
+    /** The services that move it die on both sides, so that nobody renews anything, until both go on. */
     @Test
     void shouldSpeakAgainWhenWhoeverMovesItHasDied() throws Exception {
         pair();

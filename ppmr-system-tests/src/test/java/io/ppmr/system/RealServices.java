@@ -137,7 +137,7 @@ final class RealServices implements AutoCloseable {
         return result;
     }
 
-    /** Where the target listens. */
+    /** Returns where the target listens. */
     int port() {
         return port;
     }

@@ -68,7 +68,7 @@ final class Relay implements AutoCloseable {
         daemon(this::accept, "relay-listen");
     }
 
-    /** Where the target is reached through it. */
+    /** Returns where the target is reached through it. */
     int port() {
         return server.getLocalPort();
     }
@@ -111,12 +111,12 @@ final class Relay implements AutoCloseable {
         });
     }
 
-    /** What is held up goes on, and so does everything from now on. */
+    /** Lets all that is held up go on, and all that comes from now on. */
     void pass() {
         become(Mode.PASS);
     }
 
-    /** What is held up is lost, with every connection that there is; later ones pass. */
+    /** Loses all that is held up, with every connection that there is; later ones pass. */
     void lose() {
         wires.forEach(wire -> wire.silent = true);
         become(Mode.PASS);

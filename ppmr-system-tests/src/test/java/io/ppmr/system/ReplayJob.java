@@ -134,7 +134,7 @@ public final class ReplayJob implements AutoCloseable {
         return directory.resolve(name);
     }
 
-    /** What checkpoints and restarts it. */
+    /** Returns the checkpointer of this job, which restarts it, too. */
     public Checkpointer checkpointer() {
         return new CheckpointerSettings.Command(
                         List.of(
@@ -343,7 +343,7 @@ public final class ReplayJob implements AutoCloseable {
         return new ProcessBuilder(words);
     }
 
-    /** Whether every original lives and runs. */
+    /** Returns true if every original lives and runs. */
     boolean originalsRun() {
         return originals.stream().allMatch(original -> processes
                 .find((int) original.pid())
@@ -351,7 +351,10 @@ public final class ReplayJob implements AutoCloseable {
                 .orElse(false));
     }
 
-    /** How often the originals were switched to: one that only sleeps is not, unless it was stopped or set going. */
+    /**
+     * Returns how often the originals were switched to: one that only sleeps is not, unless it was stopped or set
+     * going.
+     */
     long contextSwitches() throws IOException {
         long switches = 0;
         for (Process original : originals) {
@@ -373,7 +376,7 @@ public final class ReplayJob implements AutoCloseable {
         return true;
     }
 
-    /** Whether every copy lives and runs. */
+    /** Returns true if every copy lives and runs. */
     boolean copiesRun() {
         return copies.size() == originals.size()
                 && copies.stream()

@@ -164,7 +164,7 @@ final class RingNodes implements AutoCloseable {
         return directory.resolve("job");
     }
 
-    /** What the suspend hook does beyond its work: see ring-hook.sh. */
+    /** Tells the suspend hook what to do beyond its work: see ring-hook.sh. */
     void suspendHook(String word) throws IOException {
         Files.writeString(job().resolve("suspend-hook"), word);
     }

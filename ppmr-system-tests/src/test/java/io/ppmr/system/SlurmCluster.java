@@ -84,7 +84,7 @@ final class SlurmCluster implements AutoCloseable {
         }
     }
 
-    /** Where a program is, in the usual places; empty if it is not installed. */
+    /** Returns where a program is, in the usual places; empty if it is not installed. */
     static Optional<Path> find(String program) {
         return Stream.of("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
                 .map(place -> Path.of(place, program))
@@ -284,7 +284,9 @@ final class SlurmCluster implements AutoCloseable {
         return all;
     }
 
-    /** What is a node's own though its name is the same on all: where users announce, and the source's socket. */
+    /**
+     * Returns what is a node's own though its name is the same on all: where users announce, and the source's socket.
+     */
     Path local() {
         return folder.resolve("local");
     }

@@ -71,7 +71,7 @@ class SlurmMpiIT {
         cluster.await("node that is free again", () -> nodeState("n1").equals("IDLE"));
     }
 
-    /** When this file is there the program ends. Pods see it. */
+    /** Returns the file that ends the program as soon as it is there. Pods see it. */
     private static Path stop() {
         return ring.folder().resolve("stop");
     }

@@ -76,7 +76,7 @@ class StreamedCriuIT {
         return words;
     }
 
-    /** What a run that nobody disturbs comes to. */
+    /** Finds the result of a run that nobody disturbs. */
     @BeforeAll
     static void runUndisturbed() throws Exception {
         expected = undisturbed(PASSES);

@@ -35,7 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** How two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
+/** Tests how two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransportChoiceIT {
     private static final String OTHER_MODE = "transport_mode is \"write\" here, which the source does not allow"
@@ -232,7 +232,7 @@ class TransportChoiceIT {
                         .toList());
     }
 
-    /** What stands in for RDMA Write between two services of one process. */
+    /** Returns a stand-in for RDMA Write between two services of one process. */
     private static Transport written() {
         return new FaultyTransport(ChunkWay.WRITTEN, () -> FaultyPuller.Drawn.NOTHING);
     }

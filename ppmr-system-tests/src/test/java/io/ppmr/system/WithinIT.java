@@ -71,7 +71,7 @@ class WithinIT {
             "unlink more",
             "use 0");
 
-    /** What a restart reads of it behind the state. */
+    /** The bytes that a restart reads of it behind the state. */
     private static final int UNREAD = 14_000_000 - 64;
 
     /** Before which of those calls a migration fails in every run of the tests; the rest is for a soak. */
@@ -85,7 +85,7 @@ class WithinIT {
     @TempDir
     private Path directory;
 
-    /** How a migration comes to fail. */
+    /** The ways in which a migration comes to fail. */
     private enum Break {
         CANCEL,
         RESTART,
@@ -151,7 +151,7 @@ class WithinIT {
         return calls.toArray(String[]::new);
     }
 
-    /** Whether the status says that the service waits for checkpoints whose writes it throws away. */
+    /** Returns true if the status says that the service waits for checkpoints whose writes it throws away. */
     private static boolean isGivenUp(SourceService source) {
         return source.open().stream()
                 .map(OpenMigration::waitsFor)

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What looks like the end of a file and is none: FLUSH and RELEASE come from the dead as from the living. */
+/** Tests what looks like the end of a file and is none: FLUSH and RELEASE come from the dead as from the living. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WriterDeathIT {
     private static final Logger LOG = LoggerFactory.getLogger(WriterDeathIT.class);

@@ -37,7 +37,7 @@ public final class PlayedChannel extends SocketChannel {
         this.answers = answers;
     }
 
-    /** How much it was told. */
+    /** Returns how much it was told. */
     public long toldBytes() {
         return toldBytes;
     }

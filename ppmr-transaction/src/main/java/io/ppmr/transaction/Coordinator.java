@@ -274,7 +274,10 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         return !state.isOver();
     }
 
-    /** Whoever lost this node while it was frozen may be about to fence it, and the lost link is not known here yet. */
+    /**
+     * A target that lost this node while it was frozen may be about to fence it, and the lost link is not known here
+     * yet.
+     */
     @Override
     void woke(long now) {
         if (wasFrozen(now)) {

@@ -25,7 +25,7 @@ import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
 
-/** What a target promises another one: for as long as it was asked to, or nothing. */
+/** Tests what a target promises another one: for as long as it was asked to, or nothing. */
 class PromisePropertyTest {
     private static final long LONGEST_MS = TimeUnit.NANOSECONDS.toMillis(TransactionTimes.LONGEST_PROMISE_NS);
     private static final long HEARD_NS = TimeUnit.DAYS.toNanos(100);

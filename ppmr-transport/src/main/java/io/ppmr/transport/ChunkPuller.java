@@ -8,7 +8,7 @@ package io.ppmr.transport;
  */
 public non-sealed interface ChunkPuller extends TargetPath {
 
-    /** How many pulls can be under way at once; the caller keeps to it. */
+    /** Returns how many pulls can be under way at once; the caller keeps to it. */
     int depth();
 
     /**

@@ -46,7 +46,7 @@ public final class ControlLink implements AutoCloseable {
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
     private static final int MESSAGE_TYPE_ID = 1;
-    /** When so much has come the peer is told, so that it need not keep that. */
+    /** The peer is told each time that so much has come, so that it need not keep that. */
     private static final int TELL_BYTES = BUFFER_BYTES / 4;
 
     private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
@@ -167,7 +167,7 @@ public final class ControlLink implements AutoCloseable {
         }
     }
 
-    /** How long a sender may wait for room. */
+    /** Returns how long a sender may wait for room. */
     public long silenceLimitNs() {
         return silenceLimitNs;
     }
@@ -263,7 +263,7 @@ public final class ControlLink implements AutoCloseable {
 
     // ---- the agent's thread -----------------------------------------------------------------------------------
 
-    /** Whether the agent may write {@code lengthBytes} in place now. */
+    /** Returns true if the agent may write {@code lengthBytes} in place now. */
     public boolean hasRoom(int lengthBytes) {
         return out.hasRoom(lengthBytes);
     }

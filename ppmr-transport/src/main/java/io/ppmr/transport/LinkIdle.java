@@ -7,7 +7,7 @@ import java.util.function.LongSupplier;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * How the agent of a {@link ControlLink} idles: it sleeps in the kernel until the link has something, somebody wakes
+ * Lets the agent of a {@link ControlLink} idle: it sleeps in the kernel until the link has something, somebody wakes
  * it, or its next timer is due. Nothing spins.
  */
 public final class LinkIdle implements IdleStrategy {

@@ -5,7 +5,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * What ties a direct connection to the authenticated control session: 32 random bytes lie at the source, the control
+ * Ties a direct connection to the authenticated control session: 32 random bytes lie at the source, the control
  * session says where and what their SHA-256 is, and the target reads them through the direct connection. Only the node
  * that holds the session's other end can have both. Immutable.
  *

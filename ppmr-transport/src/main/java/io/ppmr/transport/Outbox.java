@@ -33,7 +33,7 @@ final class Outbox {
         buffer = new UnsafeBuffer(bytes);
     }
 
-    /** Whether so much can be written now, at {@link #offset}. */
+    /** Returns true if so much can be written now, at {@link #offset}. */
     boolean hasRoom(int lengthBytes) {
         return makeRoom(lengthBytes, bytes.capacity() - RESERVE_BYTES);
     }
@@ -99,7 +99,9 @@ final class Outbox {
         }
     }
 
-    /** Whether the stream can go on from {@code position}: the peer was sent that much, and the rest is kept. */
+    /**
+     * Returns true if the stream can go on from {@code position}: the peer was sent that much, and the rest is kept.
+     */
     boolean canGoOnFrom(long position) {
         return position >= keptPosition && position - keptPosition <= sent - kept;
     }

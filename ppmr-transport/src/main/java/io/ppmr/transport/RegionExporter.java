@@ -7,7 +7,7 @@ package io.ppmr.transport;
  */
 public non-sealed interface RegionExporter extends SourcePath {
 
-    /** Where the peer finds the first byte of a chunk. */
+    /** Returns where the peer finds the first byte of a chunk. */
     long address(int chunk);
 
     /** The key that goes with every address: an rkey, or what stands for one. */

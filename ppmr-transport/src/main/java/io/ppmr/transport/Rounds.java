@@ -6,7 +6,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
- * How often an agent has gone round, so that others see whether it still does. Counted by the agent, read by anybody.
+ * Counts how often an agent has gone round, so that others see whether it still does. Counted by the agent, read by
+ * anybody.
  */
 public final class Rounds {
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);

@@ -21,7 +21,7 @@ public final class SessionAgent implements Agent {
     private static final Logger LOG = LoggerFactory.getLogger(SessionAgent.class);
     private static final long DRAIN_MS = 1_000;
 
-    /** What an agent works for: one end of the data plane. All calls come from the agent's thread. */
+    /** One end of the data plane, for which an agent works. All calls come from the agent's thread. */
     public interface End {
         /** Takes a hot frame; the buffer is valid during the call. */
         void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException;
@@ -32,10 +32,10 @@ public final class SessionAgent implements Agent {
         /** Does what is to be done beside the frames, and gives how much that was. */
         int doWork(long nowNs) throws IOException;
 
-        /** Whether something came to it beside the link while the agent was about to sleep. */
+        /** Returns true if something came to it beside the link while the agent was about to sleep. */
         boolean hasWork();
 
-        /** How long the agent may sleep at most. */
+        /** Returns how long the agent may sleep at most. */
         long sleepMs();
 
         /** The connection was lost, or the end itself has failed: no further call comes. */
@@ -86,7 +86,7 @@ public final class SessionAgent implements Agent {
         link.close();
     }
 
-    /** Whether it has ended, or goes round within the limit. Any thread but its own; blocks that. */
+    /** Returns true if it has ended, or goes round within the limit. Any thread but its own; blocks that. */
     public boolean responds(long limitNs) {
         return rounds.goesOn(limitNs, runner::isClosed);
     }

@@ -2,7 +2,7 @@ package io.ppmr.transport;
 
 import io.ppmr.protocol.data.Message;
 
-/** What one end of a session tells the thread that runs the migration. Immutable. */
+/** A message of one end of a session to the thread that runs the migration. Immutable. */
 public sealed interface SessionEvent {
 
     /** The peer says something that is not about names or bytes. */

@@ -49,7 +49,7 @@ public final class TransportChoice {
     /** The source may try RDMA until its own deadline before it says what it has. */
     private static final Duration ATTACH_DEADLINE = Duration.ofSeconds(30);
 
-    /** What a node is told about its transport: to take the best that both nodes have, or this one and no other. */
+    /** The operator's wish for a node's transport: to take the best that both nodes have, or this one and no other. */
     public enum Wish {
         /** RDMA where a device, its library and a route to the peer are there, else TCP. */
         AUTO,
@@ -144,7 +144,7 @@ public final class TransportChoice {
         return new TransportChoice(Wish.TCP, () -> null);
     }
 
-    /** What was chosen last, and why; before the first migration what may be chosen. For people. */
+    /** Returns what was chosen last, and why; before the first migration what may be chosen. For people. */
     public String state() {
         String now = state;
         return figures.values().stream().anyMatch(RailFigures::wasUsed)
@@ -255,10 +255,10 @@ public final class TransportChoice {
         return common;
     }
 
-    /** What was connected, and what the target is told of it. */
+    /** The connected path, and the message that tells the target of it. */
     public record Attachment(SourcePath path, Attached message) {}
 
-    /** What a source proposes to one target. Used by the migration's thread. */
+    /** The proposal of a source to one target. Used by the migration's thread. */
     public final class Proposal {
         private final InetSocketAddress target;
         private final Transport tcp;

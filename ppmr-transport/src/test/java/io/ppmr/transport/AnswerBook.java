@@ -29,7 +29,7 @@ public final class AnswerBook implements PullListener {
         answers.put(pullId, answer);
     }
 
-    /** How a pull was answered; null if it was not. */
+    /** Returns how a pull was answered; null if it was not. */
     public String answer(long pullId) {
         return answers.get(pullId);
     }

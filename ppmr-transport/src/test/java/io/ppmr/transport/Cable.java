@@ -34,7 +34,7 @@ final class Cable implements AutoCloseable {
         isCut = cut;
     }
 
-    /** How many connections have been made through it. */
+    /** Returns how many connections have been made through it. */
     int connections() {
         return channels.size() / 2;
     }

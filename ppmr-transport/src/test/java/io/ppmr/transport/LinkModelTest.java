@@ -40,7 +40,7 @@ class LinkModelTest {
         AS_IT_IS,
         /** Sends everything again that is not acknowledged, whatever the peer says that it has. */
         REPLAYS_WHAT_THE_PEER_HAS,
-        /** What was handed to a connection counts as arrived. */
+        /** Counts as arrived all that was handed to a connection. */
         KEEPS_NOTHING,
         /** The target takes a connection that is not later than the one it has. */
         TAKES_A_STALE_CONNECTION,

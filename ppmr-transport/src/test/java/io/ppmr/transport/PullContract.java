@@ -39,13 +39,13 @@ public abstract class PullContract {
             BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
             throws Exception;
 
-    /** How often the repeated tests repeat. */
+    /** Returns how often the repeated tests repeat. */
     protected abstract int rounds(int most);
 
     /** Part of the reason why a pull of a block that is not the source's to give fails. */
     protected abstract String outsideReason();
 
-    /** Whether the source takes steps of its own to serve a pull. */
+    /** Returns true if the source takes steps of its own to serve a pull. */
     protected abstract boolean sourceWorks();
 
     protected final void open() throws Exception {

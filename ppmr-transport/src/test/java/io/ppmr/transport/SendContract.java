@@ -60,7 +60,7 @@ public abstract class SendContract {
     protected abstract Ends join(BufferPool source, BufferPool target, Arrivals arrivals, Consumer<String> onFailure)
             throws Exception;
 
-    /** How often the repeated tests repeat. */
+    /** Returns how often the repeated tests repeat. */
     protected abstract int rounds(int most);
 
     /** Part of what the source says when the target has closed. */
@@ -99,7 +99,7 @@ public abstract class SendContract {
             return count.get();
         }
 
-        /** Which source chunks have come, in their order. */
+        /** Returns which source chunks have come, in their order. */
         public String order() {
             return String.join("", order);
         }
@@ -108,7 +108,7 @@ public abstract class SendContract {
             return broken;
         }
 
-        /** What came last for a slot. */
+        /** Returns what came last for a slot. */
         public byte[] bytes(int slot) {
             return bytes.get(slot);
         }

@@ -76,7 +76,7 @@ class AllocationTest {
         void run(long from) throws Exception;
     }
 
-    /** What a round allocates once all is compiled. */
+    /** Returns what a round allocates once all is compiled. */
     private static long leastAllocated(Round round) throws Exception {
         long least = Long.MAX_VALUE;
         for (int number = 0; number < ROUNDS && least > 0; number++) {

@@ -30,8 +30,8 @@ record PodQuiet(PodRuntime runtime) {
     private static final String LINK = PodRuntime.NETWORK_LINK;
     private static final String HOOK = " { type filter hook egress device \"" + LINK + "\" priority 0; policy ";
     /**
-     * Whoever asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that is not
-     * dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
+     * A sender that asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that
+     * is not dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
      */
     private static final List<String> HUSH = List.of(
             "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }'",

@@ -11,9 +11,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whoever started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The messages
- * come from this process itself, which is the unit's main one. The launcher has put the socket's address under a name
- * of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
+ * The program that started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The
+ * messages come from this process itself, which is the unit's main one. The launcher has put the socket's address under
+ * a name of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
  */
 public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);

@@ -13,7 +13,7 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Which tools run as root, and who is trusted with them. */
+/** Tests which tools run as root, and who is trusted with them. */
 class CheckpointerTrustTest {
     @TempDir
     private Path folder;

@@ -22,7 +22,7 @@ public final class DatagramListener implements AutoCloseable {
     private static final int MOST_BYTES = 1 << 20;
     private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(20);
 
-    /** What only a listener calls. Public because jnr-ffi implements it. */
+    /** Calls of the C library that only a listener makes. Public because jnr-ffi implements it. */
     public interface Calls {
         int socket(int domain, int type, int protocol);
 

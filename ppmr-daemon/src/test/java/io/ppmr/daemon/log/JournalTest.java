@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What comes out of a real Unix socket when something is logged. */
+/** Tests what comes out of a real Unix socket when something is logged. */
 class JournalTest {
     private static final java.util.logging.Logger ROOT = java.util.logging.Logger.getLogger("");
     private static final Logger LOG = LoggerFactory.getLogger(JournalTest.class);

@@ -7,7 +7,7 @@ import io.ppmr.protocol.control.Finding;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** What doctor says of a pod's network. */
+/** Tests what doctor says of a pod's network. */
 class PodCheckTest {
     @Test
     void shouldBeWellWhenABridgesAddressIsSet() {

@@ -63,7 +63,7 @@ class HealthJudgeTest {
         assertEquals(".......", fires("++++---"));
     }
 
-    /** Whatever the answers: while no four good ones follow each other, a job is moved at most once. */
+    /** For any answers: while no four good ones follow each other, a job is moved at most once. */
     @Property
     void shouldMoveNothingTwiceWhenAnswersAreAny(@ForAll List<Boolean> answers) {
         HealthJudge any = new HealthJudge(SETTINGS);

@@ -23,7 +23,7 @@ public record KeptImageNote(Path file) {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageNote.class);
     private static final String PREFIX = "keep-";
 
-    /** That of an attempt of a migration; does not touch the disk. */
+    /** Returns the note of an attempt of a migration; does not touch the disk. */
     static KeptImageNote of(Path workDirectory, String migrationId, int attempt) {
         return new KeptImageNote(workDirectory.resolve(PREFIX + migrationId + "." + attempt));
     }

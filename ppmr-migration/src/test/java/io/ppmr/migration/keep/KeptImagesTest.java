@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What somebody can do to a kept copy who wants root to restart something else out of it. */
+/** Tests what somebody can do to a kept copy who wants root to restart something else out of it. */
 class KeptImagesTest {
     private static final PreSharedKey KEY =
             new PreSharedKey("a key that only this test knows, 32 b".getBytes(StandardCharsets.UTF_8));

@@ -19,7 +19,7 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** How much of a node is free for one more migration. */
+/** Tests how much of a node is free for one more migration. */
 class AvailableRoomTest {
     private static final long MIB = 1 << 20;
     private static final PoolGeometry POOL = PoolGeometry.of(8 << 20, 128 << 10);

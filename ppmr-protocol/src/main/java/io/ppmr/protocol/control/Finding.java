@@ -18,7 +18,7 @@ public record Finding(Level level, String check, String text, String remedy) {
     /** The check of whether a pod can go on at the target. */
     public static final String PODS = "pods";
 
-    /** How bad it is. The codes are those of the protocol. */
+    /** The severity of a finding. The codes are those of the protocol. */
     public enum Level {
         /** As it should be. */
         OK(0),
@@ -69,7 +69,7 @@ public record Finding(Level level, String check, String text, String remedy) {
         return level == Level.FAIL ? warn(check, text, remedy) : this;
     }
 
-    /** What was found and what helps, in one line. */
+    /** Returns what was found and what helps, in one line. */
     public String sentence() {
         return remedy.isEmpty() ? text : text + ": " + remedy;
     }

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What a job's processes will need where they go on. Immutable.
+ * The needs of a job's processes at the node where they go on. Immutable.
  *
  * @param checkpointer what checkpoints them; empty where only the nodes are compared
  * @param residentBytes the memory that is theirs alone, an estimate of the image's size

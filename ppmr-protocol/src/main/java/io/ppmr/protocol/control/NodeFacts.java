@@ -3,7 +3,7 @@ package io.ppmr.protocol.control;
 import java.util.List;
 
 /**
- * What a node is, as far as it decides whether a process of one node can go on at another. Collected anew for each
+ * The properties of a node that decide whether a process of one node can go on at another. Collected anew for each
  * migration and each {@code ppmr doctor}; immutable.
  *
  * @param hostName as the node calls itself

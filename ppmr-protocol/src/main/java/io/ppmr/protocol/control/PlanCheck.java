@@ -9,8 +9,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Whether what a peer says of a plan can be worked with: who takes part, by which address, where each rank will be, and
- * for how long a fence window lasts. Those who read messages need not look again. Any thread.
+ * Checks that a plan which a peer has sent can be worked with: who takes part, by which address, where each rank will
+ * be, and for how long a fence window lasts. Those who read messages need not look again. Any thread.
  */
 final class PlanCheck {
     /** A host, by name or number, and its port; a number of IPv6 may stand without brackets. */
@@ -23,7 +23,7 @@ final class PlanCheck {
     private static final Pattern NUMBERS = Pattern.compile("[0-9a-f.:]{2,45}");
 
     private static final Pattern NAME = Pattern.compile("[0-9A-Za-z_-]{1,64}");
-    /** Who moves a pod says so again and again, so that nothing lasts for long when he is gone. */
+    /** A service that moves a pod says so again and again, so that nothing lasts for long when it is gone. */
     private static final long LONGEST_LEASE_MS = TimeUnit.MINUTES.toMillis(1);
 
     private static final int MAX_PORT = 65_535;

@@ -2,7 +2,7 @@ package io.ppmr.protocol.control;
 
 import io.ppmr.protocol.data.ProtocolException;
 
-/** Where a target stands in a migration whose source is lost. The code goes over the wire. */
+/** The state of a target in a migration whose source is lost. The code goes over the wire. */
 public enum VoterState {
     /** It has voted. */
     PREPARED(1),

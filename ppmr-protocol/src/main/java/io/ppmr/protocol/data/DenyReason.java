@@ -1,6 +1,6 @@
 package io.ppmr.protocol.data;
 
-/** Why the target denies a slot; the code is part of the wire format. */
+/** The reason for which the target denies a slot; the code is part of the wire format. */
 public enum DenyReason {
     /** Pool and staging are used up, and what they hold cannot be read before what is denied. */
     NO_SPACE(1),

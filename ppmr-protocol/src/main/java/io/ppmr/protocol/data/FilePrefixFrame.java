@@ -49,7 +49,7 @@ public final class FilePrefixFrame extends Flyweight<FilePrefixFrame> {
         return buffer.addressOffset() + offset + DATA_OFFSET;
     }
 
-    /** Whether the data lies within the frame and within a head. */
+    /** Returns true if the data lies within the frame and within a head. */
     public boolean isConsistent() {
         long length = dataLengthBytes();
         return length > 0

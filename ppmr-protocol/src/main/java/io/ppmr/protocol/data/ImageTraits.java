@@ -4,12 +4,12 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What the data plane must know of a checkpointer's image files: the target to show them while they arrive, the source
- * to know when they are whole. Safe for any thread.
+ * The properties of a checkpointer's image files that the data plane must know: the target to show them while they
+ * arrive, the source to know when they are whole. Safe for any thread.
  */
 public interface ImageTraits {
 
-    /** How its restart reads the images. */
+    /** Returns how its restart reads the images. */
     ReadingMode readingMode();
 
     /** Tells whether the restart reads this file front to back, once; by its name in the rank's directory. */

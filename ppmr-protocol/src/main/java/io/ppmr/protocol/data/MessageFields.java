@@ -92,7 +92,7 @@ public final class MessageFields {
         out.writeByte((byte) (flag ? 1 : 0));
     }
 
-    /** How many entries a list has, of which each takes at least {@code entryBytes}. */
+    /** Returns how many entries a list has, of which each takes at least {@code entryBytes}. */
     public static int count(Bytes<?> in, int entryBytes) throws ProtocolException {
         int count = in.readInt();
         if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {

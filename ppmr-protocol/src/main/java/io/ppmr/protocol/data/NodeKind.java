@@ -1,6 +1,6 @@
 package io.ppmr.protocol.data;
 
-/** What a name in an image directory is; the ordinal is not part of the wire format, the code is. */
+/** The kind of a name in an image directory; the ordinal is not part of the wire format, the code is. */
 public enum NodeKind {
     FILE(1),
     DIRECTORY(2),

@@ -1,6 +1,6 @@
 package io.ppmr.protocol.data;
 
-/** How a restart reads its image files, which decides how long the target must keep them. */
+/** The way in which a restart reads its image files, which decides how long the target must keep them. */
 public enum ReadingMode {
     /** Front to back, once: a chunk is free again when it has been read. */
     STREAMED,

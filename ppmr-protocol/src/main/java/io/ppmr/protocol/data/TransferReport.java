@@ -5,7 +5,7 @@ import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * What the target saw of a transfer, sent when it is prepared. Times are the target's monotonic clock.
+ * The target's figures of a transfer, sent when it is prepared. Times are the target's monotonic clock.
  *
  * @param arrivedBytes bytes of all files that have arrived
  * @param readBytes bytes that restarts have read

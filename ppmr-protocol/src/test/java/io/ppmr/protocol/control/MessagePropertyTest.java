@@ -24,7 +24,7 @@ import net.jqwik.api.constraints.Size;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** What holds for messages whatever is in them, and for bytes that are none. */
+/** Tests what holds for messages whatever is in them, and for bytes that are none. */
 class MessagePropertyTest {
     private static final int AT = 24;
 

@@ -3,7 +3,7 @@ package io.ppmr.source.image;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * What the target answered to one file's credit requests and its writers have not seen: added by the session's agent,
+ * The target's answers to one file's credit requests which its writers have not seen: added by the session's agent,
  * taken by
  * whoever holds the file's lock, without either waiting for the other.
  */

@@ -66,7 +66,7 @@ final class CreditSupply {
         return kept;
     }
 
-    /** Whoever waits looks again. */
+    /** Has all that wait look again. */
     void wake() {
         LockSupport.unpark(waiting);
     }

@@ -14,7 +14,7 @@ import io.ppmr.source.image.ImageTee.FileCopy;
  * @param gid the group of who made it
  */
 public record ImageName(String path, Kind kind, FileCopy copy, long sizeBytes, String linkTarget, int uid, int gid) {
-    /** What can have a name. */
+    /** The kinds of things that can have a name. */
     public enum Kind {
         DIRECTORY,
         FILE,

@@ -101,12 +101,12 @@ public final class OutgoingFile {
         return name;
     }
 
-    /** Where its bytes go besides. */
+    /** Returns the kept copy to which its bytes go, too. */
     ImageTee.FileCopy copy() {
         return copy;
     }
 
-    /** What log lines about it are about; its path begins with its migration and the attempt. */
+    /** Returns the subject of log lines about it; its path begins with its migration and the attempt. */
     LogContext about() {
         int end = name.indexOf('.');
         return LogContext.of(end < 1 ? name : name.substring(1, end), rank);
@@ -116,7 +116,7 @@ public final class OutgoingFile {
         name = newName;
     }
 
-    /** Why it has failed, or null; never waits. */
+    /** Returns why it has failed, or null; never waits. */
     String failure() {
         return fate.failure();
     }

@@ -16,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the source's mount takes: the images of the migration that is under way, to be written only. A migration that
+ * The source's mount: it takes the images of the migration that is under way, to be written only. A migration that
  * has failed answers by its {@link ImageFate}; a file that is still open answers so after its migration, too. Lives as
  * long as the service; called by FUSE's threads.
  */

@@ -5,8 +5,8 @@ import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 
 /**
- * Where an image goes: the target, or for a benchmark nowhere. Called by writers and by the session's agent; a call may
- * wait, bounded, while the peer takes nothing.
+ * Takes an image's bytes away: to the target, or for a benchmark nowhere. Called by writers and by the session's agent;
+ * a call may wait, bounded, while the peer takes nothing.
  */
 public interface Outlet {
 

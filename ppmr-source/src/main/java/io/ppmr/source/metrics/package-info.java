@@ -1,2 +1,2 @@
-/** What the source measures on the way of the bytes: meters for scrapes, and events of the flight recorder. */
+/** Measures the way of the bytes at the source: meters for scrapes, and events of the flight recorder. */
 package io.ppmr.source.metrics;

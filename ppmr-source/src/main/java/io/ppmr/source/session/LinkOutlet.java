@@ -58,7 +58,7 @@ public final class LinkOutlet implements Outlet {
     private final AtomicIntegerArray fileOf;
 
     private final long[] windowOf;
-    /** Which of all chunks that were handed over it is. */
+    /** The number of each chunk among all that were handed over. */
     private final long[] numberOf;
 
     private final AtomicLong lastNumber = new AtomicLong();
@@ -91,7 +91,7 @@ public final class LinkOutlet implements Outlet {
         return sentBytes.get();
     }
 
-    /** When the last byte was handed over, by {@link System#nanoTime}; 0 if none was. */
+    /** Returns when the last byte was handed over, by {@link System#nanoTime}; 0 if none was. */
     public long lastBytesNs() {
         return lastBytesNs;
     }

@@ -35,7 +35,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What becomes of the calls of a checkpointer after a failure: taken and thrown away, or refused. */
+/** Tests what becomes of the calls of a checkpointer after a failure: taken and thrown away, or refused. */
 class DiscardedWritesTest {
     private static final int CHUNK = 16 * 1024;
     private static final int CHUNKS = 4;

@@ -8,7 +8,7 @@ import java.util.concurrent.CountDownLatch;
 
 /** A target that does as a test says: it grants every slot, denies every one, does not answer, or is cut off. */
 final class TestOutlet implements Outlet {
-    /** What it does. */
+    /** Its behaviour. */
     enum Mood {
         GRANTS,
         DENIES,
@@ -39,7 +39,7 @@ final class TestOutlet implements Outlet {
         untilCut = frames + more;
     }
 
-    /** How many frames have come. */
+    /** Returns how many frames have come. */
     int frames() {
         return frames;
     }

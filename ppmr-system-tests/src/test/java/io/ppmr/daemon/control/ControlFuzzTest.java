@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What users of a node say to a service's control socket: lines of any bytes, and requests of any content. */
+/** Tests what users of a node say to a service's control socket: lines of any bytes, and requests of any content. */
 class ControlFuzzTest {
     private static final Duration LIMIT = Duration.ofSeconds(5);
     private static final List<byte[]> REQUESTS = Stream.of(

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a job's user writes into the file by which a rank is announced. */
+/** Tests what a job's user writes into the file by which a rank is announced. */
 class AnnouncementFuzzTest {
     private static final int MOST_BYTES = 5000;
 

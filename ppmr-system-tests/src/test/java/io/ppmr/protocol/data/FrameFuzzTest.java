@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What a peer with the key sends on a control connection: any bytes in the place of frames and of messages. */
+/** Tests what a peer with the key sends on a control connection: any bytes in the place of frames and of messages. */
 class FrameFuzzTest {
     private static final int MOST_BYTES = Frame.MAX_FRAME_BYTES + 64;
     private static final NodeFacts NODE = new NodeFacts(
@@ -112,7 +112,7 @@ class FrameFuzzTest {
     private final FilePrefixFrame head = new FilePrefixFrame();
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
-    /** What was read; not private, so that the compilers take it for wanted. */
+    /** The sum of all that was read; not private, so that the compilers take it for wanted. */
     long sum;
 
     private static byte[] bytes(DirectBuffer frame, int length) {

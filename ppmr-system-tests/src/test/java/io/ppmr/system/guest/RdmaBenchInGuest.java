@@ -22,7 +22,7 @@ import picocli.CommandLine;
  */
 @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaBenchInGuest {
-    /** Where {@link RdmaGuestIT} puts the benchmarks on the class path. Nothing else here may depend on them. */
+    /** The folder from which {@link RdmaGuestIT} takes the benchmarks. Nothing else here may depend on them. */
     static final Path CLASSES = Path.of("bench/target/classes");
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));

@@ -24,7 +24,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** What goes wrong on an RDMA network: each is said by name, in time, and every pull is answered once. */
+/** Tests what goes wrong on an RDMA network: each is said by name, in time, and every pull is answered once. */
 class RdmaFailuresInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;
@@ -67,7 +67,7 @@ class RdmaFailuresInGuest {
         assertTrue(why.contains("resolving the address"), why);
     }
 
-    /** What a connection to there says, which must come in time. */
+    /** Returns what a connection to there says, which must come in time. */
     private String refused(InetSocketAddress at) {
         long startNs = System.nanoTime();
         IOException failure =

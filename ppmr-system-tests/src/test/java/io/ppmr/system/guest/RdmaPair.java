@@ -51,7 +51,7 @@ record RdmaPair(SourcePath path, Transport.Peer peer) {
 
     /** An attack by somebody else while the two join. */
     interface Attack {
-        /** When the target listens and before the source connects. */
+        /** Called when the target listens and before the source connects. */
         void begin(int port) throws Exception;
     }
 

@@ -210,7 +210,7 @@ class RdmaSpeedInGuest {
         }
     }
 
-    /** What the client prints; its server may not listen yet. */
+    /** Returns what the client prints; its server may not listen yet. */
     private static String firstAnswer(List<String> client) throws Exception {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (true) {

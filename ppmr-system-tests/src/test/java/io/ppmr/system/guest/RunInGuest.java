@@ -16,7 +16,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
  * Arguments: names of classes, of this package where they have none of their own.
  */
 public final class RunInGuest {
-    /** What a line about a test starts with; a tab follows, then the outcome, the test and the reason. */
+    /** The beginning of a line about a test; a tab follows, then the outcome, the test and the reason. */
     static final String MARK = "@@ppmr-test";
 
     private static final String ONE_TEST = "90 s";

@@ -69,7 +69,7 @@ public final class Pipeline implements AutoCloseable {
     private final Transfer transfer;
     private final AtomicReference<String> failure = new AtomicReference<>();
 
-    /** What a case of a test chooses. */
+    /** The choices of one case of a test. */
     record Shape(
             int chunkBytes,
             int sourceChunks,

@@ -35,7 +35,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whatever is written, in whatever order and with whatever delays on the way, is read as it was written, where the
+ * Tests that all that is written, in any order and with any delays on the way, is read as it was written, where the
  * image fits pool and staging or is written in ascending order; else the migration fails by name. It never stands
  * still.
  */

@@ -45,9 +45,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whatever is written is read as it was written, or the migration fails by name, while all rails but one are cut again
- * and again, at either end and in the middle of chunks. The real rails over real sockets, one of them over what stands
- * in for RDMA Write; and the same where the source sends again before the target has ended a rail, which must be found.
+ * Tests that all that is written is read as it was written, or the migration fails by name, while all rails but one are
+ * cut again and again, at either end and in the middle of chunks. The real rails over real sockets, one of them over
+ * what stands in for RDMA Write; and the same where the source sends again before the target has ended a rail, which
+ * must be found.
  */
 @Tag("long")
 class RailPropertyTest {
@@ -151,7 +152,7 @@ class RailPropertyTest {
     private static final class Joint {
         private final BufferPool pool;
         private final BufferPool targetPool;
-        /** What is written is shown late: it is there, and not counted, when the rail is cut. */
+        /** Shows late what was written: it is there, and not counted, when the rail is cut. */
         private final FaultyTransport direct =
                 new FaultyTransport(ChunkWay.WRITTEN, () -> new FaultyPuller.Drawn(FaultyPuller.PullFault.DELAY, 1));
 

@@ -16,7 +16,7 @@ import java.util.function.LongFunction;
  * a bad link does. The fault of a pull is drawn when it is started, by the thread that pulls.
  */
 public final class FaultyPuller implements ChunkPuller, PullListener {
-    /** What is done to one pull. */
+    /** The fault of one pull. */
     public enum PullFault {
         /** Nothing: it goes through. */
         NONE,
@@ -28,7 +28,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
         FAIL
     }
 
-    /** What to do to a pull, and how long a delayed one waits. */
+    /** The fault that was drawn for a pull, and the wait of a delayed one. */
     public record Drawn(PullFault fault, long delayMs) {
         public static final Drawn NOTHING = new Drawn(PullFault.NONE, 0);
     }

@@ -41,7 +41,7 @@ public final class MemoryChunkReceiver implements ChunkReceiver {
         thread = LogContext.thread(this::run, "test-memory-receiver");
     }
 
-    /** Where the source may write. */
+    /** Returns where the source may write. */
     public Writable writable() {
         return new Writable(
                 pool.baseAddress(), 0, ring.addressOffset(), 0, pool.geometry().chunkCount());

@@ -47,7 +47,7 @@ class JournalFuzzTest {
     @TempDir
     private Path directory;
 
-    /** What was read; not private, so that the compilers take it for wanted. */
+    /** The sum of all that was read; not private, so that the compilers take it for wanted. */
     long sum;
 
     private static byte[] record(TransactionRecord record) {

@@ -259,7 +259,7 @@ public final class ArrivingFile {
         noteCoverage();
     }
 
-    /** Whether a reader waits for a byte of this window. */
+    /** Returns true if a reader waits for a byte of this window. */
     public boolean readerWaitsIn(long window) {
         long offset = waitingOffset;
         return offset != NOBODY_WAITS && geometry.windowOf(offset) == window;
@@ -344,7 +344,7 @@ public final class ArrivingFile {
         return punched;
     }
 
-    /** That the reader needs a receive slot is counted before the one it leaves can be granted to others. */
+    /** Counts a reader that needs a receive slot before the one it leaves can be granted to others. */
     private final class SlotEvents implements WindowSlots.Events {
         @Override
         public void slotFree(ReceiveSlot slot) {

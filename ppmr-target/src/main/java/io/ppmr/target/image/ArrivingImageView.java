@@ -14,7 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 
 /**
- * What the target's mount shows: the images of the migrations that are under way, to be read only. Lives as long as the
+ * The target's mount: it shows the images of the migrations that are under way, to be read only. Lives as long as the
  * service; called by FUSE's threads.
  */
 public final class ArrivingImageView implements FilesystemView {

@@ -51,7 +51,7 @@ public final class ArrivingImages {
     private volatile String failure;
 
     /**
-     * What it takes to serve one migration's images.
+     * The setting in which one migration's images are served.
      *
      * @param uid the owner of the ranks' directories: whoever reads the images, and nobody else
      * @param gid the owner's group
@@ -169,7 +169,7 @@ public final class ArrivingImages {
         image.end();
     }
 
-    /** Whether every rank's image is whole. */
+    /** Returns true if every rank's image is whole. */
     public boolean complete() {
         return ranks.values().stream().allMatch(RankImage::hasEnded);
     }
@@ -203,7 +203,7 @@ public final class ArrivingImages {
         tree.removeTree(root);
     }
 
-    /** Whether somebody waits for a byte or a name. */
+    /** Returns true if somebody waits for a byte or a name. */
     public boolean hasWaitingReader() {
         return ranks.values().stream().anyMatch(RankImage::hasWaitingReader);
     }
@@ -263,7 +263,10 @@ public final class ArrivingImages {
         return habits.announcedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
     }
 
-    /** Where a name of the source is shown: below this migration's root, and a temporary name under its final one. */
+    /**
+     * Returns where a name of the source is shown: below this migration's root, and a temporary name under its final
+     * one.
+     */
     private String shownPath(String path) throws ImageException {
         rankOf(path);
         int slash = path.lastIndexOf('/');

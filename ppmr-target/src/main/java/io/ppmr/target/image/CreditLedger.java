@@ -40,7 +40,7 @@ public final class CreditLedger {
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
     }
 
-    /** What the writer of one file asks for and has been given. */
+    /** The credits that the writer of one file has asked for and been given. */
     private static final class Requests {
         private final ArrivingFile file;
         /** Windows whose receive slot is granted and not advertised yet. */

@@ -44,7 +44,7 @@ final class Extents {
         return extent < count && starts[extent] <= offset ? extent : -1;
     }
 
-    /** Where the first extent behind {@code offset} starts, or {@link Long#MAX_VALUE}. */
+    /** Returns where the first extent behind {@code offset} starts, or {@link Long#MAX_VALUE}. */
     long nextStart(long offset) {
         int extent = firstEndingAfter(offset);
         return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;

@@ -19,12 +19,12 @@ final class FilePrefix {
         this.address = address;
     }
 
-    /** How far readers have read. */
+    /** Returns how far readers have read. */
     long handedTo() {
         return handedTo;
     }
 
-    /** Whether a frame changes bytes that were read before. */
+    /** Returns true if a frame changes bytes that were read before. */
     boolean contradicts(FilePrefixFrame frame) {
         long overlap = Math.min(frame.position() + frame.dataLengthBytes(), handedTo) - frame.position();
         for (long i = 0; i < overlap; i++) {

@@ -4,8 +4,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 
 /**
- * What the files of one rank share: one checkpointer writes them and one restart reads them. That both may do so in
- * turn is why a reader of one file can wait for a writer who stands still at another.
+ * The state that the files of one rank share: one checkpointer writes them and one restart reads them. That both may do
+ * so in turn is why a reader of one file can wait for a writer who stands still at another.
  *
  * <p>Any thread; the agent alone uses {@link #allowStaging}.
  */

@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * contents are the file's, and guarded by the file's lock.
  */
 public final class ReceiveSlot {
-    /** What a receive slot is granted from, which decides what may happen to it. */
+    /** The memory from which a receive slot is granted, which decides what may happen to it. */
     public enum Kind {
         /** The half of the pool kept for what a reader waits for. */
         RESERVED,

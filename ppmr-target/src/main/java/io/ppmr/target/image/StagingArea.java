@@ -101,7 +101,7 @@ public final class StagingArea implements AutoCloseable {
         return claimed == null && grow() ? claimFree() : claimed;
     }
 
-    /** Why {@link #claim} gave nothing, or that it never did so. */
+    /** Returns the reason why {@link #claim} gave nothing, or says that it never did so. */
     String whyNone() {
         return exhausted.isEmpty() ? "staging is not used up" : exhausted;
     }

@@ -145,7 +145,7 @@ public final class TargetHops {
         }
     }
 
-    /** What is under way has changed by so much; a transfer takes back in the end what it has added. */
+    /** Counts a change of what is under way; a transfer takes back in the end what it has added. */
     public void underWay(int queued, int inFlight, long stagingUsedBytes) {
         pullsQueued.add(queued);
         pullsInFlight.add(inFlight);
@@ -153,8 +153,8 @@ public final class TargetHops {
     }
 
     /**
-     * What one transfer has under way, told as changes: several transfers add to the same meters. Owned by its
-     * session's agent, and by whoever ends the transfer after it.
+     * The share of one transfer in what is under way, told as changes: several transfers add to the same meters. Owned
+     * by its session's agent, and by whoever ends the transfer after it.
      */
     public final class Share {
         private int queued;

@@ -16,8 +16,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What FUSE's threads, the transport's and any other leave for the session's agent of one transfer, which they wake:
- * receive slots that are empty, readers that wait, and the first failure. Nothing here takes a lock.
+ * Takes what FUSE's threads, the transport's and any other leave for the session's agent of one transfer, which they
+ * wake: receive slots that are empty, readers that wait, and the first failure. Nothing here takes a lock.
  */
 final class AgentInbox implements ImageListener {
     private static final Logger LOG = LoggerFactory.getLogger(AgentInbox.class);
@@ -27,7 +27,7 @@ final class AgentInbox implements ImageListener {
     private final ControlLink link;
     private final TargetHops hops;
     private final Consumer<String> onFailure;
-    /** Whoever makes it knows the migration and the peer; those who call it often do not. */
+    /** The thread that makes it knows the migration and the peer; those that call it often do not. */
     private final LogContext about = LogContext.ofThisThread();
 
     private final ChunkBits freedChunks;
@@ -77,17 +77,17 @@ final class AgentInbox implements ImageListener {
         return failure.get();
     }
 
-    /** How many bytes readers have been given. */
+    /** Returns how many bytes readers have been given. */
     long readBytes() {
         return readBytes.sum();
     }
 
-    /** How many reads asked for bytes that were given away before. */
+    /** Returns how many reads asked for bytes that were given away before. */
     long refusedSeeks() {
         return refusedSeeks.get();
     }
 
-    /** How many streams' readers need a receive slot next that is not granted yet. */
+    /** Returns how many streams' readers need a receive slot next that is not granted yet. */
     int uncoveredStreams() {
         return uncoveredStreams.get();
     }

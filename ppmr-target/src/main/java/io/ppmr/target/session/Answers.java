@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * What one transfer answers to the source: credits and denials, releases, and the ends of its fsyncs, each of which
+ * The answers of one transfer to the source: credits and denials, releases, and the ends of its fsyncs, each of which
  * waits until everything of its file that was advertised before it has arrived. Written in place into the link's
  * buffer. Owned by the session's agent.
  */

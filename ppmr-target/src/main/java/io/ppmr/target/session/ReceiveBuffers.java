@@ -20,7 +20,7 @@ public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore
                 new BufferPool(geometry.plus(bounceBuffers)), bounceBuffers, new FilePrefixStore(headsLimitBytes));
     }
 
-    /** How many chunks beside the pool are bounce buffers: an eighth of it, at most eight. */
+    /** Returns how many chunks beside the pool are bounce buffers: an eighth of it, at most eight. */
     static int bounceBuffers(PoolGeometry geometry) {
         return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
     }

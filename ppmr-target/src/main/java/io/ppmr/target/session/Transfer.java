@@ -272,7 +272,7 @@ public final class Transfer {
                 timeline.samples());
     }
 
-    /** How many reads asked for bytes that were given away before. */
+    /** Returns how many reads asked for bytes that were given away before. */
     public long refusedSeeks() {
         return inbox.refusedSeeks();
     }

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 
 /**
- * What bounds a transfer.
+ * The bounds of a transfer.
  *
  * @param stagingDirectory where staging is made
  * @param stagingLimitBytes how large it may become, 0 for none

@@ -49,7 +49,7 @@ class ExtentsTest {
                 .ofMaxSize(50);
     }
 
-    /** What extents must hold: the slot of each byte. */
+    /** The model of extents: the slot of each byte. */
     private static final class Model {
         private final int[] owner = new int[SPACE];
         private final int[] live = new int[WINDOWS * SLOTS_A_WINDOW];

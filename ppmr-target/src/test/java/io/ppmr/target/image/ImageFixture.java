@@ -117,7 +117,7 @@ final class ImageFixture implements ImageListener {
 
     // ---- readers ----------------------------------------------------------------------------------------------
 
-    /** What a read gives: the bytes, or a negated errno. */
+    /** The result of a read: the bytes, or a negated errno. */
     static final class Got {
         private final int result;
         private final byte[] bytes;

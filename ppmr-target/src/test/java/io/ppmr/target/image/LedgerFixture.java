@@ -75,7 +75,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         }
     }
 
-    /** What was granted since the last call. */
+    /** Returns what was granted since the last call. */
     List<Granted> takeGranted() {
         List<Granted> taken = List.copyOf(granted);
         granted.clear();
@@ -105,7 +105,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         file.advertised(slot, offset, lengthBytes);
     }
 
-    /** What the agent does with freed slots. */
+    /** Passes freed slots on, as the agent does. */
     int passOnFreed() {
         int count = 0;
         for (ReceiveSlot slot = free.poll(); slot != null; slot = free.poll()) {

@@ -370,7 +370,7 @@ public sealed interface TransactionRecord {
             out.begin(23, this).number(secret.high()).number(secret.low());
         }
 
-        /** That of the migration of these records; NONE where an earlier release has begun it. */
+        /** Returns the secret of the migration of these records; NONE where an earlier release has begun it. */
         public static MigrationSecret of(List<TransactionRecord> records) {
             return last(records, Secret.class).map(Secret::secret).orElse(MigrationSecret.NONE);
         }

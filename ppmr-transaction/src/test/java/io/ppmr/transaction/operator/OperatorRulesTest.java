@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** What an operator's word is answered, by where the migration stands. */
+/** Tests what an operator's word is answered, by where the migration stands. */
 class OperatorRulesTest {
     private static final String ID = "m-1";
     private static final OperatorDecision COMMIT = word(Outcome.COMMITTED);

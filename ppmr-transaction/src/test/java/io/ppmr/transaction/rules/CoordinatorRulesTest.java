@@ -9,7 +9,7 @@ import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What the source writes down when it tries again. */
+/** Tests what the source writes down when it tries again. */
 class CoordinatorRulesTest {
     private static final String ID = "m-1";
 

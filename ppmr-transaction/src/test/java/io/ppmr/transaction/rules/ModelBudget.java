@@ -1,6 +1,6 @@
 package io.ppmr.transaction.rules;
 
-/** How many failures of each kind a search allows, and which ends of a fence. */
+/** The number of failures of each kind that a search allows, and the allowed ends of a fence. */
 record ModelBudget(
         String name,
         int crashes,

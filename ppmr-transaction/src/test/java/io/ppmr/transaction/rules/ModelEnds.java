@@ -18,7 +18,7 @@ final class ModelEnds {
         return runs && held;
     }
 
-    /** Why this is no end to be content with, or null. */
+    /** Returns why this is no end to be content with, or null. */
     static String stuck(ModelMachine machine, ModelWorld world, boolean fenceWorks) {
         List<String> unreached = new ArrayList<>();
         for (int node = 1; node <= 2; node++) {

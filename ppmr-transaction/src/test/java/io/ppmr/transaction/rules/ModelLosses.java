@@ -174,7 +174,7 @@ final class ModelLosses {
         return before || record instanceof TransactionRecord.RollBackDecided;
     }
 
-    /** Whether the target has said, of what it holds now, that it is still held; a promise says so too. */
+    /** Returns true if the target has said, of what it holds now, that it is still held; a promise says so too. */
     private boolean saidHeld(int target) {
         int attempt = machine.journals.get(from.journal[target + 1]).records().stream()
                 .filter(record -> record instanceof TransactionRecord.Prepared)

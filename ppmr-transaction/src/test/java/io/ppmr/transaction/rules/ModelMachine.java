@@ -28,7 +28,7 @@ final class ModelMachine {
 
     /** An effect, with the number of its message or record. */
     private record Op(Effect effect, int number) {
-        /** Whether it is said to people alone: a crash after it is one before it. */
+        /** Returns true if it is said to people alone: a crash after it is one before it. */
         boolean isWords() {
             return effect instanceof Effect.Say || effect instanceof Effect.Finished;
         }
@@ -85,7 +85,7 @@ final class ModelMachine {
         return run(world, node, event, NEVER);
     }
 
-    /** How many effects the last run had. */
+    /** Returns how many effects the last run had. */
     int effects() {
         return done;
     }
@@ -231,7 +231,7 @@ final class ModelMachine {
                 : Stream.of(op(node, effect));
     }
 
-    /** What is done to a process, or told to people, follows a record that is on the disk. */
+    /** Requires that an effect on a process, or a word to people, follows a record that is on the disk. */
     private void requireOnDisk(ModelWorld world, int node, Effect effect) {
         Journal journal = journals.get(world.journal[node]);
         List<TransactionRecord> onDisk = journal.records().subList(0, journal.synced());
@@ -375,7 +375,7 @@ final class ModelMachine {
         return messages.of(new Said(from, to, attempt, ModelTexts.without(message)));
     }
 
-    /** What must hold always. */
+    /** Checks all that must hold always. */
     void check(ModelWorld world) {
         boolean running = world.copy[0] == ModelWorld.RUNNING || world.copy[1] == ModelWorld.RUNNING;
         if (running && world.alive != 0) {

@@ -76,8 +76,8 @@ final class ModelSearch {
     }
 
     /**
-     * Whether what is no failure can go round in a circle, so that a run need not come to an end. To be called after
-     * {@link #run}.
+     * Returns true if what is no failure can go round in a circle, so that a run need not come to an end. To be called
+     * after {@link #run}.
      */
     boolean hasCircle() {
         byte[] seen = new byte[mask + 1];
@@ -169,7 +169,7 @@ final class ModelSearch {
         return -1;
     }
 
-    /** Where the key is, or the free slot where it would be. */
+    /** Returns where the key is, or the free slot where it would be. */
     private int find() {
         long hash = 0;
         for (long word : key) {
@@ -189,7 +189,7 @@ final class ModelSearch {
         return table[at + 2] == 0 && table[at + 3] == 0 && table[at + 4] == 0;
     }
 
-    /** How the problem comes about, one line a step. */
+    /** Returns how the problem comes about, one line a step. */
     List<String> trace() {
         List<Integer> slots = new ArrayList<>();
         for (int slot = problemAt; slot >= 0; slot = parent[slot]) {

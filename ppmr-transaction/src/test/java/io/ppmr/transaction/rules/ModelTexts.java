@@ -57,7 +57,7 @@ final class ModelTexts {
         return message;
     }
 
-    /** Whether an effect changes anything in the model. */
+    /** Returns true if an effect changes anything in the model. */
     static boolean matters(Effect effect) {
         boolean hook = effect instanceof Effect.Resume || effect instanceof Effect.Reconnect;
         return !(hook || effect instanceof Effect.StopAttempt);

@@ -17,9 +17,9 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * What one end of one connection has of its device: protection domain, completion channel, completion queue, queue
- * pair, registered memory. One queue and one channel for it alone, so that an event and a completion can only be its
- * own. Made, and taken down, by the owner of the connection; {@link #disconnect} and {@link #revoke} by any thread.
+ * The resources of one end of one connection at its device: protection domain, completion channel, completion queue,
+ * queue pair, registered memory. One queue and one channel for it alone, so that an event and a completion can only be
+ * its own. Made, and taken down, by the owner of the connection; {@link #disconnect} and {@link #revoke} by any thread.
  */
 final class Endpoint implements AutoCloseable {
     /** Requests that a queue pair takes: more than any device has under way, and room for the proof. */

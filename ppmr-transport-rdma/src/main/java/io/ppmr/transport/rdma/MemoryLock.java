@@ -13,7 +13,7 @@ final class MemoryLock {
 
     private MemoryLock() {}
 
-    /** What to tell the operator of a registration that failed. */
+    /** Returns what to tell the operator of a registration that failed. */
     static String explain(String what, long lengthBytes, String cause) {
         try {
             return explain(

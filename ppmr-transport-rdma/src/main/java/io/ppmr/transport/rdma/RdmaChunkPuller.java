@@ -192,7 +192,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         }
     }
 
-    /** Whether there is nothing left to wait for. */
+    /** Returns true if there is nothing left to wait for. */
     private boolean isOver() {
         if (failure == null) {
             return false;

@@ -72,9 +72,9 @@ final class RdmaChunkReceiver implements ChunkReceiver {
     private int freeMessages = ALL_FREE;
 
     private long nextOrder;
-    /** Whether nothing more is taken: the session knows why. */
+    /** True if nothing more is taken: the session knows why. */
     private boolean over;
-    /** Whether the source has ended the connection, as one that has sent everything does. */
+    /** True if the source has ended the connection, as one that has sent everything does. */
     private boolean left;
 
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-receive");

@@ -100,7 +100,7 @@ final class RdmaChunkSender implements Rails.Line {
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-write");
     private final Teardown teardown = new Teardown(this::takeDown);
     private int looks;
-    /** When the other side has ended the connection, and how; the agent's. */
+    /** The way in which the other side has ended the connection, null while it has not; the agent's. */
     private String ended;
 
     private long endedNs;
@@ -273,7 +273,7 @@ final class RdmaChunkSender implements Rails.Line {
         return work.get();
     }
 
-    /** What the target's device has acknowledged. */
+    /** Returns what the target's device has acknowledged. */
     @Override
     public long movedBytes() {
         synchronized (queueLock) {

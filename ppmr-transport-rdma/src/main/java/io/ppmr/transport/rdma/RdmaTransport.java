@@ -30,7 +30,7 @@ import java.util.function.Consumer;
 /** RDMA in one of its modes, where this node has it. Immutable, for any thread. */
 public final class RdmaTransport implements Transport {
     /**
-     * How often a device sends again before it gives the peer up: with the time-out that the connection manager gives
+     * A device sends again so often before it gives the peer up: with the time-out that the connection manager gives
      * RoCE that is about 8 s, less than a node may be silent on its control connection.
      */
     static final int RETRIES = 3;
@@ -66,8 +66,8 @@ public final class RdmaTransport implements Transport {
     }
 
     /**
-     * Why the library cannot be used; null if it can. DiSNI loads it in a static initialiser, so the first failure is
-     * another than the later ones.
+     * Returns why the library cannot be used; null if it can. DiSNI loads it in a static initialiser, so the first
+     * failure is another than the later ones.
      */
     static String probe(Callable<?> open) {
         try {

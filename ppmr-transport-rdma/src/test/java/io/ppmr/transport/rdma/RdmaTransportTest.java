@@ -20,7 +20,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What can be said without a device: everything that keeps RDMA off is a reason, not a crash. */
+/** Tests what can be said without a device: everything that keeps RDMA off is a reason, not a crash. */
 class RdmaTransportTest {
     private static final Duration SHORT = Duration.ofSeconds(1);
 

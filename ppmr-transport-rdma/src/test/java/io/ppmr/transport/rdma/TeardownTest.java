@@ -7,7 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/** That what a connection holds is taken down once, however its owner and its thread end. */
+/** Tests that what a connection holds is taken down once, however its owner and its thread end. */
 class TeardownTest {
     private static final long LONG_MS = 60_000;
 

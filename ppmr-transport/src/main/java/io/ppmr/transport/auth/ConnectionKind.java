@@ -1,6 +1,6 @@
 package io.ppmr.transport.auth;
 
-/** What a connection is for; the code is part of the wire format. */
+/** The purpose of a connection; the code is part of the wire format. */
 public enum ConnectionKind {
     /** Frames, both ways; opens a session. */
     CONTROL(1),

@@ -28,6 +28,6 @@ public interface PeerAuthenticator {
      */
     byte[] seal(byte[] text);
 
-    /** Whether a peer's proof is right; takes the same time whatever it is. */
+    /** Returns true if a peer's proof is right; it takes the same time whatever it is. */
     boolean verify(Role role, byte[] transcript, byte[] proof);
 }

@@ -6,7 +6,7 @@ import java.security.SecureRandom;
 public record SessionId(long high, long low) {
     static final int BYTES = 16;
 
-    /** What a connection carries that does not belong to a session yet. */
+    /** The id of a connection that does not belong to a session yet. */
     public static final SessionId NONE = new SessionId(0, 0);
 
     public static SessionId random(SecureRandom random) {

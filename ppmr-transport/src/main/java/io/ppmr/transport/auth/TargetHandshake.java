@@ -23,7 +23,7 @@ public final class TargetHandshake {
     private SessionId session;
     private byte[] transcript;
 
-    /** What the target learns of a connection that passed. */
+    /** The facts that the target learns of a connection that passed. */
     public record Accepted(ConnectionKind kind, SessionId session) {}
 
     /** The sessions of a target. */

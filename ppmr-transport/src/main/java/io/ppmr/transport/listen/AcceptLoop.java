@@ -43,7 +43,7 @@ public final class AcceptLoop implements AutoCloseable {
      */
     public record Places(int all, int ofAnAddress, Duration limit) {}
 
-    /** What a service does with a new connection, on the loop's thread, which it must not block. */
+    /** The service's part: it handles a new connection on the loop's thread, which it must not block. */
     @FunctionalInterface
     public interface Host {
         /** Gives who speaks with it; the channel is in non-blocking mode, and the loop's until it is admitted. */
@@ -52,7 +52,7 @@ public final class AcceptLoop implements AutoCloseable {
 
     /** A new connection's conversation, on the loop's thread, which it must not block. */
     public interface Guest {
-        /** What {@link #proceed} gives when the connection is admitted. */
+        /** The result of {@link #proceed} when the connection is admitted. */
         int ADMITTED = 0;
 
         /**

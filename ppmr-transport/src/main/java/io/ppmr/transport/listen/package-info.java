@@ -1,5 +1,5 @@
 /**
- * How a service takes connections: one thread that accepts, the places of those who have not yet shown who they are,
+ * Takes a service's connections: one thread that accepts, the places of those who have not yet shown who they are,
  * and a log that nobody outside can flood.
  */
 package io.ppmr.transport.listen;

@@ -7,13 +7,13 @@ import jdk.jfr.StackTrace;
 import jdk.jfr.Timespan;
 
 /**
- * What the flight recorder hears of a hop. Stands at the end of what it tells of. What happens to every chunk asks a
+ * An event of a hop for the flight recorder. Stands at the end of what it tells of. What happens to every chunk asks a
  * probe whether anybody records, so that no event is made for nobody.
  */
 @Category("ppmr")
 @StackTrace(false)
 public abstract class HopEvent extends Event {
-    /** How long it was, in nanoseconds. */
+    /** The duration of the hop, in nanoseconds. */
     @Label("Took")
     @Timespan(Timespan.NANOSECONDS)
     protected long took;

@@ -1,2 +1,4 @@
-/** What both ends measure alike on the way of the bytes: meters for scrapes, and events of the flight recorder. */
+/**
+ * Measures the way of the bytes in the same way at both ends: meters for scrapes, and events of the flight recorder.
+ */
 package io.ppmr.transport.metrics;

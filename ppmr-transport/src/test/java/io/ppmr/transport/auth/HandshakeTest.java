@@ -331,7 +331,7 @@ class HandshakeTest {
         return accepted;
     }
 
-    /** What a listener does: it waits for the peer, and only for as long as the peer may take. */
+    /** Waits for the peer as a listener does: only for as long as the peer may take. */
     private static TargetHandshake.Accepted drive(SocketChannel channel, TargetHandshake handshake, long deadlineNs)
             throws IOException {
         channel.configureBlocking(false);

@@ -76,7 +76,7 @@ class AcceptLoopTest {
         return client;
     }
 
-    /** What a client hears within a time: -1 for the end, 'x' for the answer. */
+    /** Returns what a client hears within a time: -1 for the end, 'x' for the answer. */
     private static int hear(SocketChannel client, int limitMs) throws IOException {
         client.socket().setSoTimeout(limitMs);
         try {
