@@ -43,7 +43,6 @@ class MpiMoveIT {
     private static final long FINALIZE_S = Patience.of(20);
 
     private static final Duration HPCC_LIMIT = Duration.ofMinutes(10);
-    private static final int LEAST_MOVES = 3;
     private static final Path HPCC = Path.of("/usr/bin/hpcc");
     private static final Path HPCC_INPUT = Path.of("/usr/share/doc/hpcc/examples/_hpccinf.txt");
 
@@ -328,17 +327,19 @@ class MpiMoveIT {
         return new Challenge(Files.readString(output), moves, seconds);
     }
 
-    /** All its sections are computed by ranks of which some move; its figures are printed beside an unmoved run's. */
+    /**
+     * All its sections are computed by ranks of which some move, in as many runs as a hundred moves take; their figures
+     * are printed beside an unmoved run's.
+     */
     @Tag("soak")
     @Test
-    @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    @Timeout(value = 7200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldPassItsOwnChecksWhenPodsOfTheHpcChallengeAreMoved() throws Exception {
         Assumptions.assumeTrue(Files.isExecutable(HPCC), "needs hpcc (./ppmr test installs it)");
         Challenge unmoved = challenge(false);
         unmoved.requireItsOwnChecks();
         putInOrder();
-        // On a busy machine few moves fall into a run.
-        for (int moves = 0; moves < LEAST_MOVES; ) {
+        for (int moves = 0; moves < MANY_MOVES; ) {
             Challenge moved = challenge(true);
             moved.requireItsOwnChecks();
             moves += moved.moves();
