@@ -3,6 +3,7 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.migration.source.MigrationReport;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -89,18 +90,26 @@ class CriuPatternIT {
         return calls;
     }
 
+    private ReplayJob job(List<String> restore) throws IOException {
+        return new ReplayJob(directory)
+                .retained()
+                .announces("inventory.img")
+                .completes("inventory.img")
+                .rank(dump(), restore);
+    }
+
+    private ServicePair pair(ReplayJob job, long stagingBytes) throws IOException, InterruptedException {
+        return new ServicePair(
+                directory,
+                ServicePair.Options.with(job.checkpointer())
+                        .staging(stagingBytes)
+                        .stall(Duration.ofSeconds(8)));
+    }
+
     @Test
     void shouldMoveARankWhenItsPagesAreSplicedAndReadAtOneGo() throws Exception {
-        try (ReplayJob job = new ReplayJob(directory)
-                        .retained()
-                        .announces("inventory.img")
-                        .completes("inventory.img")
-                        .rank(dump(), restore());
-                ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer())
-                                .staging(128 << 20)
-                                .stall(Duration.ofSeconds(8)))) {
+        try (ReplayJob job = job(restore());
+                ServicePair pair = pair(job, 128 << 20)) {
             MigrationReport report = job.commits(pair);
             assertTrue(report.stagedBytes() >= PAGES - (8 << 20), "staged " + report.stagedBytes());
         }
@@ -112,32 +121,16 @@ class CriuPatternIT {
         restore.addAll(List.of("open pages-1.img rw", "pread 0 1048576", "punch 0 1048576", "zeros 4096 4096"));
         restore.addAll(List.of("pread 1048576 1048576", "punch 1048576 " + (PAGES - (1 << 20)), "fsize " + PAGES));
         restore.addAll(List.of("zeros " + (PAGES - 4096) + " 4096", "fails 30 pwrite 0 4096"));
-        try (ReplayJob job = new ReplayJob(directory)
-                        .retained()
-                        .announces("inventory.img")
-                        .completes("inventory.img")
-                        .rank(dump(), restore);
-                ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer())
-                                .staging(128 << 20)
-                                .stall(Duration.ofSeconds(8)))) {
+        try (ReplayJob job = job(restore);
+                ServicePair pair = pair(job, 128 << 20)) {
             job.commits(pair);
         }
     }
 
     @Test
     void shouldFailByNameWhenTheImageFitsNeitherPoolNorStaging() throws Exception {
-        try (ReplayJob job = new ReplayJob(directory)
-                        .retained()
-                        .announces("inventory.img")
-                        .completes("inventory.img")
-                        .rank(dump(), restore());
-                ServicePair pair = new ServicePair(
-                        directory,
-                        ServicePair.Options.with(job.checkpointer())
-                                .staging(16 << 20)
-                                .stall(Duration.ofSeconds(8)))) {
+        try (ReplayJob job = job(restore());
+                ServicePair pair = pair(job, 16 << 20)) {
             job.rollsBack(pair, "pages-1.img", "does not fit", "pool.size or staging.limit");
         }
     }
