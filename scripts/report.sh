@@ -4,7 +4,7 @@
 
 summaries=()
 skipped=()
-failed=()
+broken=()
 
 # The lines of Maven's output that tell how the tests stand, without the formatter's diffs; the rest is in the log.
 show_progress() {
@@ -31,7 +31,7 @@ collect_report() {
         skipped+=("$name: $line")
     done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_skipped)
     while IFS= read -r line; do
-        failed+=("$name: $line")
+        broken+=("$name: $line")
     done < <(find "$PPMR_HOME" -path '*/target/*-reports/TEST-*.xml' -type f -exec cat {} + 2>/dev/null | list_failed)
     local outcome=passed
     if [ "$((failures + errors))" -gt 0 ]; then
@@ -95,7 +95,7 @@ print_summary() {
     local line
     printf '\nppmr test: %s after %d min %d s\n' "$([ "$1" -eq 0 ] && echo PASSED || echo FAILED)" "$(($2 / 60))" "$(($2 % 60))"
     for line in "${summaries[@]}"; do printf '  %s\n' "$line"; done
-    for line in "${failed[@]}"; do printf '  failed   %s\n' "$line"; done
+    for line in "${broken[@]}"; do printf '  failed   %s\n' "$line"; done
     for line in "${skipped[@]}"; do printf '  skipped  %s\n' "$line"; done
     for line in "${left_out[@]}"; do printf '  left out %s\n' "$line"; done
 }

@@ -264,17 +264,23 @@ class WithinIT {
         }
     }
 
+    /** Begins a migration and returns its id; rank 1 waits in the middle of its calls until "go" is set. */
+    private static String beginAndStopInTheMiddle(KillablePair pair, LedgerJob job) throws Exception {
+        job.writesFromWithin(0, "write 1m");
+        job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
+        job.restarts(0, "skim 1m");
+        job.restarts(1, "skim " + UNREAD);
+        String id = pair.migrate();
+        job.awaitMark("reached");
+        return id;
+    }
+
     @Test
     void shouldGoOnWhenTheTargetIsKilledWhileItWrites() throws Exception {
         Path folder = Files.createDirectory(directory.resolve("pair"));
         try (KillablePair pair = new KillablePair(folder, true);
                 LedgerJob job = pair.job()) {
-            job.writesFromWithin(0, "write 1m");
-            job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
-            job.restarts(0, "skim 1m");
-            job.restarts(1, "skim " + UNREAD);
-            String id = pair.migrate();
-            job.awaitMark("reached");
+            String id = beginAndStopInTheMiddle(pair, job);
             pair.service(KillablePair.TARGET).kill();
             Conditions.until("its status says for whom it waits", () -> {
                 try (ControlClient client = new ControlClient(pair.socket(KillablePair.SOURCE))) {
@@ -297,12 +303,7 @@ class WithinIT {
         Path folder = Files.createDirectory(directory.resolve("pair"));
         try (KillablePair pair = new KillablePair(folder, true);
                 LedgerJob job = pair.job()) {
-            job.writesFromWithin(0, "write 1m");
-            job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
-            job.restarts(0, "skim 1m");
-            job.restarts(1, "skim " + UNREAD);
-            String id = pair.migrate();
-            job.awaitMark("reached");
+            String id = beginAndStopInTheMiddle(pair, job);
             Conditions.until("rank 0 has written its image and holds itself", () -> LedgerJob.isStopped(job.pid(0)));
             pair.service(KillablePair.SOURCE).kill();
             job.set("go");
