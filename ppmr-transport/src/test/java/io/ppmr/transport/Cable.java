@@ -5,6 +5,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.List;
@@ -42,10 +43,13 @@ final class Cable implements AutoCloseable {
     /** Resets every connection through it, at both ends. */
     void reset() throws IOException {
         for (SocketChannel channel : channels) {
-            if (channel.isOpen()) {
+            try {
                 channel.setOption(StandardSocketOptions.SO_LINGER, 0);
-                channel.close();
+            } catch (ClosedChannelException e) {
+                // The thread that carries by it closes it as well: whether it is open may change at any time.
+                continue;
             }
+            channel.close();
         }
     }
 
