@@ -11,8 +11,9 @@ guest_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay crc32_generic r
     virtio_net bridge sch_netem sch_tbf autofs4
     # What CRIU asks the kernel for before it does anything: without nf_tables it gives up.
     nf_tables unix_diag tcp_diag udp_diag netlink_diag af_packet_diag)
-# Not loaded, but there for modprobe(8): the drivers of a management controller (--bmc), which a unit of ours asks for.
-guest_optional_modules=(ipmi_si ipmi_devintf)
+# Not loaded, but there for modprobe(8): the drivers of a management controller (--bmc), which a unit of ours asks for, and
+# what lists tracked connections, which the kernel loads when CRIU asks that of a pod's network.
+guest_optional_modules=(ipmi_si ipmi_devintf nf_conntrack_netlink)
 
 guest_usage() {
     cat <<'TEXT'

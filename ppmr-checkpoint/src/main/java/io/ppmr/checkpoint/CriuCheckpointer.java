@@ -10,6 +10,7 @@ import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.LibC;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
@@ -400,6 +401,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             throw new CheckpointException("checkpointer " + name + " runs as the job's user (as_job_user), and CRIU"
                     + " moves a pod only as root: namespaces and connections are root's to make. Remedy: name a"
                     + " checkpointer with as_job_user = false in the pod's template");
+        }
+        if (!LibC.listsTrackedConnections()) {
+            throw new CheckpointException("checkpointer " + name + " cannot checkpoint the network of a pod: CRIU asks"
+                    + " the kernel for the connections that it tracks there, and this one has no nf_conntrack_netlink"
+                    + " and cannot load it. Remedy: modprobe nf_conntrack_netlink, or a kernel that has it");
         }
         requireReadableLimits(0, user);
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())

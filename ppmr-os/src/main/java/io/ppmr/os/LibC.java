@@ -1,5 +1,7 @@
 package io.ppmr.os;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import jnr.ffi.LastError;
 import jnr.ffi.LibraryLoader;
 import jnr.ffi.Pointer;
@@ -37,6 +39,39 @@ public interface LibC {
     /** SO_PASSCRED. */
     int PASS_CREDENTIALS = 16;
 
+    /** AF_NETLINK. */
+    int NETLINK = 16;
+
+    /** SOCK_RAW. */
+    int RAW = 3;
+
+    /** NETLINK_NETFILTER. */
+    int NETFILTER_PROTOCOL = 12;
+
+    /** {@code struct nlmsghdr}: length, type, flags, sequence number, sender. */
+    int NETLINK_HEADER_BYTES = 16;
+
+    /** The header and {@code struct nfgenmsg}: family, version, resource; all 0. */
+    int NETFILTER_REQUEST_BYTES = NETLINK_HEADER_BYTES + Integer.BYTES;
+
+    /** IPCTNL_MSG_CT_GET of NFNL_SUBSYS_CTNETLINK. */
+    short GET_TRACKED = 0x100 | 1;
+
+    /** NLM_F_REQUEST and NLM_F_DUMP. */
+    short REQUEST_ALL = 0x301;
+
+    /** NLMSG_ERROR. */
+    int NETLINK_ERROR = 2;
+
+    /** As much as the kernel puts into one answer at most. */
+    int NETLINK_ANSWER_BYTES = 32768;
+
+    /** MSG_DONTWAIT. */
+    int DO_NOT_WAIT = 0x40;
+
+    /** EINVAL. */
+    int INVALID_ARGUMENT = 22;
+
     /** The error number that the calling thread's last call has left. */
     static int errno() {
         return LastError.getLastError(Runtime.getSystemRuntime());
@@ -71,6 +106,37 @@ public interface LibC {
         try {
             int[] length = {Integer.BYTES};
             return CALLS.getsockopt(descriptor, SOCKET_LEVEL, PASS_CREDENTIALS, new byte[Integer.BYTES], length) == 0;
+        } finally {
+            CALLS.close(descriptor);
+        }
+    }
+
+    /**
+     * Returns false if the kernel cannot list the connections that netfilter tracks, since it has no
+     * nf_conntrack_netlink and cannot load it; true as well for a process that may not ask. See netlink(7) and {@code
+     * include/uapi/linux/netfilter/nfnetlink_conntrack.h}.
+     */
+    static boolean listsTrackedConnections() {
+        int descriptor = CALLS.socket(NETLINK, RAW, NETFILTER_PROTOCOL);
+        if (descriptor < 0) {
+            return true;
+        }
+        try {
+            ByteBuffer request = ByteBuffer.allocate(NETFILTER_REQUEST_BYTES)
+                    .order(ByteOrder.nativeOrder())
+                    .putInt(NETFILTER_REQUEST_BYTES)
+                    .putShort(GET_TRACKED)
+                    .putShort(REQUEST_ALL);
+            byte[] answer = new byte[NETLINK_ANSWER_BYTES];
+            // The kernel answers before send(2) returns.
+            if (CALLS.send(descriptor, request.array(), NETFILTER_REQUEST_BYTES, 0) < 0
+                    || CALLS.recv(descriptor, answer, answer.length, DO_NOT_WAIT)
+                            < NETLINK_HEADER_BYTES + Integer.BYTES) {
+                return true;
+            }
+            ByteBuffer words = ByteBuffer.wrap(answer).order(ByteOrder.nativeOrder());
+            boolean isError = words.getShort(Integer.BYTES) == NETLINK_ERROR;
+            return !isError || words.getInt(NETLINK_HEADER_BYTES) != -INVALID_ARGUMENT;
         } finally {
             CALLS.close(descriptor);
         }
@@ -112,6 +178,8 @@ public interface LibC {
     int getsockopt(int descriptor, int level, int option, @Out byte[] value, int[] valueBytes);
 
     long send(int descriptor, @In byte[] data, long lengthBytes, int flags);
+
+    long recv(int descriptor, @Out byte[] to, long lengthBytes, int flags);
 
     /** A {@code struct passwd} in static memory, or null: for one thread at a time. */
     Pointer getpwnam(String name);

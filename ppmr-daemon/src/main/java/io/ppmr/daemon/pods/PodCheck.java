@@ -3,6 +3,7 @@ package io.ppmr.daemon.pods;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
 import io.ppmr.os.HostPort;
+import io.ppmr.os.LibC;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
@@ -75,6 +76,12 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                                 + " only after as long as the pause took",
                         "Linux 6.15 has it")
                 .atMostAWarning());
+        findings.add(Finding.failUnless(
+                LibC.listsTrackedConnections(),
+                "pod-conntrack",
+                "the kernel lists tracked connections, for which CRIU asks in a pod's network",
+                "the kernel has no nf_conntrack_netlink and cannot load it, and CRIU checkpoints no pod without it",
+                "modprobe nf_conntrack_netlink, or a kernel that has it"));
         boolean isTold = addPeers(findings);
         addPods(findings, isQuiet && isTold);
         return findings;

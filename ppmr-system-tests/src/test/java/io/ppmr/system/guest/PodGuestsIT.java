@@ -36,7 +36,8 @@ class PodGuestsIT {
             threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     Stream<DynamicTest> shouldPassInTheGuest() throws Exception {
         return TestsInGuest.run(
-                List.of("io.ppmr.system.PodIpv6IT", "io.ppmr.system.PodLimitsIT"), List.of("--no-rdma"));
+                List.of("io.ppmr.system.PodIpv6IT", "io.ppmr.system.PodLimitsIT", "io.ppmr.system.PodConntrackInGuest"),
+                List.of("--no-rdma"));
     }
 
     @TestFactory
