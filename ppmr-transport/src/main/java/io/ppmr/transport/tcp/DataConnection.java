@@ -117,8 +117,8 @@ abstract class DataConnection {
         }
     }
 
-    /** Closes the connection under the lock that guards its writing, so that nobody is in the middle of that. */
-    private synchronized void closeChannel() {
+    /** Closes the connection; the channel waits for a thread that is in the middle of writing into it. */
+    private void closeChannel() {
         try (channel) {
             selector.close();
         } catch (IOException e) {

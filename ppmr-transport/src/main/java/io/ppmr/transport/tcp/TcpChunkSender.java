@@ -11,11 +11,13 @@ import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.Rails;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -26,11 +28,20 @@ import org.agrona.concurrent.UnsafeBuffer;
  * never waits there: what the socket does not take, the connection's own thread sends as soon as it does. That thread
  * also reads the releases.
  *
+ * <p>One thread writes into a socket at a time, and no other waits for it: a chunk that comes meanwhile is queued, and
+ * the thread that writes sends it next. Threads that waited for each other there would be put to sleep and woken once
+ * for every fourth chunk on a node whose cores are few ({@code docs/performance.md}).
+ *
  * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
  * further credit for it is granted when the first has arrived.
  */
 public final class TcpChunkSender implements Rails.Line {
     private static final int RELEASES_AT_ONCE = 64;
+    private static final int NO_CHUNK = -1;
+    /** So many chunks one writer sends: its own, and one that another has queued meanwhile. */
+    private static final int MOST_BY_A_WRITER = 2;
+
+    private static final long WRITE_LIMIT_MS = 10_000;
 
     private final BufferPool pool;
     private final Consumer<String> onFailure;
@@ -92,15 +103,18 @@ public final class TcpChunkSender implements Rails.Line {
         work.incrementAndGet();
     }
 
-    /** The connection with the fewest chunks under way: its receiver gets to this one first. */
+    /**
+     * The connection with the fewest chunks under way: its receiver gets to this one first. One into which a thread
+     * writes just now is the last choice.
+     */
     private Connection leastBusy() {
         Connection least = connections.get(0);
-        int fewest = least.underWay.get();
+        int fewest = least.load();
         for (int i = 1; i < connections.size() && fewest > 0; i++) {
-            int count = connections.get(i).underWay.get();
-            if (count < fewest) {
+            int load = connections.get(i).load();
+            if (load < fewest) {
                 least = connections.get(i);
-                fewest = count;
+                fewest = load;
             }
         }
         return least;
@@ -159,14 +173,22 @@ public final class TcpChunkSender implements Rails.Line {
 
         // Guarded by its monitor: what is to be sent, the first of it perhaps in part.
         private final int[] queue = new int[pool.geometry().chunkCount()];
-        private final ByteBuffer[] pair = new ByteBuffer[2];
         /** Of each chunk: it was sent whole and has not come back. */
         private final boolean[] sent = new boolean[pool.geometry().chunkCount()];
 
         /** Of each chunk its order here, while it is on its way. */
         private final long[] orders = new long[pool.geometry().chunkCount()];
 
-        /** Written under the monitor, read by any thread. */
+        /** The chunk that a thread writes into the socket just now, or {@link #NO_CHUNK}; set under the monitor. */
+        private volatile int writing = NO_CHUNK;
+
+        /** The connection's thread waits for the one that writes. */
+        private boolean isAwaited;
+
+        /** Of the thread that writes. */
+        private final ByteBuffer[] pair = new ByteBuffer[2];
+
+        /** Added to by the thread that writes, read by any thread. */
         private final AtomicLong writtenBytes = new AtomicLong();
 
         private int first;
@@ -179,8 +201,11 @@ public final class TcpChunkSender implements Rails.Line {
             Arrays.fill(orders, NOT_HERE);
         }
 
+        private int load() {
+            return underWay.get() + (writing == NO_CHUNK ? 0 : queue.length);
+        }
+
         private void send(int chunk) throws IOException {
-            boolean isLeft;
             synchronized (this) {
                 requireWhole();
                 if (isClosing()) {
@@ -191,33 +216,75 @@ public final class TcpChunkSender implements Rails.Line {
                 ChunkFrame.number(frames, chunk * ChunkFrame.LENGTH_BYTES, nextOrder++);
                 queue[(first + count) % queue.length] = chunk;
                 count++;
-                isLeft = count == 1 && !transmit();
+                if (count > 1) {
+                    // Whoever writes the first of them goes on with it, or leaves it to the connection's thread.
+                    return;
+                }
             }
-            if (isLeft) {
+            if (!transmit(MOST_BY_A_WRITER)) {
                 wake();
             }
         }
 
-        /** Writes what the socket takes; gives whether that was all. */
-        private synchronized boolean transmit() throws IOException {
-            while (count > 0) {
-                int chunk = queue[first];
-                pair[0] = frameOf[chunk];
-                pair[1] = pool.buffer(chunk);
+        /**
+         * Writes what the socket takes, at most so many chunks, unless another thread writes just now. Not under the
+         * monitor, except between two chunks.
+         *
+         * @return false if something is left that nobody sends yet
+         */
+        private boolean transmit(int most) throws IOException {
+            int chunk = begin();
+            for (int left = most; chunk != NO_CHUNK; left--) {
+                boolean isWhole = false;
+                boolean mayGoOn = left > 1;
+                int next;
                 try {
-                    writtenBytes.lazySet(writtenBytes.get() + channel.write(pair, 0, pair.length));
+                    isWhole = write(chunk);
                 } catch (IOException e) {
+                    mayGoOn = false;
                     fail(e);
                     throw e;
+                } finally {
+                    next = wrote(chunk, isWhole, mayGoOn);
                 }
-                if (pair[1].hasRemaining()) {
+                if (!isWhole || (next != NO_CHUNK && !mayGoOn)) {
                     return false;
                 }
+                chunk = next;
+            }
+            return true;
+        }
+
+        private boolean write(int chunk) throws IOException {
+            pair[0] = frameOf[chunk];
+            pair[1] = pool.buffer(chunk);
+            writtenBytes.lazySet(writtenBytes.get() + channel.write(pair, 0, pair.length));
+            return !pair[1].hasRemaining();
+        }
+
+        /** Makes the calling thread the one that writes; gives the chunk, or {@link #NO_CHUNK} if it is not to. */
+        private synchronized int begin() {
+            if (writing == NO_CHUNK && count > 0) {
+                writing = queue[first];
+                return writing;
+            }
+            return NO_CHUNK;
+        }
+
+        /** The thread that writes has written a chunk, or a part of it; gives the next one that there is. */
+        private synchronized int wrote(int chunk, boolean isWhole, boolean mayGoOn) {
+            int next = NO_CHUNK;
+            if (isWhole) {
                 sent[chunk] = true;
                 first = (first + 1) % queue.length;
                 count--;
+                next = count > 0 ? queue[first] : NO_CHUNK;
             }
-            return true;
+            writing = mayGoOn ? next : NO_CHUNK;
+            if (isAwaited) {
+                notifyAll();
+            }
+            return next;
         }
 
         private synchronized void fail(Exception cause) {
@@ -230,7 +297,7 @@ public final class TcpChunkSender implements Rails.Line {
         @Override
         void run() throws IOException {
             while (true) {
-                watch(true, !transmit());
+                watch(true, !transmit(Integer.MAX_VALUE));
                 await();
                 requireWhole();
                 readReleases();
@@ -272,12 +339,37 @@ public final class TcpChunkSender implements Rails.Line {
          * Requires that a chunk was sent whole on this connection and has not come back: it is used for other bytes
          * next. A writer that is about to return from writing it, and to set its buffer's position, has done so then.
          */
-        private synchronized void requireSent(int chunk) throws ProtocolException {
-            if (chunk < 0 || chunk >= sent.length || !sent[chunk]) {
+        private synchronized void requireSent(int chunk) throws IOException {
+            boolean isOurs = chunk >= 0 && chunk < sent.length;
+            if (isOurs && writing == chunk) {
+                awaitWritten(chunk);
+            }
+            if (!isOurs || !sent[chunk]) {
                 throw new ProtocolException("a release of chunk " + chunk + ", which was not sent here");
             }
             sent[chunk] = false;
             orders[chunk] = NOT_HERE;
+        }
+
+        /** Waits for the thread that writes this chunk just now; it does not block in that. Under the monitor. */
+        private void awaitWritten(int chunk) throws IOException {
+            long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WRITE_LIMIT_MS);
+            isAwaited = true;
+            try {
+                while (writing == chunk) {
+                    long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
+                    if (leftMs <= 0) {
+                        throw new IOException("a thread writes chunk " + chunk + " into a socket that does not block,"
+                                + " and has not ended that within " + WRITE_LIMIT_MS + " ms");
+                    }
+                    wait(leftMs);
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new InterruptedIOException("the wait for a thread that writes chunk " + chunk + " was ended");
+            } finally {
+                isAwaited = false;
+            }
         }
 
         private synchronized long orderOf(int chunk) {
@@ -286,7 +378,8 @@ public final class TcpChunkSender implements Rails.Line {
 
         /** Tells whether the chunk with this order is among so many that have arrived, by the peer's word. */
         private synchronized boolean hasArrived(long order, long arrived) throws ProtocolException {
-            long sentWhole = nextOrder - count;
+            // A chunk that a thread is about to note as written may have arrived.
+            long sentWhole = nextOrder - count + (writing == NO_CHUNK ? 0 : 1);
             if (arrived < 0 || arrived > sentWhole) {
                 throw new ProtocolException(
                         arrived + " chunks have arrived of " + sentWhole + " that were sent: the target is broken");
