@@ -12,6 +12,8 @@ import org.junit.jupiter.api.Test;
 
 class FairClaimsTest {
     private static final int CHUNKS = 4;
+    private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
+    private static final int LONG_S = 10 * PATIENCE;
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(16 * 1024, CHUNKS));
     private final FairClaims claims = new FairClaims(pool);
@@ -26,7 +28,7 @@ class FairClaimsTest {
     void endWaiters() throws InterruptedException {
         claims.fail();
         for (Thread thread : threads) {
-            thread.join(5_000);
+            thread.join(5_000L * PATIENCE);
             assertTrue(!thread.isAlive(), thread + " still waits");
         }
     }
@@ -35,14 +37,14 @@ class FairClaimsTest {
     void shouldServeWaitersInTheOrderInWhichTheyCame() throws Exception {
         int[] held = takeAll();
         for (int waiter = 0; waiter < 12; waiter++) {
-            startWaiter(waiter, inSeconds(60));
+            startWaiter(waiter, inSeconds(6 * LONG_S));
             awaitWaiting(waiter + 1);
         }
         int chunk = held[0];
         pool.ready(chunk);
         claims.release(chunk);
         for (int waiter = 0; waiter < 12; waiter++) {
-            Got next = got.poll(10, TimeUnit.SECONDS);
+            Got next = got.poll(LONG_S, TimeUnit.SECONDS);
             assertEquals(new Got(waiter, chunk), next);
             claims.giveUp(chunk);
         }
@@ -52,12 +54,12 @@ class FairClaimsTest {
     @Test
     void shouldNotLetALaterClaimOvertakeAWaiter() throws Exception {
         int[] held = takeAll();
-        startWaiter(7, inSeconds(60));
+        startWaiter(7, inSeconds(6 * LONG_S));
         awaitWaiting(1);
         // Straight to the pool, past the waiter: nobody is told of it.
         pool.giveUp(held[0]);
         assertEquals(FairClaims.TIMED_OUT, claims.claim(System.nanoTime()));
-        assertEquals(new Got(7, held[0]), got.poll(10, TimeUnit.SECONDS));
+        assertEquals(new Got(7, held[0]), got.poll(LONG_S, TimeUnit.SECONDS));
     }
 
     @Test
@@ -66,43 +68,43 @@ class FairClaimsTest {
         long startNs = System.nanoTime();
         assertEquals(FairClaims.TIMED_OUT, claims.claim(startNs + TimeUnit.MILLISECONDS.toNanos(50)));
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-        assertTrue(tookMs >= 50 && tookMs < 5_000, "waited " + tookMs + " ms");
+        assertTrue(tookMs >= 50 && tookMs < 5_000L * PATIENCE, "waited " + tookMs + " ms");
         assertEquals(0, claims.waiting());
     }
 
     @Test
     void shouldServeTheNextWaiterWhenTheOneBeforeItGaveUp() throws Exception {
         int[] held = takeAll();
-        startWaiter(0, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(100));
+        startWaiter(0, inSeconds(PATIENCE));
         awaitWaiting(1);
-        startWaiter(1, inSeconds(60));
-        assertEquals(new Got(0, FairClaims.TIMED_OUT), got.poll(10, TimeUnit.SECONDS));
+        startWaiter(1, inSeconds(6 * LONG_S));
+        assertEquals(new Got(0, FairClaims.TIMED_OUT), got.poll(LONG_S, TimeUnit.SECONDS));
         awaitWaiting(1);
         claims.giveUp(held[2]);
-        assertEquals(new Got(1, held[2]), got.poll(10, TimeUnit.SECONDS));
+        assertEquals(new Got(1, held[2]), got.poll(LONG_S, TimeUnit.SECONDS));
     }
 
     @Test
     void shouldWakeEveryWaiterWhenItFails() throws Exception {
         takeAll();
         for (int waiter = 0; waiter < 5; waiter++) {
-            startWaiter(waiter, inSeconds(60));
+            startWaiter(waiter, inSeconds(6 * LONG_S));
         }
         awaitWaiting(5);
         claims.fail();
         for (int waiter = 0; waiter < 5; waiter++) {
-            assertEquals(FairClaims.FAILED, got.poll(10, TimeUnit.SECONDS).chunk());
+            assertEquals(FairClaims.FAILED, got.poll(LONG_S, TimeUnit.SECONDS).chunk());
         }
-        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(60)));
+        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(6 * LONG_S)));
         assertEquals(0, claims.waiting());
     }
 
     @Test
     void shouldClaimAgainWhenItWasReset() {
         claims.fail();
-        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(60)));
+        assertEquals(FairClaims.FAILED, claims.claim(inSeconds(6 * LONG_S)));
         claims.reset();
-        int chunk = claims.claim(inSeconds(60));
+        int chunk = claims.claim(inSeconds(6 * LONG_S));
         assertEquals(ChunkState.FILLING, pool.state(chunk));
     }
 
@@ -111,22 +113,22 @@ class FairClaimsTest {
         takeAll();
         LinkedBlockingQueue<Boolean> marks = new LinkedBlockingQueue<>();
         Thread thread = new Thread(() -> {
-            got.add(new Got(0, claims.claim(inSeconds(60))));
+            got.add(new Got(0, claims.claim(inSeconds(6 * LONG_S))));
             marks.add(Thread.currentThread().isInterrupted());
         });
         threads.add(thread);
         thread.start();
         awaitWaiting(1);
         thread.interrupt();
-        assertEquals(new Got(0, FairClaims.FAILED), got.poll(10, TimeUnit.SECONDS));
-        assertEquals(true, marks.poll(10, TimeUnit.SECONDS));
+        assertEquals(new Got(0, FairClaims.FAILED), got.poll(LONG_S, TimeUnit.SECONDS));
+        assertEquals(true, marks.poll(LONG_S, TimeUnit.SECONDS));
         assertEquals(0, claims.waiting());
     }
 
     private int[] takeAll() {
         int[] held = new int[CHUNKS];
         for (int i = 0; i < CHUNKS; i++) {
-            held[i] = claims.claim(inSeconds(1));
+            held[i] = claims.claim(inSeconds(LONG_S));
         }
         return held;
     }
@@ -138,7 +140,7 @@ class FairClaimsTest {
     }
 
     private void awaitWaiting(int count) throws InterruptedException {
-        long deadlineNs = inSeconds(10);
+        long deadlineNs = inSeconds(LONG_S);
         while (claims.waiting() != count) {
             assertTrue(System.nanoTime() - deadlineNs < 0, "waiting is " + claims.waiting() + ", not " + count);
             Thread.onSpinWait();

@@ -41,7 +41,7 @@ final class MountCalls {
      */
     static boolean abortConnection(int deviceMinor) throws IOException {
         if (MountEntry.at(CONNECTIONS).isEmpty()) {
-            mountKernelFilesystem("fusectl", CONNECTIONS);
+            mountControl();
         }
         Path abort = CONNECTIONS.resolve(Integer.toString(deviceMinor)).resolve("abort");
         if (!Files.exists(abort)) {
@@ -49,6 +49,17 @@ final class MountCalls {
         }
         Files.write(abort, "1".getBytes(StandardCharsets.US_ASCII), StandardOpenOption.WRITE);
         return true;
+    }
+
+    private static void mountControl() throws IOException {
+        try {
+            mountKernelFilesystem("fusectl", CONNECTIONS);
+        } catch (MountException e) {
+            // The services of a node may do so at the same moment: one of them finds it mounted.
+            if (MountEntry.at(CONNECTIONS).isEmpty()) {
+                throw e;
+            }
+        }
     }
 
     /** Takes the topmost mount off the tree at once, whoever still holds it (MNT_DETACH of umount(2)). */

@@ -33,6 +33,7 @@ import org.junit.jupiter.api.Test;
 
 class ControlLinkTest {
     private static final int ATTEMPT = 5;
+    private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
     private static final long MINUTE_NS = TimeUnit.MINUTES.toNanos(1);
 
     private final List<LinkRunner> runners = new ArrayList<>();
@@ -250,7 +251,7 @@ class ControlLinkTest {
         LinkRunner far = run(pair.far(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(300));
         names(IOException.class, far.awaitFailure(), "has been silent for 300 ms");
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-        assertTrue(tookMs >= 300 && tookMs < 5_000, "it took " + tookMs + " ms");
+        assertTrue(tookMs >= 300 && tookMs < 5_000L * PATIENCE, "it took " + tookMs + " ms");
     }
 
     @Test
@@ -270,9 +271,10 @@ class ControlLinkTest {
 
     @Test
     void shouldKeepAnIdleLinkAliveByHeartbeats() throws Exception {
-        LinkRunner near = run(pair.near(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(1_800));
-        LinkRunner far = run(pair.far(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(1_800));
-        long untilNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(4_500);
+        long limitNs = TimeUnit.MILLISECONDS.toNanos(3_000L * PATIENCE);
+        LinkRunner near = run(pair.near(), ATTEMPT, limitNs);
+        LinkRunner far = run(pair.far(), ATTEMPT, limitNs);
+        long untilNs = System.nanoTime() + limitNs * 5 / 2;
         while (System.nanoTime() - untilNs < 0) {
             assertNull(near.failure());
             assertNull(far.failure());
@@ -285,10 +287,11 @@ class ControlLinkTest {
 
     @Test
     void shouldEndAClaimWhenThePeerTakesNothingForTheLimit() throws Exception {
-        LinkRunner near = run(pair.near(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(600));
+        long limitMs = 1_500L * PATIENCE;
+        LinkRunner near = run(pair.near(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(limitMs));
         heartbeatsFromThePeer();
         IOException e = sendUntilRefused(near.link());
-        names(IOException.class, e, "took no frame for 600 ms: the peer hangs or the network is cut");
+        names(IOException.class, e, "took no frame for " + limitMs + " ms: the peer hangs or the network is cut");
         assertNull(near.failure());
     }
 

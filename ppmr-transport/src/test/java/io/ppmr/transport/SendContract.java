@@ -240,7 +240,7 @@ public abstract class SendContract {
             }));
         }
         for (Future<Void> end : ends) {
-            end.get(60, TimeUnit.SECONDS);
+            end.get(6 * LONG_S, TimeUnit.SECONDS);
         }
         writers.shutdown();
         assertEquals(CHUNKS * windows, taken.count());
@@ -294,7 +294,7 @@ public abstract class SendContract {
             }));
         }
         for (Future<Void> end : done) {
-            end.get(60, TimeUnit.SECONDS);
+            end.get(6 * LONG_S, TimeUnit.SECONDS);
         }
         writers.shutdown();
         Loopback.until("all have come back", () -> free.size() == 2);

@@ -126,8 +126,8 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         thread.setDaemon(true);
         readers.add(thread);
         thread.start();
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(15);
-        while (!file.readerWaitsIn(geometry.windowOf(offset))) {
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
+        while (!file.readerWaitsIn(geometry.windowOf(offset)) || !file.rank().hasWaitingReader()) {
             if (System.nanoTime() - deadlineNs >= 0) {
                 throw new AssertionError("the reader does not wait");
             }

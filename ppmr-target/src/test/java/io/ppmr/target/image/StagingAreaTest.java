@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
@@ -147,13 +148,21 @@ class StagingAreaTest {
         List<Path> found = new ArrayList<>();
         try (DirectoryStream<Path> descriptors = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
             for (Path descriptor : descriptors) {
-                if (Files.isSymbolicLink(descriptor)
-                        && Files.readSymbolicLink(descriptor).toString().startsWith(directory + "/")) {
+                if (opened(descriptor).startsWith(directory + "/")) {
                     found.add(descriptor);
                 }
             }
         }
         return found;
+    }
+
+    private static String opened(Path descriptor) throws IOException {
+        try {
+            return Files.readSymbolicLink(descriptor).toString();
+        } catch (NoSuchFileException e) {
+            // Another thread of this process has closed it meanwhile.
+            return "";
+        }
     }
 
     private static long roomOf(Path descriptor) throws Exception {

@@ -293,7 +293,7 @@ final class TransferFixture {
     // ---- what the target answers ------------------------------------------------------------------------------
 
     Answer next() throws IOException {
-        Answer answer = nextOrNull();
+        Answer answer = within(DEADLINE_NS);
         if (answer == null) {
             throw new AssertionError("the target answers nothing");
         }
@@ -302,7 +302,12 @@ final class TransferFixture {
 
     /** The next answer, or null if there is none within a moment. */
     Answer nextOrNull() throws IOException {
-        long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(500);
+        return within(TimeUnit.MILLISECONDS.toNanos(500));
+    }
+
+    private Answer within(long limitNs) throws IOException {
+        long deadlineNs = System.nanoTime() + limitNs;
+        receive();
         while (answers.isEmpty() && System.nanoTime() - deadlineNs < 0) {
             receive();
         }
