@@ -19,6 +19,7 @@ class ChunkOwnershipTest {
     private static final int THREADS = 8;
     private static final int CHUNKS = 4;
     private static final int CLAIMS_A_THREAD = 20_000;
+    private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(16 * 1024, CHUNKS));
     private final FairClaims claims = new FairClaims(pool);
@@ -42,7 +43,7 @@ class ChunkOwnershipTest {
 
     @Test
     void shouldGiveAChunkToOneThreadAtATimeWhenThreadsWaitInTurn() throws Exception {
-        run(() -> claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(30)));
+        run(() -> claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(30L * PATIENCE)));
         assertEquals(CHUNKS, pool.freeChunks());
         assertEquals(0, claims.waiting());
     }
@@ -56,7 +57,7 @@ class ChunkOwnershipTest {
             thread.start();
         }
         for (Thread thread : threads) {
-            thread.join(60_000);
+            thread.join(60_000L * PATIENCE);
             assertTrue(!thread.isAlive(), thread + " has not ended");
         }
         assertEquals(null, trouble.get());

@@ -46,7 +46,7 @@ final class ClientProcess implements AutoCloseable {
 
     ClientProcess(Path root) throws IOException {
         server = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
-        server.setSoTimeout((int) TimeUnit.SECONDS.toMillis(30));
+        server.setSoTimeout((int) TimeUnit.SECONDS.toMillis(30L * Integer.getInteger("ppmr.patience", 1)));
         process = JavaProcess.start(ClientProcess.class, root.toString(), Integer.toString(server.getLocalPort()));
     }
 

@@ -26,7 +26,9 @@ import org.junit.jupiter.api.io.TempDir;
 /** Waiting, closing, losing and sharing a real mount. */
 @Timeout(120)
 class FuseMountIT {
-    private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(10);
+    private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
+    private static final long LONG_S = 10L * PATIENCE;
+    private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(LONG_S);
     private static final OpenFlags WRITE = new OpenFlags(1);
 
     private static final int ATTACKER = 20_002;
@@ -83,7 +85,7 @@ class FuseMountIT {
     }
 
     private static String errnoOf(CompletableFuture<byte[]> call) {
-        ExecutionException failed = assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> call.get(LONG_S, TimeUnit.SECONDS));
         return ((FilesystemDriver.Failure) failed.getCause()).errno();
     }
 
@@ -109,7 +111,7 @@ class FuseMountIT {
         files.close(files.open("/new", "wc"));
         assertFalse(blocked.isDone());
         view.letGo("/waits");
-        assertArrayEquals(new byte[0], blocked.get(10, TimeUnit.SECONDS));
+        assertArrayEquals(new byte[0], blocked.get(LONG_S, TimeUnit.SECONDS));
     }
 
     @Test
@@ -126,7 +128,7 @@ class FuseMountIT {
         assertTrue(blocked.stream().noneMatch(CompletableFuture::isDone));
         view.letGo("/waits");
         for (CompletableFuture<byte[]> one : blocked) {
-            assertArrayEquals(new byte[0], one.get(10, TimeUnit.SECONDS));
+            assertArrayEquals(new byte[0], one.get(LONG_S, TimeUnit.SECONDS));
         }
     }
 
@@ -184,8 +186,10 @@ class FuseMountIT {
         Await.until("the read waits", () -> view.waitingCalls() == 1);
         long startNs = System.nanoTime();
         mount.close();
-        assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(3));
-        assertEquals("EIO", errnoOf(blocked));
+        assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(3L * PATIENCE));
+        // The view ends the call with EIO; if its worker answers only after the grace, the kernel has ended it by then.
+        String errno = errnoOf(blocked);
+        assertTrue(Set.of("EIO", "ECONNABORTED").contains(errno), errno);
         assertFalse(mount.isMounted());
         assertTrue(mount.failure().isEmpty());
         assertEquals(List.of(), MountEntry.at(mount.mountPoint()));
@@ -242,9 +246,9 @@ class FuseMountIT {
                     new InMemoryView(),
                     Files.createDirectory(folder.resolve("next")),
                     MountOptions.named("ppmr-test"))) {
-                assertThrows(ExecutionException.class, () -> closing.get(30, TimeUnit.SECONDS));
+                assertThrows(ExecutionException.class, () -> closing.get(3 * LONG_S, TimeUnit.SECONDS));
                 assertTrue(next.isMounted());
-                assertTrue(next.answers(TimeUnit.SECONDS.toNanos(10)));
+                assertTrue(next.answers(TimeUnit.SECONDS.toNanos(LONG_S)));
             }
         } finally {
             stuck.letGo("/waits");

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The reference view: a tree of names over sparse files in memory, all under one lock. {@link #hold} makes opens or
@@ -16,6 +17,7 @@ import java.util.TreeMap;
 public class InMemoryView implements FilesystemView {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final int PAGE_BYTES = 128 * 1024;
+    private static final long HELD_NS = TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
     private static final int KEEP_SIZE = 1;
     private static final int PUNCH_HOLE = 2;
 
@@ -286,7 +288,7 @@ public class InMemoryView implements FilesystemView {
     /** Waits while the file is held for this kind of call; false where the view was aborted. */
     private boolean await(Node node, Held what) {
         long ticket = nextHandle++;
-        long deadlineNs = System.nanoTime() + 60_000_000_000L;
+        long deadlineNs = System.nanoTime() + HELD_NS;
         try {
             while (held.get(node) == what && !aborted && System.nanoTime() - deadlineNs < 0) {
                 waiting.add(ticket);

@@ -23,6 +23,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** Tests what a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
 @Timeout(60)
 class StaleMountIT {
+    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+
     // Cleaned by hand: a walk into a dead mount could hang.
     @TempDir(cleanup = CleanupMode.NEVER)
     Path folder;
@@ -66,7 +68,7 @@ class StaleMountIT {
             assertTrue(mount.isMounted());
             assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
             assertTrue(MountCalls.command(List.of("ls", mountPoint.toString()))
-                    .run(Duration.ofSeconds(5))
+                    .run(Duration.ofSeconds(LONG_S))
                     .succeeded());
         }
         assertEquals(List.of(), MountEntry.at(mountPoint.toRealPath()));
@@ -75,7 +77,7 @@ class StaleMountIT {
     @Test
     void shouldMountAgainWhenServiceWasKilled() throws Exception {
         Path mountPoint = startService();
-        service.destroyForcibly().waitFor(10, TimeUnit.SECONDS);
+        assertTrue(service.destroyForcibly().waitFor(LONG_S, TimeUnit.SECONDS), "a killed service must end");
         assertEquals(1, MountEntry.at(mountPoint.toRealPath()).size());
         mountAgain(mountPoint);
     }
@@ -89,7 +91,7 @@ class StaleMountIT {
         Await.until("the killed service is seen as not serving", () -> !killed.isServing());
         assertFalse(service.waitFor(1, TimeUnit.SECONDS), "it does not hang, so this test shows nothing");
         mountAgain(mountPoint);
-        assertTrue(service.waitFor(10, TimeUnit.SECONDS), "the killed service still hangs in the kernel");
+        assertTrue(service.waitFor(LONG_S, TimeUnit.SECONDS), "the killed service still hangs in the kernel");
     }
 
     @Test

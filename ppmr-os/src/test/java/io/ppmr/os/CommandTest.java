@@ -107,13 +107,15 @@ class CommandTest {
 
     @Test
     void shouldKillItWithItsDescendantsAtTheDeadline() throws Exception {
-        String script = "sh -c 'echo $$ > \"$1\"; sleep 1000; true' sh \"$1\" & echo said; wait";
-        Command.Result result = sh(script, directory + "/pid").run(Duration.ofSeconds(2));
+        String script = "echo said; sh -c 'echo $$ > \"$1\"; sleep 1000; true' sh \"$1\" & wait";
+        Command.Running shells = sh(script, directory + "/pid").start();
+        long pid = pidIn("pid");
+        Command.Result result = shells.await(Duration.ofSeconds(2));
         assertTrue(result.timedOut());
         assertFalse(result.succeeded());
         assertEquals("said", result.output());
         assertTrue(result.describe().contains("killed at its deadline"), result.describe());
-        await(() -> !lives(pidIn("pid")));
+        await(() -> !lives(pid));
     }
 
     @Test

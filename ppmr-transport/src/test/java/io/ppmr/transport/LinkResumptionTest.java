@@ -222,7 +222,7 @@ class LinkResumptionTest {
         Exception failure = source.awaitFailure();
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
         assertTrue(failure.getMessage().contains("has been silent for 4000 ms"), failure.getMessage());
-        assertTrue(tookMs < 4_000 + 1_000L * Integer.getInteger("ppmr.patience", 1), tookMs + " ms");
+        assertTrue(tookMs < 10_000L * Integer.getInteger("ppmr.patience", 1), tookMs + " ms");
         synchronized (taken) {
             assertTrue(!taken.isEmpty(), "it was connected");
         }

@@ -25,7 +25,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 final class ImageFixture implements ImageListener {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
-    private static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
+    static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
 
     final PoolGeometry geometry;
     final RankImage rank;
@@ -153,10 +153,13 @@ final class ImageFixture implements ImageListener {
         return got;
     }
 
-    /** The same, once the reader waits. */
+    /** The same, once the reader waits: in the file, for its rank, and as the listener was told. */
     CompletableFuture<Got> readAndWait(long offset, int lengthBytes) {
+        int before = waits.get();
         CompletableFuture<Got> got = readLater(offset, lengthBytes);
-        until("the reader waits", () -> file.readerWaitsIn(geometry.windowOf(offset)) && rank.hasWaitingReader());
+        until(
+                "the reader waits",
+                () -> waits.get() > before && file.readerWaitsIn(geometry.windowOf(offset)) && rank.hasWaitingReader());
         return got;
     }
 

@@ -152,7 +152,7 @@ class SentChunksTest {
             TransferFixture.until("the thread that brings it is held up", () -> waitsFor(brings, file));
             assertFalse(fixture.transfer.hasWork(), "the agent is told before the bytes are in");
         }
-        assertTrue(right.get(10, TimeUnit.SECONDS));
+        assertTrue(right.get(TransferFixture.DEADLINE_NS, TimeUnit.NANOSECONDS));
         assertTrue(fixture.transfer.hasWork());
         assertArrayEquals(TransferFixture.bytes(10), read(1, CHUNK_BYTES, 10));
     }

@@ -34,6 +34,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class HandshakeTest {
     private static final PreSharedKey KEY = key("0123456789abcdef0123456789abcdef");
     private static final PreSharedKey OTHER_KEY = key("fedcba9876543210fedcba9876543210");
+    private static final int LONG_MS = 10_000 * Integer.getInteger("ppmr.patience", 1);
     private static final int HELLO_BYTES = 56;
     private static final int CHALLENGE_BYTES = 88;
 
@@ -74,23 +75,26 @@ class HandshakeTest {
 
     @Test
     void shouldOpenASessionAndLetItsDataConnectionsIn() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        assertEquals(new TargetHandshake.Accepted(ConnectionKind.CONTROL, session), target.get(5, TimeUnit.SECONDS));
+        assertEquals(
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL, session),
+                target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertNotEquals(SessionId.NONE, session);
         assertEquals(Set.of(session), open.keySet());
 
         pair.close();
         connect();
-        target = target(KEY, 5_000);
+        target = target(KEY, LONG_MS);
         assertEquals(session, source(KEY).asSource(ConnectionKind.DATA, session));
-        assertEquals(new TargetHandshake.Accepted(ConnectionKind.DATA, session), target.get(5, TimeUnit.SECONDS));
+        assertEquals(
+                new TargetHandshake.Accepted(ConnectionKind.DATA, session), target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertEquals(Set.of(session), open.keySet());
     }
 
     @Test
     void shouldRefuseADataConnectionOfAnUnknownSessionOnBothSides() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.DATA, new SessionId(1, 2)));
         names(atSource, "refuses the connection: its session is over");
         names(failureOf(target), "for session 00000000000000010000000000000002, which is not open");
@@ -98,37 +102,38 @@ class HandshakeTest {
 
     @Test
     void shouldTakeAConnectionInTheControlConnectionsPlaceOfWhoHasOpenedTheSession() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         Handshake first = source(KEY);
         SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        target.get(5, TimeUnit.SECONDS);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
         assertArrayEquals(open.get(session), first.secret(), "both ends derive the same");
 
         pair.close();
         connect();
-        target = target(KEY, 5_000);
+        target = target(KEY, LONG_MS);
         source(KEY).asSourceAgain(session, first.secret());
         assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL_AGAIN, session), target.get(5, TimeUnit.SECONDS));
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL_AGAIN, session),
+                target.get(LONG_MS, TimeUnit.MILLISECONDS));
     }
 
     @Test
     void shouldRefuseAConnectionInItsPlaceOfAnotherHolderOfTheKey() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        target.get(5, TimeUnit.SECONDS);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
 
         // It has heard the session's name, and opens a session of its own.
         pair.close();
         connect();
-        target = target(KEY, 5_000);
+        target = target(KEY, LONG_MS);
         Handshake other = source(KEY);
         other.asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        target.get(5, TimeUnit.SECONDS);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
         for (byte[] secret : new byte[][] {other.secret(), new byte[32], {}}) {
             pair.close();
             connect();
-            CompletableFuture<TargetHandshake.Accepted> refusing = target(KEY, 5_000);
+            CompletableFuture<TargetHandshake.Accepted> refusing = target(KEY, LONG_MS);
             IOException e = failureOf(() -> source(KEY).asSourceAgain(session, secret));
             assertInstanceOf(RefusedException.class, e);
             names(failureOf(refusing), "is not the source of session " + session);
@@ -137,14 +142,14 @@ class HandshakeTest {
 
     @Test
     void shouldRefuseAConnectionInItsPlaceThatReplaysAnotherOne() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         Handshake first = source(KEY);
         SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        target.get(5, TimeUnit.SECONDS);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
 
         pair.close();
         connect();
-        target = target(KEY, 5_000);
+        target = target(KEY, LONG_MS);
         ByteBuffer hello = hello(3, session);
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
@@ -152,11 +157,11 @@ class HandshakeTest {
         byte[] proof = KEY.prove(Role.SOURCE, Handshake.joined(transcript, first.secret()));
         write(ByteBuffer.wrap(proof));
         assertEquals(0, read(4).getInt(), "the source itself is welcome");
-        target.get(5, TimeUnit.SECONDS);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
 
         pair.close();
         connect();
-        target = target(KEY, 5_000);
+        target = target(KEY, LONG_MS);
         write(hello.duplicate());
         read(CHALLENGE_BYTES);
         write(ByteBuffer.wrap(proof));
@@ -166,7 +171,7 @@ class HandshakeTest {
 
     @Test
     void shouldRefuseAConnectionInThePlaceOfOneOfASessionThatIsOver() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException e = failureOf(() -> source(KEY).asSourceAgain(new SessionId(1, 2), new byte[32]));
         names(assertInstanceOf(RefusedException.class, e), "its session is over");
         names(failureOf(target), "for session 00000000000000010000000000000002, which is over");
@@ -174,7 +179,7 @@ class HandshakeTest {
 
     @Test
     void shouldFindAtTheSourceThatTheTargetHoldsAnotherKey() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(OTHER_KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(OTHER_KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(atSource, "does not hold this node's key: put the same key file on both nodes");
         pair.near().close();
@@ -184,7 +189,7 @@ class HandshakeTest {
 
     @Test
     void shouldRefuseAtTheTargetASourceThatProvesNothing() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         write(hello());
         read(CHALLENGE_BYTES);
         write(ByteBuffer.allocate(32));
@@ -195,7 +200,7 @@ class HandshakeTest {
 
     @Test
     void shouldRefuseAtTheTargetItsOwnProofSentBack() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         write(hello());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
         write(challenge.slice(HELLO_BYTES, 32));
@@ -214,15 +219,15 @@ class HandshakeTest {
             readQuietly(32);
             writeQuietly(ByteBuffer.wrap(new byte[] {2, 0, 0, 0}));
         });
-        Handshake source = new Handshake(pair.far(), KEY, inMs(5_000));
+        Handshake source = new Handshake(pair.far(), KEY, inMs(LONG_MS));
         IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(e, "this node does not hold the target's key");
-        rawTarget.get(5, TimeUnit.SECONDS);
+        rawTarget.get(LONG_MS, TimeUnit.MILLISECONDS);
     }
 
     @Test
     void shouldWriteTheFourMessagesAsDrawn() throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         ByteBuffer hello = hello();
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
@@ -234,7 +239,9 @@ class HandshakeTest {
         assertTrue(KEY.verify(Role.TARGET, transcript, part(challenge, HELLO_BYTES, 32)));
         write(ByteBuffer.wrap(KEY.prove(Role.SOURCE, transcript)));
         assertEquals(0, read(4).getInt());
-        assertEquals(new SessionId(high, low), target.get(5, TimeUnit.SECONDS).session());
+        assertEquals(
+                new SessionId(high, low),
+                target.get(LONG_MS, TimeUnit.MILLISECONDS).session());
     }
 
     @ParameterizedTest
@@ -248,7 +255,7 @@ class HandshakeTest {
         "7, 4, connection of unknown kind 4"
     })
     void shouldRefuseAtTheTargetAHelloOfSomethingElse(int place, byte value, String reason) throws Exception {
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         write(hello().put(place, value));
         names(assertInstanceOf(ProtocolException.class, failureOf(target)), reason);
         assertEquals(Map.of(), open);
@@ -266,7 +273,7 @@ class HandshakeTest {
                 .position(CHALLENGE_BYTES)
                 .put(place, value)
                 .flip());
-        Handshake source = new Handshake(pair.far(), KEY, inMs(5_000));
+        Handshake source = new Handshake(pair.far(), KEY, inMs(LONG_MS));
         IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(assertInstanceOf(ProtocolException.class, e), reason);
     }
@@ -279,7 +286,7 @@ class HandshakeTest {
         names(assertInstanceOf(SocketTimeoutException.class, e), "did not finish the handshake");
         names(e, pair.far().getLocalAddress().toString());
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-        assertTrue(tookMs < 10_000, "it took " + tookMs + " ms");
+        assertTrue(tookMs < LONG_MS, "it took " + tookMs + " ms");
     }
 
     @Test
@@ -303,7 +310,7 @@ class HandshakeTest {
     @Test
     void shouldTellTheSourceThatThereIsNoPlaceForAnotherSession() throws Exception {
         hasPlace = false;
-        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, 5_000);
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
         names(atSource, "it serves as many sessions as it can");
         names(failureOf(target), "serves as many sessions as it can");
@@ -313,7 +320,7 @@ class HandshakeTest {
     // ---- both sides -------------------------------------------------------------------------------------------
 
     private Handshake source(PreSharedKey key) {
-        return new Handshake(pair.near(), key, inMs(5_000));
+        return new Handshake(pair.near(), key, inMs(LONG_MS));
     }
 
     private CompletableFuture<TargetHandshake.Accepted> target(PreSharedKey key, long deadlineMs) {
@@ -396,7 +403,7 @@ class HandshakeTest {
     }
 
     private ByteBuffer read(int lengthBytes) throws IOException {
-        pair.near().socket().setSoTimeout(5_000);
+        pair.near().socket().setSoTimeout(LONG_MS);
         InputStream in = pair.near().socket().getInputStream();
         return ByteBuffer.wrap(in.readNBytes(lengthBytes)).order(ByteOrder.LITTLE_ENDIAN);
     }
@@ -412,7 +419,8 @@ class HandshakeTest {
     private static IOException failureOf(CompletableFuture<?> future) throws Exception {
         return failureOf(() -> {
             try {
-                return future.get(10, TimeUnit.SECONDS);
+                // The sides' own limits come first, and say more.
+                return future.get(2L * LONG_MS, TimeUnit.MILLISECONDS);
             } catch (java.util.concurrent.ExecutionException e) {
                 throw (IOException) e.getCause();
             }

@@ -64,12 +64,13 @@ final class ExhaustedListener {
         // of archives that are open already.
         try (SocketChannel first = SocketChannel.open(server.getLocalAddress())) {
             first.write(ByteBuffer.wrap(new byte[] {'?'}));
-            if (first.read(ByteBuffer.allocate(1)) != 1) {
-                throw new IOException("the listener does not answer its first connection");
+            // After the end the listener has given its descriptor back: it is taken with the others.
+            if (first.read(ByteBuffer.allocate(1)) != 1 || first.read(ByteBuffer.allocate(1)) != -1) {
+                throw new IOException("the listener does not answer its first connection, or does not close it");
             }
         }
         List<FileInputStream> all = new ArrayList<>();
-        // The listener gives the first connection's descriptor back when it comes to that: it is taken, too.
+        // What another thread gives back a moment later is taken, too.
         int before;
         do {
             before = all.size();
