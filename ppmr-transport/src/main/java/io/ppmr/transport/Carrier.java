@@ -227,10 +227,21 @@ final class Carrier implements AutoCloseable {
             }
         }
         boolean isWaitedFor = candidates[0] != null;
-        if (!isWaitedFor && nowNs - nextTryNs >= 0 && (channel == null || unheardNs > UNHEARD_NS)) {
+        if (!isWaitedFor && nowNs - nextTryNs >= 0 && !carries(unheardNs)) {
             nextTryNs = nowNs + (channel == null ? AGAIN_NS : UNHEARD_NS);
             reconnector.begin();
         }
+    }
+
+    /** After a pause of this agent's own, what the peer has said meanwhile waits at the connection. */
+    private boolean carries(long unheardNs) throws IOException {
+        if (channel == null || unheardNs <= UNHEARD_NS) {
+            return channel != null;
+        }
+        selector.selectNow();
+        boolean hasBytes = selector.selectedKeys().contains(key);
+        selector.selectedKeys().clear();
+        return hasBytes;
     }
 
     /** A connection is offered. At the source it takes the place of the one before, which cannot be heard any more. */
@@ -397,7 +408,18 @@ final class Carrier implements AutoCloseable {
             }
         }
         if (channel != null) {
-            close(channel);
+            endInOrder(channel);
+        }
+    }
+
+    /** A close alone would be a reset where a frame of the peer has come that nobody read: no end to the peer. */
+    private void endInOrder(SocketChannel which) {
+        try {
+            which.shutdownOutput();
+        } catch (IOException e) {
+            LOG.debug("ending the control connection to {}: {}", peer, e.toString());
+        } finally {
+            close(which);
         }
     }
 }

@@ -17,7 +17,10 @@ import io.ppmr.transport.LinkRunner.Taken;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -269,6 +272,19 @@ class ControlLinkTest {
         pair.near().shutdownOutput();
         pair.near().close();
         names(EOFException.class, far.awaitFailure(), "was closed by the peer");
+    }
+
+    /** A close of the socket alone is a reset where the peer has said something that nobody read. */
+    @Test
+    void shouldEndInOrderForThePeerWhenAFrameHasComeThatNobodyReads() throws Exception {
+        ControlLink far = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS);
+        try (Selector comes = Selector.open()) {
+            pair.far().register(comes, SelectionKey.OP_READ);
+            write(ByteBuffer.wrap("a frame".getBytes(StandardCharsets.US_ASCII)));
+            assertEquals(1, comes.select(TimeUnit.SECONDS.toMillis(20)), "the frame has not come");
+        }
+        far.close();
+        assertEquals(-1, pair.near().read(ByteBuffer.allocate(1)));
     }
 
     @Test

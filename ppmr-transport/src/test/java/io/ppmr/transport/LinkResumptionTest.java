@@ -16,8 +16,11 @@ import io.ppmr.transport.tcp.ControlWays;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.SocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -28,6 +31,8 @@ import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.LongStream;
@@ -44,6 +49,7 @@ class LinkResumptionTest {
             new PreSharedKey("0123456789abcdef0123456789abcdef".getBytes(StandardCharsets.US_ASCII));
     private static final int ATTEMPT = 5;
     private static final Duration LONG = Duration.ofMinutes(5);
+    private static final Duration PAUSE = Duration.ofSeconds(10);
     private static final Duration CONNECT = Duration.ofSeconds(2L * Integer.getInteger("ppmr.patience", 1));
 
     private final List<LinkRunner> runners = new ArrayList<>();
@@ -187,6 +193,53 @@ class LinkResumptionTest {
         assertEquals(Set.of("first", "second"), carriedNs.keySet());
         assertTrue(carriedNs.values().stream().allMatch(ns -> ns > 0), carriedNs.toString());
         assertEquals(carriedNs, ways.carriedNs(), "it counts on after the end");
+    }
+
+    /** An agent that was not scheduled for seconds: what the peer said in that time waits, and is read. */
+    @Test
+    void shouldKeepItsConnectionAfterAPauseOfItsOwn() throws Exception {
+        AtomicLong clockNs = new AtomicLong();
+        AtomicInteger begun = new AtomicInteger();
+        FrameHandler none = (type, buffer, offset, lengthBytes) -> {};
+        try (Loopback pair = Loopback.open();
+                Selector comes = Selector.open();
+                ControlLink link = new ControlLink(pair.far(), ATTEMPT, LONG.toNanos(), clockNs::get)) {
+            link.resumeBy(counting(begun));
+            link.doWork(none);
+            clockNs.addAndGet(PAUSE.toNanos());
+            link.doWork(none);
+            assertEquals(1, begun.get(), "it misses nothing when nothing has come");
+
+            pair.far().register(comes, SelectionKey.OP_READ);
+            pair.near().write(resume(ATTEMPT, 0, 0).put(5, (byte) FrameType.HEARTBEAT.code()));
+            assertEquals(1, comes.select(CONNECT.toMillis()), "the frame has not come");
+            clockNs.addAndGet(PAUSE.toNanos());
+            link.doWork(none);
+            assertEquals(1, begun.get(), "its connection carries, and is given up");
+
+            clockNs.addAndGet(PAUSE.toNanos());
+            link.doWork(none);
+            assertEquals(2, begun.get(), "it misses nothing after a frame that it has read");
+        }
+    }
+
+    private static ControlLink.Reconnector counting(AtomicInteger begun) {
+        return new ControlLink.Reconnector() {
+            @Override
+            public void begin() {
+                begun.incrementAndGet();
+            }
+
+            @Override
+            public void carriedTo(SocketAddress to) {
+                throw new AssertionError("it is carried to " + to);
+            }
+
+            @Override
+            public void close() {
+                begun.set(Integer.MIN_VALUE);
+            }
+        };
     }
 
     // ---- it ends ----------------------------------------------------------------------------------------------
