@@ -12,6 +12,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -74,6 +75,7 @@ public final class RankCommand {
     private final ToolKit kit;
     private final List<ProcessIdentity> started;
     private final CompletableFuture<HeldRank> outcome = new CompletableFuture<>();
+    private final CompletableFuture<CheckpointException> failing = new CompletableFuture<>();
     private final Semaphore wake = new Semaphore(0);
     private volatile boolean cancelled;
 
@@ -130,6 +132,15 @@ public final class RankCommand {
     /** Has a task done when it has ended, well or not; at once if it has already. The task is short. */
     void whenEnded(Runnable task) {
         var unused = outcome.whenComplete((held, failure) -> task.run());
+    }
+
+    /**
+     * Has a task done as soon as it fails, if it is a restart and nobody has cancelled it. What it has left is being
+     * ended then, and cannot end as long as it reads an image that has not arrived: whoever owns the images is to fail
+     * its reads. The task is short.
+     */
+    void whenFailing(Consumer<CheckpointException> task) {
+        var unused = failing.thenAccept(task);
     }
 
     /**
@@ -200,6 +211,9 @@ public final class RankCommand {
         boolean toolFailed = !cancelled && System.nanoTime() - deadlineNs < 0;
         try {
             if (steps.toolMayBeKilled()) {
+                if (!cancelled) {
+                    failing.complete(failure);
+                }
                 tool.kill(kit.timing().rollback(), kit.signals());
             } else {
                 tool.end(

@@ -77,14 +77,19 @@ public final class RankCommands {
                 if (noMore) {
                     command.cancel();
                 }
+                command.whenFailing(why -> fail(rank, why));
                 command.whenEnded(() -> ended.add(rank));
             } catch (IOException | CheckpointException | RuntimeException | OutOfMemoryError e) {
                 // The error is the JVM's word for a thread that the node does not give.
-                failure.compareAndSet(null, e);
-                noMore = true;
-                ended.add(rank);
+                fail(rank, e);
             }
         }
+    }
+
+    private void fail(int rank, Throwable why) {
+        failure.compareAndSet(null, why);
+        noMore = true;
+        ended.add(rank);
     }
 
     /**
@@ -92,13 +97,14 @@ public final class RankCommands {
      *
      * @param atMost how long to wait for one
      * @return its rank, held; empty if none has ended by then that was not taken yet
-     * @throws CheckpointException if one has failed, or could not be started: it stays under way until it is ended here
+     * @throws CheckpointException if one has failed, or could not be started: it stays under way until it is ended
+     *     here. A restart that has failed may leave processes that read an image; they end when their reads fail
      */
     public Optional<HeldRank> next(Duration atMost) throws CheckpointException, InterruptedException {
         Integer rank = atMost.isZero() ? ended.poll() : ended.poll(atMost.toNanos(), TimeUnit.NANOSECONDS);
-        Throwable unstarted = failure.get();
-        if (unstarted != null) {
-            throw new CheckpointException(String.valueOf(unstarted.getMessage()), unstarted);
+        Throwable why = failure.get();
+        if (why != null) {
+            throw new CheckpointException(String.valueOf(why.getMessage()), why);
         }
         RankCommand command = rank == null ? null : commands.get(rank);
         if (command == null) {
