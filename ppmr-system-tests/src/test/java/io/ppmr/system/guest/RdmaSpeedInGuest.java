@@ -24,6 +24,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -113,6 +114,7 @@ class RdmaSpeedInGuest {
     }
 
     @Test
+    @Tag("soak")
     @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldBeAsFastAsIbReadBwBesideTheSameMessageSizeAndDepth() throws Exception {
         pull(READS);

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.launcher.LauncherDiscoveryRequest;
+import org.junit.platform.launcher.TagFilter;
 import org.junit.platform.launcher.TestExecutionListener;
 import org.junit.platform.launcher.TestIdentifier;
 import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
@@ -19,6 +20,9 @@ public final class RunInGuest {
     /** The beginning of a line about a test; a tab follows, then the outcome, the test and the reason. */
     static final String MARK = "@@ppmr-test";
 
+    /** The system property with the tags whose tests are left out, inside as outside. */
+    static final String EXCLUDED = "ppmr.excludedGroups";
+
     private static final String ONE_TEST = "90 s";
 
     private RunInGuest() {}
@@ -29,6 +33,7 @@ public final class RunInGuest {
                         .map(name ->
                                 selectClass(name.contains(".") ? name : RunInGuest.class.getPackageName() + '.' + name))
                         .toList())
+                .filters(TagFilter.excludeTags(System.getProperty(EXCLUDED)))
                 .configurationParameter("junit.jupiter.execution.timeout.default", ONE_TEST)
                 .configurationParameter("junit.jupiter.execution.timeout.thread.mode.default", "SEPARATE_THREAD")
                 .configurationParameter("jqwik.database", "/tmp/jqwik-database")

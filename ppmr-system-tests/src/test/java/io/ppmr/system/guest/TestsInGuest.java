@@ -121,6 +121,7 @@ final class TestsInGuest {
                 "-Djava.library.path=" + LIBRARY,
                 "-Dppmr.home=" + HOME,
                 "-Dppmr.patience=" + Patience.of(SLOWER),
+                "-D" + RunInGuest.EXCLUDED + '=' + System.getProperty(RunInGuest.EXCLUDED),
                 // On a machine that is busy otherwise, too, only the whole guest has a deadline.
                 "-Djunit.jupiter.execution.timeout.mode=" + (Patience.of(1) == 1 ? "enabled" : "disabled"),
                 "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
