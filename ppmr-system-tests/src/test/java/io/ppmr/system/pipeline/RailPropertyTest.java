@@ -125,14 +125,18 @@ class RailPropertyTest {
 
     @Property(tries = 1)
     void shouldBeFoundWhenTheSourceSendsAgainBeforeTheTargetHasEndedTheRail() {
-        AssertionError found = null;
+        Throwable found = null;
         for (long seed = 0; seed < SEARCHED && found == null; seed++) {
             try {
                 run(seed, Order.SOURCE_DOES_NOT_ASK);
             } catch (AssertionError e) {
                 found = e;
             } catch (Exception e) {
-                throw new AssertionError(e);
+                // Found by the target itself: a chunk came once more when its receive slot had gone to another file.
+                if (!String.valueOf(e.getMessage()).contains("the source is broken")) {
+                    throw new AssertionError(e);
+                }
+                found = e;
             }
         }
         assertTrue(found != null, "nothing was found in " + SEARCHED + " cases");
