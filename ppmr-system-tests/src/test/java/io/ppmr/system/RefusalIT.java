@@ -7,11 +7,17 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -102,6 +108,40 @@ class RefusalIT {
             MigrationReport report = job.migrateAs(pair, new JobUser(ReplayJob.USER.uid(), 0), job.pid(0));
             assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             assertTrue(report.reason().contains("believes any group but root's"), report.reason());
+        }
+    }
+
+    @Test
+    void shouldLeaveNothingWhenTheTargetEndsAsTheMigrationBegins() throws Exception {
+        CountDownLatch begins = new CountDownLatch(1);
+        AtomicBoolean goesOn = new AtomicBoolean();
+        try (ReplayJob job = job();
+                ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
+            pair.target().onChange(() -> {
+                if (begins.getCount() == 1) {
+                    begins.countDown();
+                    // The service ends meanwhile; a close that does not wait has returned long before.
+                    LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
+                    goesOn.set(true);
+                }
+            });
+            CompletableFuture<MigrationReport> moved = new CompletableFuture<>();
+            Thread source = new Thread(() -> {
+                try {
+                    moved.complete(job.migrate(pair));
+                } catch (InterruptedException e) {
+                    moved.completeExceptionally(e);
+                }
+            });
+            source.start();
+            assertTrue(begins.await(Patience.of(20), TimeUnit.SECONDS), "the target has not heard of the migration");
+            pair.target().close();
+            assertTrue(goesOn.get(), "the target's service has ended before a migration that began in it");
+            assertEquals(Set.of(), pair.target().migrations());
+            MigrationReport report = moved.get(Patience.of(20), TimeUnit.SECONDS);
+            assertTrue(report.reason().contains("the target's service ends"), report.reason());
+            assertTrue(job.originalsRun(), "an original does not run");
+            source.join();
         }
     }
 

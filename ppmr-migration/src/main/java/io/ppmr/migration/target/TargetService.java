@@ -27,7 +27,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -250,16 +250,15 @@ public final class TargetService implements AutoCloseable {
         if (listener != null) {
             listener.close();
         }
-        Collection<TargetMigration> running = conversations == null ? List.of() : conversations.running();
-        running.forEach(migration -> migration.giveUp("the target's service ends"));
+        Set<TargetMigration> running = new HashSet<>();
         // What is over is taken down to its last file: nothing of it is at work once this has returned.
-        Polling.until(
-                CLOSE_LIMIT,
-                () -> conversations == null
-                        || conversations.running().stream()
-                                .filter(running::contains)
-                                .allMatch(migration -> migration.isPrepared()
-                                        && migration.outcome().isEmpty()));
+        Polling.until(CLOSE_LIMIT, () -> {
+            if (conversations == null) {
+                return true;
+            }
+            conversations.giveUp(running);
+            return conversations.isAtRest();
+        });
         List<String> held = running.stream()
                 .filter(migration -> migration.outcome().isEmpty())
                 .map(TargetMigration::id)

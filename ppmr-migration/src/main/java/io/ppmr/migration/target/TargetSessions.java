@@ -64,6 +64,7 @@ final class TargetSessions {
     private static final long TAKE_DOWN_NS = TimeUnit.SECONDS.toNanos(3);
 
     private static final long LOOK_MS = 20;
+    private static final String ENDS = "the target's service ends";
 
     /** A refused source has so long to hear it: enough for TCP to get through once a link that was down is up again. */
     private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
@@ -81,6 +82,7 @@ final class TargetSessions {
     /** Threads of migrations that go on, or answer, without a connection of their own. */
     private final Set<Thread> recovered = ConcurrentHashMap.newKeySet();
 
+    private volatile boolean ending;
     private volatile boolean ended;
 
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
@@ -130,6 +132,32 @@ final class TargetSessions {
     /** The migrations that this node takes part in now. */
     Collection<TargetMigration> running() {
         return List.copyOf(running.values());
+    }
+
+    /**
+     * Takes no further migration, and has every one end that is not prepared. To be called again, for those that began
+     * at that moment.
+     *
+     * @param told those that have been told; they are added
+     */
+    void giveUp(Set<TargetMigration> told) {
+        ending = true;
+        for (TargetMigration migration : running.values()) {
+            if (told.add(migration)) {
+                migration.giveUp(ENDS);
+            }
+        }
+    }
+
+    /**
+     * Returns true if nothing of a migration is at work here: each waits for a decision, or is taken down to its last
+     * file. One that begins is no migration yet, and is at work.
+     */
+    boolean isAtRest() {
+        return running.values().stream()
+                        .allMatch(migration ->
+                                migration.isPrepared() && migration.outcome().isEmpty())
+                && running.keySet().containsAll(incoming.keySet());
     }
 
     /** Returns the progress of each of them. */
@@ -352,6 +380,11 @@ final class TargetSessions {
                 begin, addressOf(from.link()), heard.get().job(), tool.readingMode() == ReadingMode.RETAINED);
         incoming.put(begin.migrationId(), begun);
         try {
+            // Looked at when this one can be seen: either it is refused, or the end of the service waits for it.
+            if (ending) {
+                refuse(from, ENDS);
+                return;
+            }
             changed.run();
             run(begin, heard.get().job().pods(), tool, join(begin, from, berth), from, berth);
         } finally {
