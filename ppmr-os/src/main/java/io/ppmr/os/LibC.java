@@ -6,6 +6,7 @@ import jnr.ffi.LastError;
 import jnr.ffi.LibraryLoader;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
+import jnr.ffi.annotations.IgnoreError;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
@@ -194,4 +195,8 @@ public interface LibC {
 
     /** For calls that an older C library has no function for. */
     long syscall(long number, long first, long second, long third, long fourth);
+
+    /** Copies native memory; the two ranges do not overlap. It has no errors. */
+    @IgnoreError
+    long memcpy(long to, long from, long lengthBytes);
 }

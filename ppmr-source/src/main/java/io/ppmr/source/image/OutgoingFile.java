@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
+import io.ppmr.os.LibC;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.FrameType;
@@ -33,6 +34,12 @@ import org.slf4j.LoggerFactory;
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
     private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
+    /**
+     * From this size on the C library copies. It does not read the memory that it overwrites, as the JVM does, and the
+     * pool is larger than the processor's cache.
+     */
+    private static final int LARGE_COPY_BYTES = 16 << 10;
+
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
@@ -369,7 +376,7 @@ public final class OutgoingFile {
                 return begun;
             }
         }
-        UnsafeApi.copyMemory(address, pool.address(chunk) + at, bytes);
+        copyIn(address, pool.address(chunk) + at, bytes);
         boolean goesUp = offset == lastWriteEnd;
         from = Math.min(from, at);
         to = Math.max(to, at + bytes);
@@ -379,6 +386,14 @@ public final class OutgoingFile {
             seal();
         }
         return bytes;
+    }
+
+    private static void copyIn(long from, long to, int bytes) {
+        if (bytes < LARGE_COPY_BYTES) {
+            UnsafeApi.copyMemory(from, to, bytes);
+        } else {
+            LibC.CALLS.memcpy(to, from, bytes);
+        }
     }
 
     private void note(long address, long offset, int bytes) {
