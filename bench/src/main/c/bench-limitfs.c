@@ -67,8 +67,8 @@ static void give_back(int chunk)
 {
     pthread_mutex_lock(&pool.lock);
     pool.free[(pool.first + pool.free_count) % pool.chunks] = chunk;
-    if (pool.free_count++ == 0)
-        pthread_cond_signal(&pool.freed);
+    pool.free_count++;
+    pthread_cond_signal(&pool.freed);
     pthread_mutex_unlock(&pool.lock);
 }
 

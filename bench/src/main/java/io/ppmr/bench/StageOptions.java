@@ -1,5 +1,6 @@
 package io.ppmr.bench;
 
+import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.testbed.SizeConverter;
 import java.io.IOException;
@@ -31,9 +32,8 @@ final class StageOptions {
     @Option(
             names = "--chunk",
             paramLabel = "SIZE",
-            defaultValue = "128k",
             converter = SizeConverter.class,
-            description = "size of a chunk (default: ${DEFAULT-VALUE})")
+            description = "size of a chunk (default: what a service chooses for such a pool)")
     long chunkBytes;
 
     @Option(
@@ -126,6 +126,9 @@ final class StageOptions {
             throw new IOException("--target-address " + targetAddress
                     + ": over TCP both sides are at the loopback address; leave it out, or add --transport rdma");
         }
+        if (chunkBytes == 0) {
+            chunkBytes = chosenChunkBytes();
+        }
         if (writers < 1
                 || runs < 1
                 || connections < 1
@@ -138,6 +141,14 @@ final class StageOptions {
             throw new IOException("--bytes must be a multiple of --chunk");
         }
         carrier = transport.equals(RDMA) ? Carrier.rdma(this) : Carrier.tcp(this);
+    }
+
+    private long chosenChunkBytes() throws IOException {
+        try {
+            return PoolGeometry.chosen(poolBytes).chunkBytes();
+        } catch (IllegalArgumentException e) {
+            throw new IOException("--pool of " + poolBytes + " bytes: " + e.getMessage() + "; give another size", e);
+        }
     }
 
     boolean warmsUp() {

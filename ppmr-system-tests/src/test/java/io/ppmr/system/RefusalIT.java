@@ -159,7 +159,7 @@ class RefusalIT {
         try (ReplayJob job = job();
                 ServicePair pair = pair(
                         ServicePair.Options.with(job.checkpointer()).sourcePool(PoolGeometry.of(8 << 20, 64 << 10)))) {
-            job.fails(pair, Outcome.REFUSED, "65536", "131072", "configure the same pool.chunk on both nodes");
+            job.fails(pair, Outcome.REFUSED, "65536", "262144", "configure the same pool.chunk on both nodes");
         }
     }
 

@@ -2,6 +2,7 @@ package io.ppmr.cli.doctor;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.config.CheckpointerConfig;
@@ -60,8 +61,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true)
 public final class DoctorCommand implements Callable<Integer> {
     private static final Path ROOT = Path.of("/");
-    private static final long USUAL_POOL_BYTES = 8 << 20;
-    private static final int USUAL_CHUNK_BYTES = 128 << 10;
+    private static final PoolGeometry USUAL_POOL = PoolGeometry.chosen(8 << 20);
     private static final Path USUAL_WORK = Path.of("/var/lib/ppmr/work");
 
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
@@ -156,13 +156,13 @@ public final class DoctorCommand implements Callable<Integer> {
     private Node node() throws ConfigException {
         if (config == null) {
             NodeCheck.Wanted usual = new NodeCheck.Wanted(
-                    USUAL_POOL_BYTES,
+                    USUAL_POOL.poolBytes(),
                     USUAL_WORK,
                     Optional.empty(),
                     0,
                     CheckpointerConfig.usual(System.getenv()),
                     false);
-            return new Node(usual, USUAL_CHUNK_BYTES, Optional.empty(), Map.of(), true, Optional.empty());
+            return new Node(usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Optional.empty());
         }
         Optional<TargetConfig> target =
                 ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();

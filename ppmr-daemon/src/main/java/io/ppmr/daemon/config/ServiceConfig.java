@@ -117,7 +117,7 @@ public record ServiceConfig(
     private static final ConfigKey<Optional<Long>> POOL_CHUNK = POOL.withDefault(
             "chunk",
             ValueType.SIZE_OR_AUTO,
-            "128k",
+            "auto",
             "size of a chunk, a power of two from 16k to 4m; the same on source and target; auto takes 256k"
                     + " where the pool has 32 of them, else 128k, so the pools' sizes must be the same then");
 

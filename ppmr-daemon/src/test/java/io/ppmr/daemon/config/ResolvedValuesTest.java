@@ -53,7 +53,7 @@ class ResolvedValuesTest {
                         "work_directory = \"/var/lib/ppmr/work\" # default",
                         "trigger_job = \"solver\" # the only job",
                         "size = \"64m\" # " + file + ":4",
-                        "chunk = \"128k\" # default",
+                        "chunk = \"auto\" # default",
                         "address = \"127.0.0.1:7411\" # " + file + ":6",
                         "[checkpointers.\"my tool\"]",
                         "checkpoint = [\"save\", \"a \\\"quoted\\\" word\", \"{pid}\"] # " + file + ":9",
