@@ -3,7 +3,7 @@ package io.ppmr.bufferpool;
 /**
  * The size of a pool and of its chunks.
  *
- * @param chunkBytes a power of two from 16 KiB to 4 MiB; 128 KiB is what FUSE hands over at most in one request
+ * @param chunkBytes a power of two from 16 KiB to 4 MiB; FUSE hands over at most 128 KiB in one request
  * @param chunkCount at least {@link #MIN_CHUNKS}
  */
 public record PoolGeometry(int chunkBytes, int chunkCount) {
