@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -49,6 +50,8 @@ class WriterDeathIT {
     private String readUntilFailure(ReplayJob job, String opened) {
         try {
             Path rank = Conditions.get(() -> ServicePair.rankDirectory(directory.resolve("target"), 0));
+            // The folder is there before the file, of which the target hears later.
+            Conditions.until("the image is there", () -> Files.exists(rank.resolve("image")));
             return job.replayAs(
                     ReplayJob.USER.uid(),
                     rank,
