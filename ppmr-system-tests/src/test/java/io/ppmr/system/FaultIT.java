@@ -143,7 +143,8 @@ class FaultIT {
         // Longer than the silence limit of ten seconds.
         IntFunction<Drawn> late = chunk -> chunk == 1 ? new Drawn(PullFault.DELAY, 15_000) : Drawn.NOTHING;
         try (ReplayJob job = new ReplayJob(directory)) {
-            job.rank(List.of("open image wcx", "write 200000", "close"), List.of("open image r", "read 200000"));
+            // A whole chunk, and the last one.
+            job.rank(List.of("open image wcx", "write 400000", "close"), List.of("open image r", "read 400000"));
             job.rank(List.of("await " + job.outside("never")), List.of("await " + job.outside("never")));
             try (ServicePair pair = pair(job, ChunkWay.SENT, late, Duration.ofMinutes(1))) {
                 Cancellation cancellation = new Cancellation();
