@@ -200,8 +200,9 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
 
         @Override
         List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) {
+            // Asked once: a restarter that has restored an orphan ends at about this time.
             List<ProcessIdentity> tree = tool.tree(now);
-            int own = companions(tool, now).size();
+            int own = own(tree);
             return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree, now);
         }
 
@@ -230,7 +231,12 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         @Override
         List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
             List<ProcessIdentity> tree = tool.tree(now);
-            return tree.subList(0, Math.min(tree.size(), namespace.isPresent() ? 2 : 1));
+            return tree.subList(0, own(tree));
+        }
+
+        /** Counts the processes at the head of the tree that are not the rank: nsenter and the restarter. */
+        private int own(List<ProcessIdentity> tree) {
+            return Math.min(tree.size(), namespace.isPresent() ? 2 : 1);
         }
     }
 }
