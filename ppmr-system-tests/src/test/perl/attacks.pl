@@ -138,7 +138,7 @@ my %attacks = (
                 my $rank = "$migration/rank-0";
                 my ($image, $new, $folder);
                 next if -o $rank;
-                # Whose it is is asked again of what succeeds: her own rank may appear between two of these lines.
+                # A success is a gain only where the rank is not her own, which may appear between two of these lines.
                 must_fail(mkdir("$migration/x") && !-o $rank);
                 must_fail(rename($rank, "$migration/rank-1") && !-o $rank);
                 # Her own image in the place of the other's.

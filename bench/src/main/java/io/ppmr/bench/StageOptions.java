@@ -11,7 +11,10 @@ import java.util.Map;
 import picocli.CommandLine;
 import picocli.CommandLine.Option;
 
-/** The options of every benchmark. The defaults are the paper's settings, section V. */
+/**
+ * The options of every benchmark. The defaults are the paper's settings, section V, but for the chunk, which is as a
+ * service has it.
+ */
 final class StageOptions {
     /** The most that FUSE hands over in one request, and the size of a write of the paper's processes. */
     static final long BLOCK_BYTES = 128 << 10;
