@@ -236,13 +236,7 @@ static int run(int argc, char **argv)
     return 0;
 }
 
-/*
- * CRIU streams nothing of a process one of whose stack pointers is at the first byte of a page. So the stack begins in the
- * middle of one, and nothing that waits here goes as deep as to the next.
- */
 int main(int argc, char **argv)
 {
-    volatile char *middle = __builtin_alloca(((uintptr_t)__builtin_frame_address(0) + 2048) % 4096 + 16);
-    middle[0] = 0;
-    return run(argc, argv);
+    return run_mid_page(argc, argv, run);
 }

@@ -497,7 +497,7 @@ static bool parse(int argc, char **argv, struct restore *restore)
     return expect;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct restore restore = {.image_fd = -1, .state_fd = -1, .ready_fd = -1};
     bool expect = parse(argc, argv, &restore);
@@ -525,4 +525,9 @@ int main(int argc, char **argv)
         publish(value);
     munmap(memory, state.size_bytes);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_mid_page(argc, argv, run);
 }

@@ -62,7 +62,7 @@ static void parse(int argc, char **argv)
     }
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     parse(argc, argv);
     bool fragmented = strcmp(shape, "fragmented") == 0;
@@ -94,4 +94,9 @@ int main(int argc, char **argv)
         nanosleep(&pace, NULL);
     }
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_mid_page(argc, argv, run);
 }

@@ -4,7 +4,6 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ImageTraits;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -59,10 +58,10 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * Says why a rank of these processes, which run or are stopped, would not be streamed by the streamed form as it is
-     * now; empty if it would.
+     * Says why the streamed form would not stream this process, which runs or is stopped, as it is now: all of its
+     * memory would go into the images. Empty if it would be streamed.
      */
-    default Optional<String> whyNotStreamed(Collection<ProcessIdentity> processes) {
+    default Optional<String> whyNotStreamed(ProcessIdentity process) {
         return Optional.empty();
     }
 

@@ -19,7 +19,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -259,8 +258,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** CRIU takes every page of a process for its stack's if a stack pointer of it is at a page's first byte. */
     @Override
-    public Optional<String> whyNotStreamed(Collection<ProcessIdentity> processes) {
-        return CriuLimits.stackAtPageBoundary(processes)
+    public Optional<String> whyNotStreamed(ProcessIdentity process) {
+        return CriuLimits.stackAtPageBoundary(process)
                 .map(thread -> thread + " has its stack pointer at the first byte of a page now, and for such a process"
                         + " CRIU (to 4.2) writes all memory into the images");
     }
@@ -491,9 +490,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         List<ProcessIdentity> stopped = steps.stop();
         try {
             if (streamed) {
-                whyNotStreamed(stopped)
-                        .ifPresent(why -> LOG.warn(
-                                "rank {}: {}, for which the target's staging must have room", task.rank(), why));
+                for (ProcessIdentity process : stopped) {
+                    whyNotStreamed(process)
+                            .ifPresent(why -> LOG.warn(
+                                    "rank {}: {}, for which the target's staging must have room", task.rank(), why));
+                }
             }
             return steps.start(name, dump(task, log, user, stopped), user);
         } catch (CheckpointException | RuntimeException e) {

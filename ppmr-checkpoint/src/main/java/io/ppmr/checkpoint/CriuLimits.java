@@ -15,7 +15,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -650,18 +649,16 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
      * Finds a thread with its stack pointer at a page boundary, by {@code /proc/PID/task/TID/syscall} of proc(5).
      * One that runs shows none.
      */
-    static Optional<String> stackAtPageBoundary(Collection<ProcessIdentity> processes) {
-        for (ProcessIdentity process : processes) {
-            try {
-                for (Path task : list(Path.of("/proc", Integer.toString(process.pid()), "task"))) {
-                    if (stackPointer(task) % PAGE_BYTES == 0) {
-                        return Optional.of("thread " + task.getFileName() + " of PID " + process.pid());
-                    }
+    static Optional<String> stackAtPageBoundary(ProcessIdentity process) {
+        try {
+            for (Path task : list(Path.of("/proc", Integer.toString(process.pid()), "task"))) {
+                if (stackPointer(task) % PAGE_BYTES == 0) {
+                    return Optional.of("thread " + task.getFileName() + " of PID " + process.pid());
                 }
-            } catch (IOException e) {
-                // A process that has ended is missed by others.
-                LOG.debug("the threads of PID {} are not looked at: {}", process.pid(), e.toString());
             }
+        } catch (IOException e) {
+            // A process that has ended is missed by others.
+            LOG.debug("the threads of PID {} are not looked at: {}", process.pid(), e.toString());
         }
         return Optional.empty();
     }

@@ -41,6 +41,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -93,9 +94,13 @@ class StreamedCriuIT {
     }
 
     private CriuJob start(int passes) throws Exception {
+        return start("setsid ", passes);
+    }
+
+    private CriuJob start(String before, int passes) throws Exception {
         CriuJob job = CriuJob.start(
                 directory,
-                "setsid "
+                before
                         + String.join(
                                 " ",
                                 job(passes, "--out", "out", "--progress", "turns", "--pace", "100", "--until", "cue")));
@@ -199,6 +204,47 @@ class StreamedCriuIT {
             }
         }
         return stacks;
+    }
+
+    /** One in 256 processes that wait has its stack there, so many a job of many ranks has one. */
+    @ParameterizedTest
+    @EnumSource(names = {"AUTO", "STREAMED"})
+    void shouldStreamTheOthersWhenTheStackPointerOfAChildIsAtTheFirstByteOfAPage(PagePolicy pages) throws Exception {
+        Checkpointer criu = CriuJob.criu(pages);
+        String child = System.getProperty("ppmr.demo.dir") + "/aligned-stack 40";
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start("setsid sh -c '" + child + " & exec \"$@\"' sh ", PASSES)) {
+            List<Long> waiting = new ArrayList<>();
+            Conditions.until(LIMIT, "the child waits", () -> waiting.addAll(aligned(job)));
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(
+                    report.pages()
+                            .matches(
+                                    "streamed: [0-9]+ MiB.*; all memory of 1 more process goes into the images: thread "
+                                            + waiting.get(0) + " of PID " + waiting.get(0)
+                                            + " has its stack pointer at .*"),
+                    report.pages());
+            assertTrue(report.bytes() > PRIVATE_BYTES + (40 << 20), report.toString());
+            Conditions.until(LIMIT, "the child's copy waits", () -> aligned(job).size() == 1);
+            requireResult(job);
+        }
+    }
+
+    /** Returns the PIDs of a job's processes that wait as aligned-stack does. */
+    private static List<Long> aligned(CriuJob job) {
+        return job.pids().stream()
+                .filter(pid -> {
+                    try {
+                        return Files.readString(Path.of("/proc/" + pid + "/comm"))
+                                        .startsWith("aligned-stack")
+                                && Files.readString(Path.of("/proc/" + pid + "/syscall"))
+                                        .startsWith("34 ");
+                    } catch (IOException gone) {
+                        return false;
+                    }
+                })
+                .toList();
     }
 
     /** CRIU would write all of its memory into the images, where streaming promises a small staging. */

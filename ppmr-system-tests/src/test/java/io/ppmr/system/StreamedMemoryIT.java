@@ -59,7 +59,10 @@ class StreamedMemoryIT {
                 client.start("memory", true);
                 report = client.awaitReport(LIMIT, progress -> {});
             }
-            assertEquals(Outcome.COMMITTED, report.outcome(), () -> report.reason() + logs(nodes));
+            assertEquals(
+                    Outcome.COMMITTED,
+                    report.outcome(),
+                    () -> report.reason() + "; pages " + report.pages() + logs(nodes));
             assertTrue(report.pages().startsWith("streamed: "), report.pages());
             assertTrue(report.bytes() > PROCESSES * bytesEach, report.toString());
             assertTrue(report.stagedBytes() <= MOST_STAGED_BYTES, report.toString());

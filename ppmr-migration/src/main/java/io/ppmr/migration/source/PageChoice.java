@@ -7,9 +7,11 @@ import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The way in which a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of
@@ -41,6 +43,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         StreamedForm form = job.checkpointer().streamedForm();
         Map<Integer, JobFacts> offered = new LinkedHashMap<>(facts);
         String why = form.whyNot();
+        List<String> left = new ArrayList<>();
         boolean streams = false;
         if (keeps && form.form().isPresent()) {
             why = "a copy of the images is kept, for which they are wanted whole";
@@ -49,7 +52,12 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             long residentBytes = 0;
             long largestBytes = 0;
             for (Map.Entry<Integer, JobFacts> rank : facts.entrySet()) {
-                MemoryShape shape = MemoryShape.of(trees.get(rank.getKey()), MOST_PAGES / facts.size());
+                List<ProcessIdentity> streamed = new ArrayList<>();
+                for (ProcessIdentity process : trees.get(rank.getKey())) {
+                    Optional<String> whyLeft = job.checkpointer().whyNotStreamed(process);
+                    whyLeft.ifPresentOrElse(left::add, () -> streamed.add(process));
+                }
+                MemoryShape shape = MemoryShape.of(streamed, MOST_PAGES / facts.size());
                 offered.put(rank.getKey(), rank.getValue().withStreamable(shape.streamableBytes()));
                 whole = whole.plus(shape);
                 residentBytes += rank.getValue().residentBytes();
@@ -62,15 +70,9 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                             ? "a rank has " + largestBytes / MIB
                                     + " MiB, and CRIU's page server may have descriptors for " + form.mostBytes() / MIB
                                     + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
-                            : form.required()
-                                    ? ""
-                                    : whole.whyImages(residentBytes, memoryOfNode())
-                                            .orElse("");
-            for (List<ProcessIdentity> tree : trees.values()) {
-                why = why.isEmpty() ? job.checkpointer().whyNotStreamed(tree).orElse("") : why;
-            }
+                            : whyImages(form, whole, residentBytes, left);
             streams = why.isEmpty();
-            why = streams ? sizes(whole) : why;
+            why = streams ? sizes(whole) + also(left) : why;
         }
         if (form.required() && !streams) {
             throw new CheckpointException("job " + job.name() + " is not moved: the configuration says pages ="
@@ -79,6 +81,24 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         return streams
                 ? new PageChoice(offered, "streamed: " + why, form.required())
                 : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
+    }
+
+    /** @param left why processes are not streamed with the others, one for each */
+    private static String whyImages(StreamedForm form, MemoryShape whole, long residentBytes, List<String> left)
+            throws CheckpointException {
+        if (form.required()) {
+            return left.isEmpty() || whole.streamableBytes() >= residentBytes / 2 ? "" : left.get(0);
+        }
+        return whole.whyImages(residentBytes, memoryOfNode())
+                .map(why -> left.isEmpty() ? why : left.get(0) + "; " + why)
+                .orElse("");
+    }
+
+    private static String also(List<String> left) {
+        return left.isEmpty()
+                ? ""
+                : "; all memory of " + left.size() + " more process" + (left.size() == 1 ? "" : "es") + " goes"
+                        + " into the images: " + left.get(0);
     }
 
     private static String sizes(MemoryShape shape) {
