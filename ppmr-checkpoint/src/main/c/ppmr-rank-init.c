@@ -19,8 +19,10 @@
  * named with --detach is taken out of the new namespace, so that the copy does not keep it alive after the node has
  * unmounted it. /proc is the namespace's own.
  *
- * The init reaps everything. On a kernel without pidfds (before Linux 5.3) it looks ten times a second. It exits when the namespace is empty after something was in it, or when nothing came within
- * the grace period: a finished job leaves nothing behind. pid_namespaces(7), mount_namespaces(7), pidfd_open(2).
+ * The init reaps everything, and lets go what it has become the tracer of without wanting it. On a kernel without pidfds
+ * (before Linux 5.3) it looks ten times a second. It exits when the namespace is empty after something was in it, or when
+ * nothing came within the grace period: a finished job leaves nothing behind. pid_namespaces(7), mount_namespaces(7),
+ * pidfd_open(2).
  */
 #define _GNU_SOURCE
 #include "kernel.h"
@@ -37,6 +39,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -136,6 +139,27 @@ static struct census count_processes(struct pollfd *fds)
     return census;
 }
 
+/*
+ * Reaps what has ended; returns whether there was a child. One that asks its parent to trace it (PTRACE_TRACEME) after that
+ * one has ended, as a child of CRIU's may when CRIU is killed, is traced by its new parent, which is this init, and
+ * stands still at its first signal for ever. It goes on untraced, with its signal but for one that only says
+ * that it is ready to be traced.
+ */
+static bool reap(void)
+{
+    bool found = false;
+    int status;
+    for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+        found = true;
+        if (WIFSTOPPED(status)) {
+            int signal = WSTOPSIG(status);
+            long passed = signal == SIGSTOP || signal == SIGTRAP ? 0 : signal;
+            ptrace(PTRACE_DETACH, pid, NULL, (void *)passed);
+        }
+    }
+    return found;
+}
+
 /* Reaps and waits until the namespace is empty. Sleeps until a process ends: an idle rank costs no CPU time. */
 static void watch_over(int signals, long long grace_ms)
 {
@@ -148,8 +172,7 @@ static void watch_over(int signals, long long grace_ms)
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) > 0)
             continue;
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            inhabited = true;
+        inhabited |= reap();
         struct census census = count_processes(fds);
         int timeout_ms = -1;
         if (census.total > 0) {

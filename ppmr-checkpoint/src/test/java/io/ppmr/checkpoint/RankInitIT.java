@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -66,6 +67,21 @@ class RankInitIT {
                 1, new RankNamespace(init).members(fixture.table.snapshot()).size());
         assertTrue(fixture.table.isAlive(init));
         assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)));
+    }
+
+    /** A tool of a service that dies leaves such children: this init is the tracer then, and the child stands still. */
+    @Test
+    void shouldLetAProcessGoOnThatAsksItsParentToTraceItWhenTheParentHasEnded() throws Exception {
+        ProcessIdentity init = start();
+        String child = "sleep(0.01) while getppid() != 1; syscall(`uname -m` =~ /x86_64/ ? 101 : 117, 0, 0, 0, 0) == 0"
+                + " or die; open(my $said, q(>), shift) or die; kill q(STOP), $$; print $said qq(went on\\n)";
+        Path said = fixture.base.resolve("said");
+        inside(
+                init,
+                "perl -e 'use Time::HiRes q(sleep); exit 0 if fork; " + child + "' " + said
+                        + " > /dev/null 2>&1 < /dev/null");
+        assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)), "the namespace is not empty");
+        assertEquals("went on\n", Files.readString(said));
     }
 
     @Test
