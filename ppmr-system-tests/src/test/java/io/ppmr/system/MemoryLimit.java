@@ -55,10 +55,19 @@ final class MemoryLimit implements AutoCloseable {
                 .orElseThrow();
     }
 
+    /** Returns true if no process is left in it. */
+    boolean isEmpty() throws IOException {
+        return Files.readString(group.resolve("cgroup.procs")).isEmpty();
+    }
+
+    @Override
+    public String toString() {
+        return group.toString();
+    }
+
     @Override
     public void close() throws Exception {
-        Conditions.until(group + " is empty", () -> Files.readString(group.resolve("cgroup.procs"))
-                .isEmpty());
+        Conditions.until(group + " is empty", this::isEmpty);
         Files.delete(group);
     }
 }
