@@ -22,6 +22,8 @@ final class StageOptions {
     /** A pool of fewer chunks has none for a writer while others are under way. */
     static final int LEAST_CHUNKS = 4;
 
+    private static final long AS_CHOSEN = -1;
+
     static final String TCP = "tcp";
     static final String RDMA = "rdma";
 
@@ -37,7 +39,7 @@ final class StageOptions {
             paramLabel = "SIZE",
             converter = SizeConverter.class,
             description = "size of a chunk (default: what a service chooses for such a pool)")
-    long chunkBytes;
+    long chunkBytes = AS_CHOSEN;
 
     @Option(
             names = "--pool",
@@ -129,16 +131,18 @@ final class StageOptions {
             throw new IOException("--target-address " + targetAddress
                     + ": over TCP both sides are at the loopback address; leave it out, or add --transport rdma");
         }
-        if (chunkBytes == 0) {
+        if (chunkBytes == AS_CHOSEN) {
             chunkBytes = chosenChunkBytes();
         }
         if (writers < 1
                 || runs < 1
                 || connections < 1
+                || chunkBytes < 1
                 || bytesAWriter < chunkBytes
                 || poolBytes < LEAST_CHUNKS * chunkBytes) {
-            throw new IOException("writers, runs and connections must be above 0, --bytes at least a chunk, and --pool"
-                    + " at least four chunks");
+            throw new IOException(
+                    "writers, runs, connections and --chunk must be above 0, --bytes at least a chunk, and --pool"
+                            + " at least four chunks");
         }
         if (bytesAWriter % chunkBytes != 0) {
             throw new IOException("--bytes must be a multiple of --chunk");

@@ -96,6 +96,12 @@ class BenchIT {
     }
 
     @Test
+    void shouldRefuseAStageWhenItsChunkIsEmpty() {
+        String said = failure("transfer", "--chunk", "0");
+        assertTrue(said.contains("--chunk must be above 0"), said);
+    }
+
+    @Test
     void shouldRefuseASweepBeforeItBegins() {
         String stage = failure("sweep", "--stages", "transfer,restart");
         assertTrue(stage.contains("--stages restart"), stage);

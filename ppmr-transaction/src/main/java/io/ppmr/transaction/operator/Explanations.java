@@ -20,8 +20,9 @@ public final class Explanations {
                 awaited(state).stream().filter(unreached::contains).toList();
         String resolve = "`ppmr resolve " + state.migrationId();
         if (state.phase() == Phase.BROKEN) {
-            return "BROKEN: an original is gone (" + state.reason() + "); the others stay held until " + resolve
-                    + " --rollback`" + (CoordinatorRules.mayCommitBroken(state) ? " or " + resolve + " --commit`" : "");
+            return "BROKEN: an original is gone (" + state.reason()
+                    + "); those of the others that are held stay held until " + resolve + " --rollback`"
+                    + (CoordinatorRules.mayCommitBroken(state) ? " or " + resolve + " --commit`" : "");
         }
         if (missing.isEmpty()) {
             return null;

@@ -205,8 +205,8 @@ public final class CoordinatorRules {
                 state.in(Phase.BROKEN).withNext(List.of()),
                 new Effect.Persist(new TransactionRecord.Broken(state.migrationId(), state.attempt(), state.reason())),
                 new Effect.StopAttempt(state.attempt(), state.reason()),
-                new Effect.Say(
-                        "an original is gone; those alive stay held until ppmr resolve decides: " + state.reason()));
+                new Effect.Say("an original is gone; the others that are held stay held until ppmr resolve decides: "
+                        + state.reason()));
     }
 
     private static Transition<CoordinatorState> rollBack(CoordinatorState state, boolean byOperator) {
