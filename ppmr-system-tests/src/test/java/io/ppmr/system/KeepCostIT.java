@@ -22,6 +22,7 @@ import org.slf4j.LoggerFactory;
 
 /** Tests what keeping a copy costs the migration, on a disk that can keep up. */
 @Tag("soak")
+@Tag("alone")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeepCostIT {
     private static final Logger LOG = LoggerFactory.getLogger(KeepCostIT.class);

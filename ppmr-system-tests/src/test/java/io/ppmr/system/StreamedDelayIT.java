@@ -28,6 +28,7 @@ import org.slf4j.LoggerFactory;
  * are under way, so that a delay costs little whatever the memory's shape is.
  */
 @Tag("soak")
+@Tag("alone")
 class StreamedDelayIT {
     private static final Logger LOG = LoggerFactory.getLogger(StreamedDelayIT.class);
     private static final long BYTES = 256 << 20;
