@@ -154,7 +154,8 @@ static bool reap(void)
         if (WIFSTOPPED(status)) {
             int signal = WSTOPSIG(status);
             long passed = signal == SIGSTOP || signal == SIGTRAP ? 0 : signal;
-            ptrace(PTRACE_DETACH, pid, NULL, (void *)passed);
+            /* This fails only where it has been killed meanwhile; then it is reaped next. */
+            (void)ptrace(PTRACE_DETACH, pid, NULL, (void *)passed);
         }
     }
     return found;
