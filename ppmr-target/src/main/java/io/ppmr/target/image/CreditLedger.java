@@ -18,7 +18,8 @@ import org.agrona.collections.LongHashSet;
  * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
  * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
  * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
- * staging, pass through one and leave it as soon as they have come. {@code docs/architecture.md} argues why this cannot
+ * staging, pass through one and leave it as soon as they have come; where there is no stream, up to half of the pool is
+ * lent to them. {@code docs/architecture.md} argues why this cannot
  * lock up.
  *
  * <p>A transfer can stand still because its programs wait for each other: a restart for a file that its checkpointer
@@ -96,6 +97,9 @@ public final class CreditLedger {
     private int generalUsed;
     private int unusedGrants;
     private int bounceUsed;
+    /** Chunks of the pool that are bounce buffers for now. */
+    private int lentChunks;
+
     private int blockedCount;
     private long stagedBytes;
 
@@ -350,7 +354,7 @@ public final class CreditLedger {
     /** Said only when nothing moves and no grant is out: until then one may come back unused. */
     private void denyWhatCannotFit() {
         for (Requests requests : queue) {
-            if (requests.isBlocked() && bounceUsed < bounceBuffers && isKept(requests)) {
+            if (requests.isBlocked() && bounceUsed < bounceLimit() && isKept(requests)) {
                 long window = requests.blockedWindow;
                 block(requests, NO_WINDOW);
                 String message = "file " + requests.file.name() + ": its image does not fit the pool of "
@@ -403,7 +407,7 @@ public final class CreditLedger {
             // A reader emptied the holder in between: the window needs a receive slot of its own after all.
         }
         boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
-        int used = reservedUsed + generalUsed;
+        int used = reservedUsed + generalUsed + lentChunks;
         if (needed
                 && reservedUsed < poolChunks / 2
                 && used < poolChunks
@@ -413,9 +417,40 @@ public final class CreditLedger {
         if (used < poolChunks - reserveLimit() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
             return true;
         }
-        return bounceUsed < bounceBuffers
-                && (file.mayStage() || (blocked && file.hasGapBefore(window)))
-                && grantStaged(requests, window);
+        if (!file.mayStage() && !(blocked && file.hasGapBefore(window))) {
+            return false;
+        }
+        if (bounceUsed == bounceLimit()) {
+            lendChunk();
+            return false;
+        }
+        if (grantStaged(requests, window)) {
+            return true;
+        }
+        // What staging cannot keep the pool may.
+        return takeBackChunk() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL);
+    }
+
+    private int bounceLimit() {
+        return bounceBuffers + lentChunks;
+    }
+
+    /**
+     * Makes a chunk of the pool a bounce buffer where no stream needs the pool; what is in it moves to staging. A
+     * bounce buffer is taken for as long as its credit and its bytes travel, so a network that delays by a millisecond
+     * carries no more in two than all of them hold. At most half of the pool is lent.
+     */
+    private void lendChunk() {
+        if (createdStreams == 0 && expectedStreams == 0 && lentChunks < poolChunks / 2 && evictOne()) {
+            lentChunks++;
+        }
+    }
+
+    /** Ends the loan of a chunk that no bytes pass through. */
+    private boolean takeBackChunk() {
+        boolean unused = lentChunks > 0 && bounceUsed < bounceLimit();
+        lentChunks -= unused ? 1 : 0;
+        return unused;
     }
 
     private boolean grantChunk(Requests requests, long window, ReceiveSlot.Kind kind) {
@@ -437,7 +472,7 @@ public final class CreditLedger {
 
     /** Grants a bounce buffer whose bytes go into the receive slot that holds the window, if one still does. */
     private boolean grantPiece(Requests requests, long window) {
-        int chunk = bounceUsed == bounceBuffers ? BufferPool.NONE : pool.tryClaim();
+        int chunk = bounceUsed == bounceLimit() ? BufferPool.NONE : pool.tryClaim();
         if (chunk == BufferPool.NONE) {
             return false;
         }
@@ -522,7 +557,7 @@ public final class CreditLedger {
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
     private boolean tryGrantAnyChunk(Requests requests) {
         boolean given = !requests.file.isHeld(requests.blockedWindow)
-                && reservedUsed + generalUsed < poolChunks
+                && reservedUsed + generalUsed + lentChunks < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {
             block(requests, NO_WINDOW);

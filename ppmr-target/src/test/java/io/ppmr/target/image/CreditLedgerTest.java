@@ -16,6 +16,8 @@ import io.ppmr.target.image.LedgerFixture.Granted;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CreditLedgerTest {
     private static final int BLOCKED = CreditRequestFrame.BLOCKED;
@@ -160,6 +162,101 @@ class CreditLedgerTest {
             fixture.passOnFreed();
             fixture.ledger.serve();
             assertSame(files[2], fixture.takeGranted().get(0).file());
+        }
+    }
+
+    // ---- chunks that are lent ---------------------------------------------------------------------------------
+
+    /** A retained file of so many windows fills the pool, and the writer asks for the next ones. */
+    private static ArrivingFile fillPoolAndWant(LedgerFixture fixture, int poolChunks, int more) throws Exception {
+        ArrivingFile file = fixture.file(retained());
+        fixture.ledger.want(file, 0, poolChunks, BLOCKED);
+        for (ReceiveSlot slot : fixture.takeSlots()) {
+            assertSame(ReceiveSlot.Kind.GENERAL, slot.kind());
+            fixture.fill(file, slot);
+        }
+        fixture.ledger.want(file, poolChunks, more, BLOCKED);
+        while (fixture.passOnFreed() > 0) {
+            fixture.ledger.serve();
+        }
+        return file;
+    }
+
+    @Test
+    void shouldLendHalfOfThePoolWhenAnImageGoesThroughBounceBuffersAlone() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, 0)) {
+            ArrivingFile file = fillPoolAndWant(fixture, 8, 20);
+            List<ReceiveSlot> slots = fixture.takeSlots();
+            assertEquals(BOUNCE_BUFFERS + 4, slots.size(), "as many are under way at once");
+            for (ReceiveSlot slot : slots) {
+                assertSame(ReceiveSlot.Kind.BOUNCE, slot.kind());
+            }
+            int granted = 0;
+            while (!slots.isEmpty()) {
+                granted += slots.size();
+                for (ReceiveSlot slot : slots) {
+                    fixture.fill(file, slot);
+                }
+                fixture.passOnFreed();
+                fixture.ledger.serve();
+                slots = fixture.takeSlots();
+            }
+            assertEquals(20, granted);
+            assertEquals(24 * CHUNK_BYTES, fixture.staging.usedBytes(), "half of the pool is still one's own");
+            file.end(28 * CHUNK_BYTES);
+            assertEquals(28 * CHUNK_BYTES, fixture.read(file, 0, 28 * CHUNK_BYTES));
+        }
+    }
+
+    @Test
+    void shouldLendNothingWhenAnImageFitsThePool() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, 0)) {
+            fillPoolAndWant(fixture, 8, 1);
+            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes(), "one bounce buffer is enough");
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldLendNothingWhenAStreamMayNeedThePool(boolean expected) throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, expected ? 1 : 0)) {
+            if (!expected) {
+                fixture.ledger.fileEnded(fixture.file(streamed()));
+            }
+            ArrivingFile file = fixture.file(retained());
+            fixture.ledger.want(file, 0, 16, BLOCKED);
+            List<ReceiveSlot> slots = fixture.takeSlots();
+            for (ReceiveSlot slot : slots.subList(0, slots.size() - BOUNCE_BUFFERS)) {
+                assertSame(ReceiveSlot.Kind.GENERAL, slot.kind());
+                fixture.fill(file, slot);
+            }
+            fixture.ledger.serve();
+            assertEquals(0, fixture.passOnFreed());
+            assertEquals(List.of(), fixture.takeGranted());
+        }
+    }
+
+    @Test
+    void shouldUseALentChunkForWhatStagingHasNoRoomFor() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(8, 12 * CHUNK_BYTES, 0)) {
+            ArrivingFile file = fillPoolAndWant(fixture, 8, 13);
+            int granted = 0;
+            for (List<ReceiveSlot> slots = fixture.takeSlots(); !slots.isEmpty(); slots = fixture.takeSlots()) {
+                granted += slots.size();
+                for (ReceiveSlot slot : slots) {
+                    fixture.fill(file, slot);
+                }
+                fixture.passOnFreed();
+                fixture.ledger.serve();
+            }
+            assertEquals(12, granted, "pool and staging are full");
+            fixture.ledger.want(file, 20, 1, BLOCKED);
+            assertEquals(List.of(), fixture.denied);
+            fixture.ledger.relieve();
+            assertEquals(1, fixture.denied.size());
+            assertEquals(20, fixture.denied.get(0).window());
+            file.end(20 * CHUNK_BYTES);
+            assertEquals(20 * CHUNK_BYTES, fixture.read(file, 0, 20 * CHUNK_BYTES));
         }
     }
 
