@@ -153,7 +153,7 @@ public final class CoordinatorRules {
             return Transition.stay(state);
         }
         CoordinatorState next = state.with(from, Member::withVote);
-        return next.all(Member::voted) ? confirm(next, List.of()) : Transition.of(next);
+        return next.all(Member::voted) ? confirm(next) : Transition.of(next);
     }
 
     private static Transition<CoordinatorState> hearCommitted(CoordinatorState state, String from) {
@@ -211,19 +211,16 @@ public final class CoordinatorRules {
 
     private static Transition<CoordinatorState> rollBack(CoordinatorState state, boolean byOperator) {
         CoordinatorState next = state.rollingBack(byOperator).withEach(Member::undecided);
-        List<Effect> effects = new ArrayList<>();
-        effects.add(new Effect.Persist(new TransactionRecord.RollBackDecided(
-                state.migrationId(), state.attempt(), state.reason(), byOperator)));
-        effects.add(new Effect.StopAttempt(state.attempt(), state.reason()));
-        return sendAndSeeWhetherLetGo(next, effects);
+        return sendAndSeeWhetherLetGo(
+                next,
+                new Effect.Persist(new TransactionRecord.RollBackDecided(
+                        state.migrationId(), state.attempt(), state.reason(), byOperator)),
+                new Effect.StopAttempt(state.attempt(), state.reason()));
     }
 
-    private static Transition<CoordinatorState> sendAndSeeWhetherLetGo(CoordinatorState state, List<Effect> effects) {
-        effects.addAll(unanswered(state));
-        if (isLetGo(state)) {
-            effects.add(new Effect.ProveOriginals());
-        }
-        return new Transition<>(state, effects);
+    private static Transition<CoordinatorState> sendAndSeeWhetherLetGo(CoordinatorState state, Effect... effects) {
+        Transition<CoordinatorState> sent = Transition.of(state, effects).and(unanswered(state));
+        return isLetGo(state) ? sent.and(new Effect.ProveOriginals()) : sent;
     }
 
     private static Transition<CoordinatorState> letGo(CoordinatorState state, Originals originals) {
@@ -241,25 +238,19 @@ public final class CoordinatorRules {
                 new Effect.Finished(Outcome.ROLLED_BACK, state.reason()));
     }
 
-    private static Transition<CoordinatorState> confirm(CoordinatorState state, List<Effect> first) {
+    private static Transition<CoordinatorState> confirm(CoordinatorState state) {
         CoordinatorState next = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(false));
-        List<Effect> effects = new ArrayList<>(first);
-        effects.addAll(unanswered(next));
-        effects.add(new Effect.ProveOriginals());
-        return new Transition<>(next, effects);
+        return Transition.of(next).and(unanswered(next)).and(new Effect.ProveOriginals());
     }
 
     private static Transition<CoordinatorState> decideCommit(CoordinatorState state) {
-        List<Effect> effects = new ArrayList<>();
-        effects.add(new Effect.Persist(new TransactionRecord.CommitDecided(state.migrationId(), state.attempt())));
-        return carryOutCommit(state, effects);
+        return carryOutCommit(
+                state, new Effect.Persist(new TransactionRecord.CommitDecided(state.migrationId(), state.attempt())));
     }
 
-    private static Transition<CoordinatorState> carryOutCommit(CoordinatorState state, List<Effect> effects) {
+    private static Transition<CoordinatorState> carryOutCommit(CoordinatorState state, Effect... decided) {
         CoordinatorState next = state.in(Phase.COMMITTING).withNext(List.of()).withEach(Member::undecided);
-        effects.add(new Effect.EndOriginals());
-        effects.addAll(unanswered(next));
-        return new Transition<>(next, effects);
+        return Transition.of(next, decided).and(new Effect.EndOriginals()).and(unanswered(next));
     }
 
     private static Transition<CoordinatorState> off(CoordinatorState state, String participant) {
@@ -303,9 +294,7 @@ public final class CoordinatorRules {
         if (doubt && outcome == Outcome.ROLLED_BACK) {
             return rollBack(state, true);
         }
-        return state.phase() == Phase.BROKEN && mayCommitBroken(state)
-                ? confirm(state, List.of())
-                : Transition.stay(state);
+        return state.phase() == Phase.BROKEN && mayCommitBroken(state) ? confirm(state) : Transition.stay(state);
     }
 
     /** Tells whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody. */
@@ -323,12 +312,12 @@ public final class CoordinatorRules {
             String migrationId, List<TransactionRecord> records, Originals originals) {
         CoordinatorState state = replay(migrationId, records);
         return switch (state.phase()) {
-            case COMMITTING -> carryOutCommit(state, new ArrayList<>());
+            case COMMITTING -> carryOutCommit(state);
             // If the originals are gone the copies are what is left, and may be about to be taken over.
             case ROLLING_BACK ->
                 originals == Originals.DEAD && !state.byOperator()
                         ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
-                        : sendAndSeeWhetherLetGo(state, new ArrayList<>());
+                        : sendAndSeeWhetherLetGo(state);
             case PREPARING -> recoverUndecided(state.failed("the source's service was restarted"), originals);
             default -> Transition.of(state);
         };
@@ -338,7 +327,7 @@ public final class CoordinatorRules {
         if (originals != Originals.DEAD) {
             return rollBack(state, false);
         }
-        return state.all(Member::sealed) ? confirm(state, List.of()) : breakOff(state);
+        return state.all(Member::sealed) ? confirm(state) : breakOff(state);
     }
 
     /** Returns the state of a coordinator when its service ended, by the records of the migration, oldest first. */

@@ -192,40 +192,38 @@ public final class ParticipantRules {
             return stay(state);
         }
         ParticipantState next = state.withSourceLost(true);
-        List<Effect> effects = new ArrayList<>();
-        effects.add(new Effect.Persist(new TransactionRecord.SourceLost(state.migrationId(), state.attempt(), atNs)));
-        effects.addAll(unanswered(next));
-        return new Transition<>(next, effects);
+        return Transition.of(
+                        next,
+                        new Effect.Persist(
+                                new TransactionRecord.SourceLost(state.migrationId(), state.attempt(), atNs)))
+                .and(unanswered(next));
     }
 
     /** Its copies run; {@code here}: by its own decision. */
     static Transition<ParticipantState> commit(ParticipantState state, boolean here) {
         ParticipantState next = state.decided(Phase.COMMITTED, here, "");
-        List<Effect> effects = new ArrayList<>();
-        effects.add(
-                new Effect.Persist(new TransactionRecord.CommittedHere(state.migrationId(), state.attempt(), here)));
-        return carryOut(next, effects, new Effect.ReleaseCopies());
+        return carryOut(
+                next,
+                new Effect.Persist(new TransactionRecord.CommittedHere(state.migrationId(), state.attempt(), here)),
+                new Effect.ReleaseCopies());
     }
 
     /** Its copies are ended; {@code here}: by its own decision after a take-over. */
     static Transition<ParticipantState> rollBack(ParticipantState state, String reason, boolean here) {
         ParticipantState next = state.decided(Phase.ROLLED_BACK, here, reason);
-        List<Effect> effects = new ArrayList<>();
-        effects.add(new Effect.Persist(
-                new TransactionRecord.RolledBackHere(state.migrationId(), state.attempt(), reason, here)));
-        return carryOut(next, effects, new Effect.EndCopies());
+        return carryOut(
+                next,
+                new Effect.Persist(
+                        new TransactionRecord.RolledBackHere(state.migrationId(), state.attempt(), reason, here)),
+                new Effect.EndCopies());
     }
 
-    private static Transition<ParticipantState> carryOut(
-            ParticipantState state, List<Effect> effects, Effect onCopies) {
-        effects.add(onCopies);
+    private static Transition<ParticipantState> carryOut(ParticipantState state, Effect... effects) {
         boolean committed = state.phase() == Phase.COMMITTED;
-        effects.add(committed ? committed(state) : rolledBack(state, state.attempt()));
-        effects.addAll(unanswered(state));
-        if (state.done()) {
-            effects.addAll(closing(state));
-        }
-        return new Transition<>(state, effects);
+        return Transition.of(state, effects)
+                .and(committed ? committed(state) : rolledBack(state, state.attempt()))
+                .and(unanswered(state))
+                .and(state.done() ? closing(state) : List.of());
     }
 
     static List<Effect> closing(ParticipantState state) {
@@ -284,8 +282,8 @@ public final class ParticipantRules {
             return Transition.of(state);
         }
         return switch (state.phase()) {
-            case COMMITTED -> carryOut(state, new ArrayList<>(), new Effect.ReleaseCopies());
-            case ROLLED_BACK -> carryOut(state, new ArrayList<>(), new Effect.EndCopies());
+            case COMMITTED -> carryOut(state, new Effect.ReleaseCopies());
+            case ROLLED_BACK -> carryOut(state, new Effect.EndCopies());
             default -> new Transition<>(state, unanswered(state));
         };
     }

@@ -92,12 +92,9 @@ final class PeerRules {
             return Transition.stay(state);
         }
         return switch (state.phase()) {
-            case PREPARING -> {
-                Transition<ParticipantState> back = ParticipantRules.rollBack(state, "the source is off", false);
-                List<Effect> effects = new ArrayList<>(back.effects());
-                effects.add(ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
-                yield new Transition<>(back.state(), effects);
-            }
+            case PREPARING ->
+                ParticipantRules.rollBack(state, "the source is off", false)
+                        .and(ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
             case PREPARED ->
                 Transition.of(
                         state.takenOver(Outcome.COMMITTED),
@@ -131,9 +128,7 @@ final class PeerRules {
         Transition<ParticipantState> decided = commit
                 ? ParticipantRules.commit(state, false)
                 : ParticipantRules.rollBack(state, ((RollBack) message).reason(), false);
-        List<Effect> effects = new ArrayList<>(decided.effects());
-        effects.add(done);
-        return new Transition<>(decided.state(), effects);
+        return decided.and(done);
     }
 
     /** The answer of one who was told the decision. */

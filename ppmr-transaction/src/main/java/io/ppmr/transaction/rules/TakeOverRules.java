@@ -5,8 +5,6 @@ import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
-import java.util.ArrayList;
-import java.util.List;
 
 /** The rules of a participant whose source does not answer: fence it, take over, decide. */
 final class TakeOverRules {
@@ -37,9 +35,10 @@ final class TakeOverRules {
         if (next.others().isEmpty()) {
             return fence(next);
         }
-        List<Effect> effects = new ArrayList<>();
-        next.others().forEach(name -> effects.add(ParticipantRules.ask(next, name, due.untilNs(), due.promiseNs())));
-        return new Transition<>(next, effects);
+        return Transition.of(next)
+                .and(next.others().stream()
+                        .map(name -> ParticipantRules.ask(next, name, due.untilNs(), due.promiseNs()))
+                        .toList());
     }
 
     private static Transition<ParticipantState> fence(ParticipantState state) {
@@ -58,15 +57,12 @@ final class TakeOverRules {
 
     private static Transition<ParticipantState> takeOver(ParticipantState state, Outcome aim) {
         ParticipantState next = state.takenOver(aim);
-        List<Effect> effects = new ArrayList<>();
-        effects.add(new Effect.Persist(new TransactionRecord.TakenOver(state.migrationId(), state.attempt(), aim)));
+        Effect taken = new Effect.Persist(new TransactionRecord.TakenOver(state.migrationId(), state.attempt(), aim));
         if (next.others().isEmpty()) {
             Transition<ParticipantState> decided = decide(next);
-            effects.addAll(decided.effects());
-            return new Transition<>(decided.state(), effects);
+            return Transition.of(decided.state(), taken).and(decided.effects());
         }
-        effects.addAll(ParticipantRules.unanswered(next));
-        return new Transition<>(next, effects);
+        return Transition.of(next, taken).and(ParticipantRules.unanswered(next));
     }
 
     private static Transition<ParticipantState> decide(ParticipantState state) {

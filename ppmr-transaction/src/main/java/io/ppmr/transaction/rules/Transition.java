@@ -1,5 +1,6 @@
 package io.ppmr.transaction.rules;
 
+import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -19,5 +20,16 @@ public record Transition<S>(S state, List<Effect> effects) {
 
     static <S> Transition<S> of(S state, Effect... effects) {
         return new Transition<>(state, List.of(effects));
+    }
+
+    /** The same state, and these effects after the others. */
+    Transition<S> and(List<? extends Effect> further) {
+        List<Effect> all = new ArrayList<>(effects);
+        all.addAll(further);
+        return new Transition<>(state, all);
+    }
+
+    Transition<S> and(Effect further) {
+        return and(List.of(further));
     }
 }
